@@ -1,0 +1,33 @@
+import type { KubeObject, ListMeta } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import type { Cause } from '@oarlock/kernel/tracing';
+
+/** One version of one object. Encoded at most once per format, whoever asks. */
+export interface Encoded {
+  /** Deeply frozen, complete with `apiVersion`, `kind` and `metadata.resourceVersion`. */
+  readonly object: KubeObject;
+  readonly revision: number;
+  /** The object as JSON, without a line break. The same buffer every time. */
+  json(): Buffer;
+}
+
+/** One watch event, shared by all watchers that see it with this type. */
+export interface WatchFrame {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
+  readonly item: Encoded;
+  readonly cause: Cause | undefined;
+  /** `{"type":...,"object":...}` and a line break. The same buffer for every watcher. */
+  json(): Buffer;
+}
+
+/** What the pipeline answers; HTTP turns it into bytes, loopback hands the objects on. Refusals are thrown as `StatusError`. */
+export type PipelineResponse =
+  | { readonly kind: 'object'; readonly code: 200 | 201 | 202; readonly item: Encoded; readonly warnings: readonly string[] }
+  | { readonly kind: 'list'; readonly resource: Resource; readonly items: readonly Encoded[]; readonly metadata: ListMeta; readonly warnings: readonly string[] }
+  /**
+   * Batches in order. The source buffers at most a fixed number of frames for a reader that does not come back, then ends with
+   * `Expired`; it ends without error at its timeout or when the request's signal aborts.
+   */
+  | { readonly kind: 'watch'; readonly resource: Resource; readonly frames: AsyncIterable<readonly WatchFrame[]> }
+  /** Go on at the node's kubelet: logs, exec, attach, port-forward. `path` begins with `/` and has the query. */
+  | { readonly kind: 'kubelet'; readonly nodeName: string; readonly host: string; readonly port: number; readonly path: string; readonly upgrade: boolean };

@@ -1,0 +1,55 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import { slot } from '@oarlock/kernel/slot';
+import type { Identity } from './authn.ts';
+
+export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
+
+/** One request on its way to storage. Objects are frozen: a mutating plugin returns a changed copy. */
+export interface AdmissionRequest {
+  readonly operation: Operation;
+  readonly resource: Resource;
+  /** '' when none. */
+  readonly subresource: string;
+  /** '' for cluster-scoped resources. */
+  readonly namespace: string;
+  /** '' when the server is to make one from `generateName`. */
+  readonly name: string;
+  /** Absent on DELETE and where CONNECT has no options. */
+  readonly object: KubeObject | undefined;
+  /** On UPDATE and DELETE. */
+  readonly old: KubeObject | undefined;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly identity: Identity;
+  readonly dryRun: boolean;
+  /** Adds a `Warning` header to the response. */
+  warn(message: string): void;
+  /** Adds an annotation to the request's audit event. */
+  annotate(key: string, value: string): void;
+}
+
+/** A refusal is an answer, not an exception. `reason` is the HTTP meaning; Kubernetes answers `Forbidden` unless told otherwise. */
+export type Verdict =
+  | { readonly allowed: true }
+  | { readonly allowed: false; readonly message: string; readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound'; readonly field?: string };
+export const allow: Verdict = { allowed: true };
+export const deny = (message: string, more: { readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound'; readonly field?: string } = {}): Verdict =>
+  ({ allowed: false, message, ...more });
+
+export interface AdmissionRule {
+  /** `pods`, `deployments.apps`, `pods/binding`, or `*`. */
+  readonly resources: readonly string[];
+  readonly operations: readonly (Operation | '*')[];
+}
+
+export interface AdmissionPlugin {
+  /** Which requests reach this plugin. Static, so that the server skips it without a call. */
+  readonly matches: readonly AdmissionRule[];
+  /** Returns the object to go on with: the same one if nothing changes. All `mutate` of the chain run before any `validate`. */
+  mutate?(request: AdmissionRequest): KubeObject | Verdict | Promise<KubeObject | Verdict>;
+  validate?(request: AdmissionRequest): Verdict | Promise<Verdict>;
+}
+
+export const isVerdict = (value: KubeObject | Verdict): value is Verdict => 'allowed' in value && typeof value.allowed === 'boolean';
+
+export const Admission = slot.chain<AdmissionPlugin>('admission/v1');

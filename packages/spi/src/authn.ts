@@ -1,0 +1,43 @@
+import type { X509Certificate } from 'node:crypto';
+import { slot } from '@oarlock/kernel/slot';
+
+/** Who asks. `user.Info` of Kubernetes. */
+export interface Identity {
+  readonly name: string;
+  readonly uid?: string;
+  readonly groups: readonly string[];
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
+}
+
+/** What a request shows of its sender. Headers have lower-case names. */
+export interface Credentials {
+  readonly bearerToken?: string;
+  /** The client certificate, already verified against the cluster's CA by TLS; absent when none was shown or it did not verify. */
+  readonly certificate?: X509Certificate;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly remoteAddress?: string;
+  readonly path: string;
+}
+
+/**
+ * `authenticated` ends the chain. `abstained`: these credentials are not of my kind, ask the next. `rejected`: they are of my kind and wrong;
+ * the chain goes on, and if nobody authenticates, the request is answered 401.
+ */
+export type AuthnResult =
+  | { readonly outcome: 'authenticated'; readonly identity: Identity; readonly audiences?: readonly string[] }
+  | { readonly outcome: 'abstained' }
+  | { readonly outcome: 'rejected'; readonly because: string };
+
+export const abstained: AuthnResult = { outcome: 'abstained' };
+export const rejected = (because: string): AuthnResult => ({ outcome: 'rejected', because });
+export const authenticated = (identity: Identity): AuthnResult => ({ outcome: 'authenticated', identity });
+
+export interface Authenticator {
+  /** Throws only on faults of its own; the request is then answered 500 and nobody is let in. */
+  authenticate(credentials: Credentials): AuthnResult | Promise<AuthnResult>;
+}
+
+export const Authn = slot.chain<Authenticator>('authn/v1');
+
+/** The name and groups of whoever nobody knows. */
+export const anonymous: Identity = { name: 'system:anonymous', groups: ['system:unauthenticated'] };

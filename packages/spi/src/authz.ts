@@ -1,0 +1,33 @@
+import { slot } from '@oarlock/kernel/slot';
+import type { Identity } from './authn.ts';
+
+/** What is asked for. `authorizer.Attributes` of Kubernetes. */
+export type Attributes = ResourceAttributes | NonResourceAttributes;
+export interface ResourceAttributes {
+  readonly kind: 'resource';
+  readonly identity: Identity;
+  /** get, list, watch, create, update, patch, delete, deletecollection, connect's HTTP verb, impersonate, bind, ... */
+  readonly verb: string;
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+  readonly subresource: string;
+  /** '' for cluster-scoped resources and for all namespaces. */
+  readonly namespace: string;
+  readonly name: string;
+}
+export interface NonResourceAttributes { readonly kind: 'path'; readonly identity: Identity; readonly verb: string; readonly path: string }
+
+/** `allow` and `deny` end the chain; when all have no opinion the request is refused. */
+export type Decision =
+  | { readonly decision: 'allow'; readonly because: string }
+  | { readonly decision: 'deny'; readonly because: string }
+  | { readonly decision: 'no-opinion'; readonly because?: string };
+
+export const noOpinion: Decision = { decision: 'no-opinion' };
+
+export interface Authorizer {
+  authorize(attributes: Attributes): Decision | Promise<Decision>;
+}
+
+export const Authz = slot.chain<Authorizer>('authz/v1');

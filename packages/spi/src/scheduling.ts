@@ -1,0 +1,120 @@
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import { slot } from '@oarlock/kernel/slot';
+import type { Cause } from '@oarlock/kernel/tracing';
+
+/** Amounts of what a node has or a pod asks for. CPU in thousandths, memory and storage in bytes. */
+export interface Amounts {
+  readonly milliCpu: number;
+  readonly memory: number;
+  readonly ephemeralStorage: number;
+  readonly pods: number;
+  /** Extended resources and huge pages by name. */
+  readonly scalar: ReadonlyMap<string, number>;
+}
+
+/** A pod with what the scheduler works out of it once. */
+export interface PodInfo {
+  readonly pod: Pod;
+  readonly key: string;
+  /** Sum over containers, init containers and overhead as the kubelet will reserve it. */
+  readonly requests: Amounts;
+  /** `requests` with 100m CPU and 200 MB where a container states none: what spreading by least allocated goes by. */
+  readonly nonZeroRequests: Amounts;
+}
+
+/** One node at the start of a scheduling cycle. */
+export interface NodeInfo {
+  readonly node: Node;
+  readonly name: string;
+  readonly pods: readonly PodInfo[];
+  readonly allocatable: Amounts;
+  readonly requested: Amounts;
+  readonly nonZeroRequested: Amounts;
+  /** `protocol/ip/port` of host ports in use. */
+  readonly usedPorts: ReadonlySet<string>;
+  /** Bytes by image name, over images this node has. */
+  readonly images: ReadonlyMap<string, number>;
+}
+
+/** One consistent view of the cluster, taken at the start of a cycle. */
+export interface Snapshot {
+  readonly nodes: readonly NodeInfo[];
+  get(name: string): NodeInfo | undefined;
+}
+
+/** What plugins keep from one extension point to the next of the same cycle, by a key of their own. */
+export interface CycleState {
+  readonly snapshot: Snapshot;
+  read<T>(key: symbol): T | undefined;
+  write<T>(key: symbol, value: T): void;
+}
+
+/**
+ * `unschedulable`: no, but preemption may help. `unresolvable`: no, and preemption does not help. `skip`: this plugin has
+ * nothing to say on this pod. `wait`: hold at permit, at most `timeoutMs`. `pending`: wait for something outside (preEnqueue, reserve).
+ */
+export type Outcome =
+  | { readonly code: 'success' }
+  | { readonly code: 'skip' }
+  | { readonly code: 'unschedulable' | 'unresolvable' | 'pending'; readonly reasons: readonly string[] }
+  | { readonly code: 'wait'; readonly timeoutMs: number };
+export const success: Outcome = { code: 'success' };
+export const skip: Outcome = { code: 'skip' };
+export const unschedulable = (...reasons: string[]): Outcome => ({ code: 'unschedulable', reasons });
+export const unresolvable = (...reasons: string[]): Outcome => ({ code: 'unresolvable', reasons });
+
+export interface QueuedPod extends PodInfo {
+  /** Milliseconds since the epoch when the pod first came to the queue. */
+  readonly queuedAt: number;
+  readonly attempts: number;
+}
+
+/** What may make a pod that this plugin refused schedulable. `hint` says whether this very change is worth a try. */
+export interface RequeueOn {
+  readonly kind: 'Pod' | 'AssignedPod' | 'Node' | 'PersistentVolumeClaim' | 'PersistentVolume' | 'StorageClass' | 'CSINode' | (string & {});
+  readonly on: readonly ('added' | 'updated' | 'deleted')[];
+  hint?(pod: Pod, old: unknown, now: unknown): 'queue' | 'skip';
+}
+
+/** Nodes by name to why each was refused. */
+export type Refusals = ReadonlyMap<string, { readonly plugin: string; readonly outcome: Outcome }>;
+
+/** Side effects a plugin may need at bind time. The client comes through the plugin's `needs`. */
+export interface BindContext { readonly cause: Cause | undefined; readonly signal: AbortSignal }
+
+/**
+ * The extension points of the Kubernetes scheduling framework (KEP-624). All are optional; each runs in the order of the chain.
+ * preEnqueue to score run for one pod at a time and must not wait on I/O; reserve to postBind may overlap with later cycles.
+ */
+export interface SchedulingPlugin {
+  readonly name: string;
+  /** Weight of `score`; default 1. */
+  readonly weight?: number;
+  readonly requeueOn?: readonly RequeueOn[];
+  preEnqueue?(pod: Pod): Outcome;
+  /** Exactly one plugin of the chain has it. Negative when `a` goes first. */
+  queueSort?(a: QueuedPod, b: QueuedPod): number;
+  /** May narrow the nodes to try: return `nodes`. `skip` leaves out this plugin's filter for the pod. */
+  preFilter?(state: CycleState, pod: PodInfo): Outcome | { readonly code: 'success'; readonly nodes: ReadonlySet<string> };
+  /** Keep preFilter's state right while preemption tries pods on and off a node. */
+  addPod?(state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo): void;
+  removePod?(state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo): void;
+  filter?(state: CycleState, pod: PodInfo, node: NodeInfo): Outcome;
+  /** When no node fits: may make room and nominate one. */
+  postFilter?(state: CycleState, pod: PodInfo, refusals: Refusals): Promise<Outcome & { readonly nominated?: string }>;
+  preScore?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[]): Outcome;
+  /** Any range when `normalize` is given, else 0 (worst) to 100 (best). */
+  score?(state: CycleState, pod: PodInfo, node: NodeInfo): number;
+  /** Brings the scores, one per node of `nodes` in order, to 0..100 in place. */
+  normalize?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[], scores: Float64Array): void;
+  reserve?(state: CycleState, pod: PodInfo, node: string): Outcome | Promise<Outcome>;
+  /** Undoes reserve; called for every plugin, in reverse, when anything after it fails. Must not fail. */
+  unreserve?(state: CycleState, pod: PodInfo, node: string): void;
+  permit?(state: CycleState, pod: PodInfo, node: string): Outcome;
+  preBind?(state: CycleState, pod: PodInfo, node: string, context: BindContext): Promise<Outcome>;
+  /** `skip` passes on to the next binder. */
+  bind?(state: CycleState, pod: PodInfo, node: string, context: BindContext): Promise<Outcome>;
+  postBind?(state: CycleState, pod: PodInfo, node: string): void;
+}
+
+export const Scheduling = slot.chain<SchedulingPlugin>('scheduling/v1');

@@ -1,0 +1,46 @@
+import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
+import { slot } from '@oarlock/kernel/slot';
+import type { Cause } from '@oarlock/kernel/tracing';
+
+/** One volume of one pod on this node. */
+export interface VolumeRequest {
+  readonly pod: Pod;
+  readonly volume: Volume;
+  /** The bound volume when `volume` is a claim. */
+  readonly persistentVolume?: PersistentVolume;
+  /** A directory of this pod and volume alone; drivers that mount do it here. Survives restarts of the kubelet. */
+  readonly path: string;
+  readonly readOnly: boolean;
+  /** Group that must be able to read and write, from the pod's security context. */
+  readonly fsGroup?: number;
+}
+
+export interface VolumeCall { readonly signal?: AbortSignal; readonly cause?: Cause | undefined }
+
+/**
+ * Makes volumes of one kind usable on a node. `mount` and `unmount` are idempotent, and `unmount` succeeds on what is gone.
+ */
+export interface VolumeDriver {
+  /** Whether this driver is the one for the volume. Exactly one of a node's drivers says yes. */
+  supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean;
+  /** Returns the host path to give to containers. @throws VolumeError */
+  mount(request: VolumeRequest, call?: VolumeCall): Promise<{ readonly hostPath: string }>;
+  unmount(target: { readonly podUid: string; readonly volumeName: string; readonly path: string }, call?: VolumeCall): Promise<void>;
+  /** Content follows API objects: `mount` is called again when one of them changes. */
+  readonly refreshes?: boolean;
+  /** `namespace/name` of objects whose change calls for a refresh. */
+  sources?(request: Pick<VolumeRequest, 'pod' | 'volume'>): readonly { readonly kind: 'ConfigMap' | 'Secret'; readonly key: string }[];
+}
+
+export type VolumeErrorCode = 'NotFound' | 'InvalidArgument' | 'NotReady' | 'Failed';
+export class VolumeError extends Error {
+  override readonly name = 'VolumeError';
+  readonly code: VolumeErrorCode;
+  constructor(code: VolumeErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** The name is the CSI driver name, or the field of `v1.Volume` for in-tree kinds: `emptyDir`. */
+export const Volumes = slot.named<VolumeDriver>('volume/v1');

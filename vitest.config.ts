@@ -1,0 +1,10 @@
+import { defineConfig } from 'vitest/config';
+
+const conditions = ['@oarlock/source', 'node', 'import', 'module', 'default'];
+
+/** Every package runs its tests from source: `vitest run --config ../../vitest.config.ts` in its folder. */
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: { include: ['test/**/*.test.ts', '{packages,plugins}/*/test/**/*.test.ts'], pool: 'forks', maxWorkers: 2, passWithNoTests: false },
+});
