@@ -1,0 +1,38 @@
+import type { Time } from './object.ts';
+
+/** `2026-01-31T12:00:00Z`: how metav1.Time is written. Takes a Date or milliseconds since the epoch. */
+export function formatTime(date: Date | number): Time {
+  return `${new Date(date).toISOString().slice(0, 19)}Z`;
+}
+
+/** `2026-01-31T12:00:00.123000Z`: how metav1.MicroTime is written (Leases, Events). */
+export function formatMicroTime(date: Date | number): string {
+  return `${new Date(date).toISOString().slice(0, 23)}000Z`;
+}
+
+const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:\d\d)$/;
+
+/** Milliseconds since the epoch of an RFC 3339 text, or undefined when it is none. */
+export function parseTime(text: string): number | undefined {
+  const match = rfc3339.exec(text);
+  if (match === null) return undefined;
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  const at = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${fraction === '' ? '' : `.${fraction.slice(0, 3)}`}${zone}`);
+  // Date.parse takes February 30th for March 2nd.
+  const days = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();
+  return Number.isNaN(at) || Number(day) > days || Number(hour) > 23 ? undefined : at;
+}
+
+/** The whole seconds of a time as the server stores them, in UTC; undefined when it is no RFC 3339 text. */
+export function canonicalTime(text: string): Time | undefined {
+  const at = parseTime(text);
+  return at === undefined ? undefined : formatTime(Math.floor(at / 1000) * 1000);
+}
+
+/** As `canonicalTime` with all six digits of the microseconds. */
+export function canonicalMicroTime(text: string): string | undefined {
+  const at = parseTime(text);
+  if (at === undefined) return undefined;
+  const fraction = (rfc3339.exec(text)?.[7] ?? '').padEnd(6, '0').slice(0, 6);
+  return `${formatTime(Math.floor(at / 1000) * 1000).slice(0, 19)}.${fraction}Z`;
+}
