@@ -1,0 +1,168 @@
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { WiringError, type Fault } from '@oarlock/kernel/errors';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { slotName } from '@oarlock/kernel/slot';
+import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Client, Events, Informers, type EventSource } from '@oarlock/spi/client';
+import { Loopback, type LoopbackSwitch } from '@oarlock/spi/loopback';
+import { Roles, type Role } from '@oarlock/spi/role';
+import type { Tracer } from '@opentelemetry/api';
+import { nthAddress, primaryAddress } from './addresses.ts';
+import type { ClusterFile } from './cluster-file.ts';
+import type { ClusterSpec, RoleName } from './cluster-schema.ts';
+import { loadPlugin, type Loaded } from './plugin-loader.ts';
+import { placementsOf, sections, type Section } from './sections.ts';
+import { version } from './version.ts';
+
+/** Everything the composition takes from outside: nothing below reads the environment. */
+export interface ComposeOptions {
+  readonly dataDir: string;
+  readonly roles?: readonly RoleName[];
+  readonly port?: number;
+  readonly nodeName?: string;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  readonly tracer?: (plugin: string) => Tracer;
+}
+
+/** What a composition is given to reach the API with: made after the facts are known, before any plugin is created. */
+export interface Access {
+  readonly keys: ClusterKeys;
+  readonly client: Client;
+  readonly informers: Informers;
+  readonly events: EventSource;
+  readonly loopback: LoopbackSwitch;
+}
+
+export interface Plan {
+  readonly file: ClusterFile;
+  readonly roles: readonly RoleName[];
+  readonly facts: ClusterFacts;
+  readonly nodeName: string;
+  readonly plugins: readonly Planned[];
+}
+interface Planned {
+  readonly plugin: Plugin;
+  readonly name: string;
+  readonly config: unknown;
+  readonly path: string;
+  readonly segments: readonly (string | number)[];
+}
+
+/** Where a role's plugin is, and the lists of plugins that a role brings along for its own chain. */
+const rolePackages: Record<RoleName, string> = {
+  apiserver: '@oarlock/apiserver/plugin', controllers: '@oarlock/controllers/plugin', scheduler: '@oarlock/scheduler/plugin',
+  kubelet: '@oarlock/kubelet/plugin', proxy: '@oarlock/service-proxy/plugin',
+};
+const builtinLists: Partial<Record<Section['key'], string>> = {
+  controllers: '@oarlock/controllers/builtin', scheduling: '@oarlock/scheduler/builtin',
+};
+
+const orderOfRoles: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'];
+
+/** Loads what a cluster file names and settles its facts. Reads plugin modules, changes nothing. @throws WiringError with all faults */
+export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'roles' | 'port' | 'nodeName'> = {}): Promise<Plan> {
+  const roles = orderOfRoles.filter((role) => (options.roles ?? file.spec.roles).includes(role));
+  const faults: Fault[] = [];
+  const plugins: Planned[] = [];
+  for (const section of sections.filter((candidate) => candidate.roles.some((role) => roles.includes(role)))) {
+    plugins.push(...await planSection(file, section, faults));
+  }
+  for (const role of roles) {
+    const { default: plugin } = await import(rolePackages[role]) as { default: Plugin };
+    plugins.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
+  }
+  if (faults.length > 0) throw new WiringError(faults);
+  const facts = factsOf(file, plugins, options.port);
+  const nodeName = options.nodeName ?? hostname().toLowerCase();
+  return { file, roles, facts, nodeName, plugins: plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options.port)) };
+}
+
+async function planSection(file: ClusterFile, section: Section, faults: Fault[]): Promise<Planned[]> {
+  const builtinModule = builtinLists[section.key];
+  const builtin = builtinModule === undefined ? [] : (await import(builtinModule) as { builtin: readonly Plugin[] }).builtin;
+  const planned: Planned[] = [];
+  for (const { placement, path } of placementsOf(file.spec, section)) {
+    const at = file.locate(path);
+    const known = builtin.find(({ id }) => id === placement.use);
+    const loaded: Loaded = known ? { plugin: known } : await loadPlugin(placement.use, file.file, { ...(at && { at }), path: path.join('.') });
+    if ('fault' in loaded) {
+      faults.push(loaded.fault);
+      continue;
+    }
+    const { provides, id } = loaded.plugin;
+    if (provides.token !== section.slot.token) {
+      const same = slotName(provides.id) === slotName(section.slot.id);
+      faults.push({
+        code: same ? 'VersionMismatch' : 'WrongSlot', path: path.join('.'), ...(at && { at }),
+        message: `${placement.use} fills slot ${provides.id}, and ${section.key} takes plugins for ${section.slot.id}`,
+        remedy: same ? 'install a release of the plugin that is made for this version' : `list it where ${slotName(provides.id)} plugins are listed`,
+      });
+      continue;
+    }
+    planned.push({ plugin: loaded.plugin, name: placement.name ?? id, config: placement.config, path: path.join('.'), segments: path });
+  }
+  const replaced = new Set(planned.map(({ name }) => name));
+  const rest = builtin.filter(({ id }) => !replaced.has(id)).map((plugin): Planned => ({ plugin, name: plugin.id, config: {}, path: `spec.${section.key}`, segments: ['spec', section.key] }));
+  return [...rest, ...planned];
+}
+
+function factsOf(file: ClusterFile, plugins: readonly Planned[], port: number | undefined): ClusterFacts {
+  const { networking, server } = file.spec;
+  const declared = plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin.declares ?? {};
+  const text = (key: string, otherwise: string) => (typeof declared[key] === 'string' ? declared[key] : otherwise);
+  const serviceCIDRs = networking.serviceCIDRs ?? [text('serviceCIDR', '10.96.0.0/16')];
+  const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
+  const wildcard = server.address === '0.0.0.0' || server.address === '::';
+  const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
+  return {
+    name: file.name, domain: networking.domain, version,
+    podCIDRs: networking.podCIDRs ?? [text('podCIDR', '10.244.0.0/16')], serviceCIDRs,
+    kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1), dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
+    serverUrl: `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
+    nodePortRange: { from, to },
+  };
+}
+
+/** A role's settings from the file, over what the composition knows anyway. */
+function withRoleConfig(planned: Planned, spec: ClusterSpec, facts: ClusterFacts, nodeName: string, port: number | undefined): Planned {
+  if (planned.plugin.provides.token !== Roles.token) return planned;
+  const settled: Record<string, Record<string, unknown>> = {
+    apiserver: { listen: { address: spec.server.address, port: port ?? spec.server.port }, advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''), certSANs: spec.server.names },
+    kubelet: { nodeName },
+    proxy: { nodeName },
+  };
+  return { ...planned, config: { ...settled[planned.name], ...spec.settings[planned.name as RoleName] } };
+}
+
+export interface Composition {
+  readonly plan: Plan;
+  readonly host: PluginHost;
+  start(signal?: AbortSignal): Promise<void>;
+  stop(): Promise<void>;
+  roles(): readonly Role[];
+}
+
+/** Wires a plan. Pure: no I/O before `start`. @throws WiringError from `start`, with every fault found */
+export function compose(planned: Plan, access: Access, options: ComposeOptions): Composition {
+  const host = new PluginHost({
+    clock: options.clock ?? systemClock, ...(options.log && { log: options.log }), ...(options.tracer && { tracer: options.tracer }), dataDir: join(options.dataDir, 'plugins'),
+  });
+  host.provide(Cluster, planned.facts).provide(Keys, access.keys).provide(Client, access.client).provide(Informers, access.informers)
+    .provide(Events, access.events).provide(Loopback, access.loopback);
+  for (const { plugin, name, config, path, segments } of planned.plugins) {
+    const at = planned.file.locate(segments);
+    host.place({ plugin, name, config, path, ...(at && { at }), locate: (below) => planned.file.locate([...segments, ...(plugin.provides.token === Roles.token ? [] : ['config']), ...below]) });
+  }
+  return {
+    plan: planned, host,
+    start: (signal) => host.start(signal),
+    stop: () => host.stop(),
+    roles: () => host.get(Roles),
+  };
+}

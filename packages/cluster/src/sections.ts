@@ -1,0 +1,55 @@
+import { Admission } from '@oarlock/spi/admission';
+import { Audit } from '@oarlock/spi/audit';
+import { Authn } from '@oarlock/spi/authn';
+import { Authz } from '@oarlock/spi/authz';
+import { Controllers } from '@oarlock/spi/controller';
+import { Dns } from '@oarlock/spi/dns';
+import { Network } from '@oarlock/spi/network';
+import { Proxy } from '@oarlock/spi/proxy';
+import { Runtime } from '@oarlock/spi/runtime';
+import { Scheduling } from '@oarlock/spi/scheduling';
+import { Storage } from '@oarlock/spi/storage';
+import { Volumes } from '@oarlock/spi/volume';
+import type { Slot } from '@oarlock/kernel/slot';
+import type { ClusterSpec, PlacementSpec, RoleName } from './cluster-schema.ts';
+
+/** One part of `cluster.yaml` that names plugins: which slot it fills, and in a process of which roles. */
+export interface Section {
+  readonly key: 'storage' | 'authn' | 'authz' | 'admission' | 'audit' | 'scheduling' | 'controllers' | 'runtimes' | 'network' | 'volumes' | 'proxy' | 'dns';
+  // biome-ignore lint/suspicious/noExplicitAny: a table of unlike slots
+  readonly slot: Slot<any>;
+  readonly roles: readonly RoleName[];
+}
+
+/** In the order in which plugins are placed and, where nothing else decides, started. */
+export const sections: readonly Section[] = [
+  { key: 'storage', slot: Storage, roles: ['apiserver'] },
+  { key: 'authn', slot: Authn, roles: ['apiserver'] },
+  { key: 'authz', slot: Authz, roles: ['apiserver'] },
+  { key: 'admission', slot: Admission, roles: ['apiserver'] },
+  { key: 'audit', slot: Audit, roles: ['apiserver'] },
+  { key: 'scheduling', slot: Scheduling, roles: ['scheduler'] },
+  { key: 'controllers', slot: Controllers, roles: ['controllers'] },
+  { key: 'network', slot: Network, roles: ['kubelet'] },
+  { key: 'runtimes', slot: Runtime, roles: ['kubelet'] },
+  { key: 'volumes', slot: Volumes, roles: ['kubelet'] },
+  { key: 'proxy', slot: Proxy, roles: ['proxy'] },
+  { key: 'dns', slot: Dns, roles: ['proxy'] },
+];
+
+/** What a section holds when `cluster.yaml` does not mention it. */
+export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
+  authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
+  authz: ['authz-masters', 'authz-system-roles'],
+  admission: ['admission-namespace-lifecycle', 'admission-service-account'],
+};
+
+export interface Named { readonly placement: PlacementSpec; readonly path: readonly (string | number)[] }
+
+/** The placements of a section with the path at which each is written. */
+export function placementsOf(spec: ClusterSpec, { key }: Section): readonly Named[] {
+  const value = spec[key];
+  if (value === undefined) return (defaultPlacements[key] ?? []).map((use) => ({ placement: { use, config: {} }, path: ['spec', key] }));
+  if (!Array.isArray(value)) return [{ placement: value as PlacementSpec, path: ['spec', key] }];
+  return (value as readonly PlacementSpec[]).map((placement, index) => ({ placement, path: ['spec', key, index] }));
+}

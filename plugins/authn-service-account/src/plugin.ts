@@ -1,0 +1,95 @@
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import { isStatus } from '@oarlock/api/status';
+import { pods, secrets, serviceAccounts } from '@oarlock/api/resources';
+import { abstained, Authn, authenticated, rejected, type AuthnResult } from '@oarlock/spi/authn';
+import { Client } from '@oarlock/spi/client';
+import { Keys } from '@oarlock/spi/cluster';
+import type { JWTPayload } from 'jose';
+import { z } from 'zod';
+
+interface Bound { readonly name: string; readonly uid: string }
+interface Private { readonly namespace: string; readonly serviceaccount: Bound; readonly pod?: Bound; readonly secret?: Bound; readonly node?: Bound }
+interface Verified { readonly result: AuthnResult; readonly until: number }
+
+const maxCached = 10_000;
+
+/** Tokens of service accounts (KEP-1205): signed by the cluster's keys, alive as long as what they are bound to. */
+export default Authn.plugin({
+  id: 'authn-service-account',
+  config: z.strictObject({
+    /** Tokens for these audiences are accepted; default: the issuer. */
+    audiences: z.array(z.string()).min(1).optional(),
+    /** How long a verified token is taken without another look, in milliseconds. Bounds how late a revocation is seen. */
+    cacheMs: z.number().int().min(0).max(10_000).default(10_000),
+  }),
+  needs: { keys: Keys, client: Client },
+  create({ config, keys, client }, { clock }) {
+    const { issuer, verifyingKeys } = keys.serviceAccount;
+    const audiences = config.audiences ?? [issuer];
+    const publicKeys: readonly KeyObject[] = verifyingKeys.map((pem) => createPublicKey(pem));
+    const cache = new Map<string, Verified>();
+
+    const claimsOf = (token: string): JWTPayload | undefined => {
+      try {
+        return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as JWTPayload;
+      } catch {
+        return undefined; // not a JWT: not our kind of token
+      }
+    };
+    const exists = async (kind: 'pod' | 'secret' | 'serviceaccount', namespace: string, { name, uid }: Bound): Promise<boolean> => {
+      const resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts }[kind];
+      try {
+        const found = await client.get(resource, { namespace, name });
+        return found.metadata?.uid === uid;
+      } catch (error) {
+        if (isStatus(error, 'NotFound')) return false;
+        throw error;
+      }
+    };
+    const verify = async (token: string): Promise<AuthnResult> => {
+      const { jwtVerify } = await import('jose');
+      let payload: JWTPayload | undefined;
+      for (const key of publicKeys) {
+        try {
+          ({ payload } = await jwtVerify(token, key, { issuer, audience: audiences, algorithms: ['ES256', 'RS256'], currentDate: new Date(clock.now()) }));
+          break;
+        } catch (error) {
+          if ((error as { code?: string }).code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') return rejected('the service account token is not valid');
+        }
+      }
+      const bound = payload?.['kubernetes.io'] as Private | undefined;
+      if (payload === undefined || bound?.serviceaccount === undefined) return rejected('the service account token is not valid');
+      const { namespace, serviceaccount: account, pod, secret, node } = bound;
+      if (!await exists('serviceaccount', namespace, account)) return rejected('the service account of the token does not exist');
+      if (pod && !await exists('pod', namespace, pod)) return rejected('the pod of the token does not exist');
+      if (secret && !await exists('secret', namespace, secret)) return rejected('the secret of the token does not exist');
+      return authenticated({
+        name: `system:serviceaccount:${namespace}:${account.name}`, uid: account.uid,
+        groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
+        extra: {
+          ...(payload.jti !== undefined && { 'authentication.kubernetes.io/credential-id': [`JTI=${payload.jti}`] }),
+          ...(pod && { 'authentication.kubernetes.io/pod-name': [pod.name], 'authentication.kubernetes.io/pod-uid': [pod.uid] }),
+          ...(node && { 'authentication.kubernetes.io/node-name': [node.name], 'authentication.kubernetes.io/node-uid': [node.uid] }),
+        },
+      });
+    };
+
+    return {
+      async authenticate({ bearerToken }) {
+        if (bearerToken === undefined || bearerToken.length > 16_384) return abstained;
+        if (claimsOf(bearerToken)?.iss !== issuer) return abstained;
+        const hash = createHash('sha256').update(bearerToken).digest('base64');
+        const known = cache.get(hash);
+        if (known !== undefined && known.until > clock.now()) return known.result;
+        const result = await verify(bearerToken);
+        cache.delete(hash);
+        if (cache.size >= maxCached) for (const oldest of cache.keys()) { cache.delete(oldest); break; }
+        if (result.outcome === 'authenticated') {
+          const expires = (claimsOf(bearerToken)?.exp ?? 0) * 1000;
+          cache.set(hash, { result, until: Math.min(expires, clock.now() + config.cacheMs) });
+        }
+        return result;
+      },
+    };
+  },
+});

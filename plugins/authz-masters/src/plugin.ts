@@ -1,0 +1,17 @@
+import { Authz, noOpinion } from '@oarlock/spi/authz';
+import { z } from 'zod';
+
+/** Members of `system:masters` may do everything, whatever else the chain says. */
+export default Authz.plugin({
+  id: 'authz-masters',
+  config: z.strictObject({ groups: z.array(z.string()).default(['system:masters']) }),
+  create({ config }) {
+    const masters = new Set(config.groups);
+    return {
+      authorize: ({ identity }) => {
+        const group = identity.groups.find((name) => masters.has(name));
+        return group === undefined ? noOpinion : { decision: 'allow', because: `member of ${group}` };
+      },
+    };
+  },
+});
