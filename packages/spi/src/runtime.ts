@@ -135,7 +135,7 @@ export interface ContainerStats {
 export interface ContainerFilter { readonly id?: string; readonly sandboxId?: string; readonly state?: ContainerState; readonly labels?: Readonly<Record<string, string>> }
 export interface SandboxFilter { readonly id?: string; readonly state?: SandboxState; readonly labels?: Readonly<Record<string, string>> }
 
-/** Something happened to a container or sandbox: look again. Hints may come twice, never too rarely while the stream is open. */
+/** Something happened to a container or sandbox: look again, the status shows it by then. Hints may come twice, never too rarely while the stream is open. */
 export interface RuntimeEvent {
   readonly type: 'CREATED' | 'STARTED' | 'STOPPED' | 'DELETED';
   readonly sandboxId: string;
@@ -226,7 +226,7 @@ export interface RuntimeDriver {
 
   containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats>;
   listContainerStats(filter?: ContainerFilter, call?: RuntimeCall): Promise<readonly ContainerStats[]>;
-  /** Live until the signal aborts. After a reconnect the first item is `'resync'`: events may have been missed, list again. */
+  /** Live until the signal aborts. Begins with `'resync'` once nothing more can be missed, and says it again after every reconnect: list again. */
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'>;
 
   listImages(call?: RuntimeCall): Promise<readonly Image[]>;
