@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** `storage-memory`, `{ use: storage-memory }`, `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
 const placement = z.union([
-  z.string().min(1).transform((use) => ({ use, config: {} as Record<string, unknown> })),
+  z.string().min(1).transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } => ({ use, config: {} })),
   z.strictObject({
     use: z.string().min(1),
     name: z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"').optional(),

@@ -1,0 +1,100 @@
+// Brings a fresh checkout to where it can run: right Node, packages, build, and for tests the system components.
+// Uses nothing that is not in Node itself, because nothing else is there yet.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const minimum = [20, 19];
+
+/** Ends the program with a sentence that tells what to do. */
+export function fail(what, remedy) {
+  console.error(`\n✖ ${what}\n  ${remedy}`);
+  process.exit(1);
+}
+
+/** Runs a program; its output is shown only when it fails, or always with `show`. */
+export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
+    const output = [];
+    let kept = 0;
+    const keep = (chunk) => { if (kept < 1 << 20) { output.push(chunk); kept += chunk.length; } };
+    child.stdout?.on('data', keep);
+    child.stderr?.on('data', keep);
+    child.on('error', (error) => resolve({ code: 127, output: error.message }));
+    child.on('close', (code, signal) => resolve({ code: code ?? (signal ? 128 : 1), output: Buffer.concat(output).toString() }));
+  });
+}
+
+/** One step with a line of progress; ends the program with `remedy` when it fails. */
+export async function step(title, work, remedy) {
+  const began = performance.now();
+  process.stdout.write(`• ${title} ...`);
+  const { code, output } = await work();
+  if (code !== 0) {
+    console.log(' failed');
+    console.error(output.split('\n').slice(-60).join('\n'));
+    fail(`${title} failed.`, remedy);
+  }
+  console.log(` done (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+}
+
+function checkNode() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
+    fail(`Node ${process.versions.node} is too old: Oarlock needs ${minimum.join('.')} or newer.`, 'Install a current Node LTS from your system\'s packages or nodejs.org, then run the command again.');
+  }
+}
+
+const stampFile = join(root, 'node_modules', '.oarlock-installed');
+const lockHash = () => createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+
+async function installPackages() {
+  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockHash()) return;
+  await step('Installing npm packages', () => run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']), 'Check that the npm registry can be reached (`npm ping`), then run the command again.');
+  mkdirSync(dirname(stampFile), { recursive: true });
+  writeFileSync(stampFile, lockHash());
+}
+
+const nx = join(root, 'node_modules', '.bin', 'nx');
+/** No daemon and no cloud: a command that ends leaves nothing running. */
+export const nxEnv = { ...process.env, NX_DAEMON: 'false', NX_TUI: 'false', NX_INTERACTIVE: 'false', FORCE_COLOR: '0' };
+export const runNx = (args, options = {}) => run(nx, args, { env: nxEnv, ...options });
+
+async function build() {
+  await step('Building', () => runNx(['run-many', '-t', 'build', '--output-style=static']), 'This is a fault of the checkout: see the compiler\'s messages above.');
+}
+
+/** Debian packages that the tests of real components use, and a file that shows each is there. */
+const components = [
+  ['containerd', '/usr/bin/containerd'], ['runc', '/usr/sbin/runc'], ['etcd-server', '/usr/bin/etcd'], ['etcd-client', '/usr/bin/etcdctl'],
+  ['containernetworking-plugins', '/usr/lib/cni/bridge'], ['busybox-static', '/bin/busybox'], ['nftables', '/usr/sbin/nft'],
+  ['iptables', '/usr/sbin/iptables'], ['iproute2', '/sbin/ip'], ['conntrack', '/usr/sbin/conntrack'], ['util-linux', '/usr/bin/nsenter'], ['procps', '/usr/bin/pgrep'],
+];
+
+async function installComponents() {
+  const missing = components.filter(([, file]) => !existsSync(file)).map(([name]) => name);
+  if (missing.length === 0) return;
+  if (process.platform !== 'linux' || !existsSync('/usr/bin/apt-get') || process.getuid?.() !== 0) {
+    console.log(`• Tests of real components that need ${missing.join(', ')} will be skipped: they are installed for root on Debian and Ubuntu only.`);
+    return;
+  }
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  // policy-rc.d keeps the packages from starting daemons of their own: the tests start theirs
+  const guard = '/usr/sbin/policy-rc.d';
+  if (!existsSync(guard)) writeFileSync(guard, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  await step('Refreshing the package lists', () => run('apt-get', ['update', '-qq'], { env }), 'Check the machine\'s apt sources, then run the command again.');
+  await step(`Installing ${missing.join(', ')}`, () => run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], { env }), 'Install these packages by hand, then run the command again.');
+}
+
+export async function setup({ system = false } = {}) {
+  checkNode();
+  await installPackages();
+  if (system) await installComponents();
+  await build();
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await setup({ system: process.argv.includes('--system') });
