@@ -1,0 +1,165 @@
+import { isObject, jsonEqual, own, safeKey, type MutableObject } from './json.ts';
+import { badRequest, failure, StatusError } from './status.ts';
+
+/** As many operations as one JSON patch may have. */
+export const maxJsonPatchOperations = 10_000;
+/** What all `copy` operations of one patch may add, in bytes of JSON: they can double a document each. */
+export const maxJsonPatchCopyBytes = 3 * 1024 * 1024;
+
+class Inapplicable extends Error {}
+
+interface Operation { readonly op: string; readonly path: string; readonly from?: string; readonly value?: unknown }
+
+/**
+ * Applies an RFC 6902 patch. Neither argument is changed; what the patch leaves alone is shared with the result.
+ * @throws StatusError BadRequest for what is no patch, RequestEntityTooLarge for too many operations, Invalid (422) for an
+ *   operation that does not apply, its `cause` saying which and why.
+ */
+export function applyJsonPatch(document: unknown, patch: unknown): unknown {
+  if (!Array.isArray(patch)) throw badRequest(`json: cannot unmarshal ${isObject(patch) ? 'object' : typeof patch} into Go value of type jsonpatch.Patch`);
+  if (patch.length > maxJsonPatchOperations) {
+    throw failure('RequestEntityTooLarge', `Request entity too large: The allowed maximum operations in a JSON patch is ${maxJsonPatchOperations}, got ${patch.length}`);
+  }
+  const draft = new Draft(document);
+  for (const operation of patch as unknown[]) {
+    try {
+      draft.apply(readOperation(operation));
+    } catch (error) {
+      if (!(error instanceof Inapplicable)) throw error;
+      const { status } = failure('Invalid', 'the server rejected our request due to an error in our request');
+      throw new StatusError(status, { cause: error });
+    }
+  }
+  return draft.root;
+}
+
+function readOperation(operation: unknown): Operation {
+  if (!isObject(operation)) throw badRequest('json: cannot unmarshal a JSON patch operation that is not an object');
+  const [op, path, from] = [own(operation, 'op'), own(operation, 'path'), own(operation, 'from')];
+  if (typeof op !== 'string') throw new Inapplicable('unexpected kind: unknown');
+  if (typeof path !== 'string') throw new Inapplicable(`${op} operation does not apply: missing path`);
+  return { op, path, ...(typeof from === 'string' && { from }), ...(Object.hasOwn(operation, 'value') && { value: operation['value'] }) };
+}
+
+function pointer(path: string): string[] {
+  if (path === '') return [];
+  if (!path.startsWith('/')) throw new Inapplicable(`path ${JSON.stringify(path)} does not start with a slash`);
+  return path.slice(1).split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** A document under change: containers are copied once, when first changed. */
+class Draft {
+  root: unknown;
+  readonly #own = new WeakSet<object>();
+  #copied = 0;
+  constructor(root: unknown) { this.root = root; }
+
+  apply({ op, path, from, value }: Operation): void {
+    const tokens = pointer(path);
+    switch (op) {
+      case 'add': case 'replace': case 'test': {
+        if (value === undefined) throw new Inapplicable(`${op} operation does not apply: missing value`);
+        if (op === 'add') this.#add(tokens, value, path);
+        else if (op === 'replace') this.#replace(tokens, value, path);
+        else this.#test(tokens, value, path);
+        return;
+      }
+      case 'remove': { this.#remove(tokens, path); return; }
+      case 'move': case 'copy': {
+        if (from === undefined) throw new Inapplicable(`${op} operation does not apply: missing from`);
+        const source = pointer(from);
+        if (op === 'move') {
+          if (path === from) { this.#get(source, from); return; }
+          if (path.startsWith(`${from}/`)) throw new Inapplicable(`move operation does not apply: ${path} lies within ${from}`);
+          const moved = this.#get(source, from);
+          this.#remove(source, from);
+          this.#add(tokens, moved, path);
+        } else this.#copy(source, from, tokens, path);
+        return;
+      }
+      default: throw new Inapplicable(`unexpected kind: ${op}`);
+    }
+  }
+
+  #get(tokens: readonly string[], path: string): unknown {
+    let value = this.root;
+    for (const token of tokens) {
+      value = Array.isArray(value) ? value[Draft.#index(value, token, path, value.length - 1)] : isObject(value) ? own(value, token) : undefined;
+      if (value === undefined) throw new Inapplicable(`doc is missing path ${JSON.stringify(path)}: missing value`);
+    }
+    return value;
+  }
+
+  static #index(array: readonly unknown[], token: string, path: string, max: number): number {
+    const index = /^(0|[1-9][0-9]{0,9})$/.test(token) ? Number(token) : Number.NaN;
+    if (!(index <= max)) throw new Inapplicable(`invalid index ${JSON.stringify(token)} in path ${JSON.stringify(path)} of an array of ${array.length}`);
+    return index;
+  }
+
+  #writable(value: unknown): unknown {
+    if (typeof value !== 'object' || value === null || this.#own.has(value)) return value;
+    const copy: object = Array.isArray(value) ? [...(value as unknown[])] : { ...value };
+    this.#own.add(copy);
+    return copy;
+  }
+
+  /** The container that holds the last token, it and all above it writable. */
+  #parent(tokens: readonly string[], path: string): unknown[] | MutableObject {
+    this.#get(tokens.slice(0, -1), path);
+    this.root = this.#writable(this.root);
+    let node = this.root as unknown[] | MutableObject;
+    for (const token of tokens.slice(0, -1)) {
+      const child: unknown = this.#writable((node as MutableObject)[token]);
+      (node as MutableObject)[token] = child;
+      node = child as unknown[] | MutableObject;
+    }
+    if (typeof node !== 'object' || node === null) throw new Inapplicable(`doc is missing path ${JSON.stringify(path)}: missing value`);
+    return node;
+  }
+
+  #add(tokens: readonly string[], value: unknown, path: string): void {
+    const last = tokens.at(-1);
+    if (last === undefined) { this.root = value; return; }
+    const parent = this.#parent(tokens, path);
+    if (!Array.isArray(parent)) parent[safeKey(last)] = value;
+    else if (last === '-') parent.push(value);
+    else parent.splice(Draft.#index(parent, last, path, parent.length), 0, value);
+  }
+
+  #replace(tokens: readonly string[], value: unknown, path: string): void {
+    this.#get(tokens, path);
+    const last = tokens.at(-1);
+    if (last === undefined) { this.root = value; return; }
+    (this.#parent(tokens, path) as MutableObject)[last] = value;
+  }
+
+  #remove(tokens: readonly string[], path: string): void {
+    this.#get(tokens, path);
+    const last = tokens.at(-1);
+    if (last === undefined) throw new Inapplicable('remove operation does not apply: the whole document cannot be removed');
+    const parent = this.#parent(tokens, path);
+    if (Array.isArray(parent)) parent.splice(Number(last), 1);
+    else delete parent[last];
+  }
+
+  #test(tokens: readonly string[], value: unknown, path: string): void {
+    let actual: unknown;
+    try {
+      actual = this.#get(tokens, path);
+    } catch (error) {
+      // An absent value passes for null.
+      if (!(error instanceof Inapplicable) || value !== null) throw error;
+      return;
+    }
+    if (!jsonEqual(actual, value)) throw new Inapplicable(`testing value ${path} failed: test failed`);
+  }
+
+  #copy(source: readonly string[], from: string, tokens: readonly string[], path: string): void {
+    const text = JSON.stringify(this.#get(source, from));
+    this.#copied += text.length;
+    if (this.#copied > maxJsonPatchCopyBytes) {
+      throw new Inapplicable(`Unable to complete the copy, the accumulated size increase of copy is ${this.#copied}, exceeding the limit ${maxJsonPatchCopyBytes}`);
+    }
+    this.#add(tokens, JSON.parse(text), path);
+  }
+}

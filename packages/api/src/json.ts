@@ -1,0 +1,42 @@
+import { badRequest } from './status.ts';
+
+/** What JSON.parse returns, with readonly views. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject { readonly [key: string]: Json }
+export type MutableObject = Record<string, unknown>;
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Own properties only: `toString` and its like are keys as any other. */
+export function own(object: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/**
+ * `__proto__` is the one key that plain assignment does not store. Requests that carry it are refused, here and when they are decoded.
+ * @throws StatusError BadRequest
+ */
+export function safeKey(key: string): string {
+  if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
+  return key;
+}
+
+/** Equality of JSON values; a property that is undefined is absent. */
+export function jsonEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => jsonEqual(item, b[i]));
+  }
+  const [x, y] = [a as MutableObject, b as MutableObject];
+  let present = 0;
+  for (const key of Object.keys(x)) {
+    if (x[key] === undefined) continue;
+    present++;
+    if (!Object.hasOwn(y, key) || !jsonEqual(x[key], y[key])) return false;
+  }
+  for (const key of Object.keys(y)) if (y[key] !== undefined) present--;
+  return present === 0;
+}
