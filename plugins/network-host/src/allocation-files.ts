@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { link, mkdir, readFile, readdir, unlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseAddress } from './loopback-range.ts';
+
+export interface Allocation { readonly containerId: string; readonly ifName: string; readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string } }
+
+const partial = '.new-';
+
+/**
+ * One file per address, named after it. A file appears whole and only if there was none of that name, so two processes never
+ * both hold an address, and whoever dies half way leaves nothing that counts. Not flushed to the disk: a machine that loses
+ * power has lost its pods too.
+ */
+export class AllocationFiles {
+  readonly #directory: string;
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** What is held; removes what a crash left half written. */
+  async load(): Promise<ReadonlyMap<string, Allocation>> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const held = new Map<string, Allocation>();
+    for (const name of await readdir(this.#directory)) {
+      if (name.startsWith(partial)) await this.#unlink(name);
+      else if (parseAddress(name) !== undefined) {
+        const allocation = parseAllocation(await readFile(join(this.#directory, name), 'utf8'));
+        if (allocation) held.set(name, allocation);
+        else await this.#unlink(name);
+      }
+    }
+    return held;
+  }
+
+  /** False when the address is held already. */
+  async claim(address: string, allocation: Allocation): Promise<boolean> {
+    const temporary = join(this.#directory, `${partial}${randomUUID()}`);
+    await writeFile(temporary, JSON.stringify(allocation), { mode: 0o600, flag: 'wx' });
+    try {
+      await link(temporary, join(this.#directory, address));
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+      throw error;
+    } finally {
+      await unlink(temporary);
+    }
+  }
+
+  async has(address: string, { containerId, ifName }: Pick<Allocation, 'containerId' | 'ifName'>): Promise<boolean> {
+    try {
+      const found = parseAllocation(await readFile(join(this.#directory, address), 'utf8'));
+      return found?.containerId === containerId && found.ifName === ifName;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
+    }
+  }
+
+  release(address: string): Promise<void> {
+    return this.#unlink(address);
+  }
+
+  async #unlink(name: string): Promise<void> {
+    try {
+      await unlink(join(this.#directory, name));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+}
+
+function parseAllocation(text: string): Allocation | undefined {
+  try {
+    const value = JSON.parse(text) as Partial<Allocation>;
+    return typeof value.containerId === 'string' && typeof value.ifName === 'string' && value.pod ? value as Allocation : undefined;
+  } catch {
+    return undefined; // cut off by a full disk or a power failure: nobody was told of it
+  }
+}

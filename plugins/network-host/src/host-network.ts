@@ -1,0 +1,145 @@
+import { join } from 'node:path';
+import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { NetworkError, type Attachment, type NetworkCall, type NetworkDriver, type NetworkResult, type NodeNetwork } from '@oarlock/spi/network';
+import { AddressPool } from './address-pool.ts';
+import { AllocationFiles } from './allocation-files.ts';
+import { formatAddress, isLoopbackRange, loopbackRange, parseAddress } from './loopback-range.ts';
+
+export interface HostNetworkOptions {
+  /** Used when the node has no range of its own in 127.0.0.0/8. */
+  readonly podCIDR: string;
+  readonly serviceCIDR: string;
+  /** Whether a server can listen on this address. */
+  canBind(address: string): Promise<boolean>;
+}
+interface Held { readonly address: string; readonly pod: Attachment['pod'] }
+type Key = Pick<Attachment, 'containerId' | 'ifName'>;
+
+const keyOf = ({ containerId, ifName }: Key) => `${containerId} ${ifName}`;
+
+/** Pods share the host's network; each has a loopback address of its own where the platform lets programs bind one. */
+export class HostNetwork implements NetworkDriver, Lifecycle {
+  readonly traits: NetworkDriver['traits'];
+  readonly #options: HostNetworkOptions;
+  readonly #context: Pick<PluginContext, 'log' | 'dataDir'>;
+  readonly #files: AllocationFiles;
+  readonly #pool = new AddressPool();
+  readonly #held = new Map<string, Held>();
+  /** The last piece of work on an attachment: the next one waits for it. */
+  readonly #busy = new Map<string, Promise<unknown>>();
+  #mode: 'unset' | 'own' | 'shared' = 'unset';
+
+  constructor(options: HostNetworkOptions, context: Pick<PluginContext, 'log' | 'dataDir'>) {
+    this.traits = { namespace: 'node', podCIDR: options.podCIDR, serviceCIDR: options.serviceCIDR };
+    this.#options = options;
+    this.#context = context;
+    this.#files = new AllocationFiles(join(context.dataDir, 'allocations'));
+  }
+
+  async start(): Promise<void> {
+    for (const [address, { containerId, ifName, pod }] of await this.#files.load()) {
+      const key = keyOf({ containerId, ifName });
+      if (this.#held.has(key)) { // written by a process that died between two files of one attachment
+        await this.#files.release(address);
+        continue;
+      }
+      this.#held.set(key, { address, pod });
+      this.#pool.hold(parseAddress(address) ?? 0);
+    }
+  }
+
+  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+    signal?.throwIfAborted();
+    const own = node.podCIDRs.filter(isLoopbackRange);
+    const foreign = node.podCIDRs.filter((cidr) => !isLoopbackRange(cidr));
+    if (foreign.length > 0) this.#context.log.info({ podCIDRs: foreign, range: own[0] ?? this.#options.podCIDR }, 'this node\'s pod ranges are not loopback addresses; the plugin uses its own');
+    const ranges = (own.length > 0 ? own : [this.#options.podCIDR]).map(loopbackRange);
+    this.#pool.use(ranges);
+    this.#mode = await this.#options.canBind(formatAddress(ranges[0]?.first ?? 0)) ? 'own' : 'shared';
+  }
+
+  async add(attachment: Attachment, { signal }: NetworkCall = {}): Promise<NetworkResult> {
+    refuseBadNames(attachment);
+    if (attachment.netns !== undefined) throw new NetworkError('InvalidConfig', 'network-host connects sandboxes that share the network of the node, and this one has a namespace of its own');
+    if (this.#mode === 'unset') throw new NetworkError('TryAgain', 'network-host has not been told of its node yet');
+    signal?.throwIfAborted();
+    if (this.#mode === 'shared') return { ips: ['127.0.0.1'] };
+    const key = keyOf(attachment);
+    return this.#inTurn(key, async () => {
+      signal?.throwIfAborted();
+      const known = this.#held.get(key);
+      if (known) return { ips: [known.address] };
+      const address = await this.#claim(attachment);
+      this.#held.set(key, { address, pod: attachment.pod });
+      return { ips: [address] };
+    });
+  }
+
+  async check(attachment: Attachment): Promise<void> {
+    refuseBadNames(attachment);
+    if (this.#mode === 'shared') return;
+    const known = this.#held.get(keyOf(attachment));
+    if (!known) throw new NetworkError('Broken', `${attachment.containerId} has no address`);
+    if (!await this.#files.has(known.address, attachment)) throw new NetworkError('Broken', `the record of ${known.address} for ${attachment.containerId} is gone`);
+  }
+
+  async del(attachment: Attachment): Promise<void> {
+    refuseBadNames(attachment);
+    await this.#release(keyOf(attachment));
+  }
+
+  async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
+    if (this.#mode === 'unset') return { ready: false, message: 'the node has not been set up yet' };
+    if (this.#mode === 'shared') return { ready: true, message: 'this platform binds 127.0.0.1 only: all pods share that address and its ports' };
+    return { ready: true, message: `${this.#pool.taken} of ${this.#pool.size} addresses in use` };
+  }
+
+  async gc(valid: readonly Key[]): Promise<void> {
+    const keep = new Set(valid.map(keyOf));
+    await Promise.all([...this.#held.keys()].filter((key) => !keep.has(key)).map((key) => this.#release(key)));
+  }
+
+  async #claim(attachment: Attachment): Promise<string> {
+    for (;;) {
+      const value = this.#pool.take();
+      if (value === undefined) throw new NetworkError('Exhausted', `all ${this.#pool.size} addresses of this node are in use`);
+      const address = formatAddress(value);
+      try {
+        const { containerId, ifName, pod } = attachment;
+        if (await this.#files.claim(address, { containerId, ifName, pod })) return address;
+      } catch (cause) {
+        this.#pool.free(value);
+        throw new NetworkError('PluginFailed', `cannot record ${address} for ${attachment.containerId}: ${(cause as Error).message}`, { cause });
+      }
+      // held by another process over the same directory: it stays taken for us
+    }
+  }
+
+  #release(key: string): Promise<void> {
+    return this.#inTurn(key, async () => {
+      const known = this.#held.get(key);
+      if (!known) return;
+      await this.#files.release(known.address);
+      this.#held.delete(key);
+      this.#pool.free(parseAddress(known.address) ?? 0);
+    });
+  }
+
+  /** One piece of work per attachment at a time. */
+  async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#busy.get(key);
+    const mine = before ? before.then(work, work) : work();
+    this.#busy.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#busy.get(key) === mine) this.#busy.delete(key);
+    }
+  }
+}
+
+/** CNI specification 1.1, section 2: what a container id and an interface name may be. */
+function refuseBadNames({ containerId, ifName }: Key): void {
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,252}$/.test(containerId)) throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
+  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..') throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
+}
