@@ -1,0 +1,188 @@
+import { objectKey, deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
+import { parseFieldSelector } from '@oarlock/api/field-selector';
+import { parseLabelSelector } from '@oarlock/api/label-selector';
+import { apiVersionOf, groupResource, type Resource } from '@oarlock/api/resource';
+import { badRequest, notFound } from '@oarlock/api/status';
+import { LoopbackSwitchboard, loopbackClient } from '@oarlock/client/loopback-client';
+import { SharedInformers } from '@oarlock/client/informers';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Client, Informers, ObjectName } from '@oarlock/spi/client';
+import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
+import type { FakeClock } from './fake-clock.ts';
+import { MemoryStore } from './memory-store.ts';
+import { MemoryWriter } from './memory-writer.ts';
+
+/** Which requests: every part that is given has to be equal. */
+export type RequestMatcher = ((request: ApiRequest) => boolean) | {
+  readonly verb?: ApiRequest['verb'];
+  readonly resource?: Resource;
+  readonly subresource?: string;
+  readonly namespace?: string;
+  readonly name?: string;
+};
+
+export interface MemoryApiOptions {
+  readonly clock: FakeClock;
+  /** As `Math.random`. By default a fixed sequence, so that a test always sees the same names. */
+  readonly random?: () => number;
+}
+
+/**
+ * An API server for unit tests: objects in memory, with what reconcilers rely on (conflicts, generation, the status subresource, finalizers,
+ * graceful deletion, watches that resume and expire) and without what they do not (authorization, admission, validation, garbage collection).
+ * Deterministic: uids, generated names and revisions are the same in every run.
+ */
+export interface MemoryApi {
+  /** The server itself, e.g. for a loopback of one's own. */
+  readonly handler: ApiHandler;
+  /** A client; `user` is a name or a whole identity, by default `system:admin` of `system:masters`. */
+  client(user?: string | Identity): Client;
+  /** The informers of `system:admin`; they run from the start. */
+  readonly informers: Informers;
+  /** Resolves when nothing moves any more without time going on. */
+  settle(): Promise<void>;
+  /** What is stored now, frozen. */
+  objects<T extends KubeObject>(resource: Resource<T>, namespace?: string): readonly T[];
+  object<T extends KubeObject>(resource: Resource<T>, name: ObjectName): T | undefined;
+  /** Stores objects as they are, status included, without a request. What is missing of uid, creationTimestamp and generation is added. */
+  seed<T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]): readonly T[];
+  /** Removes an object at once, whatever holds it. */
+  remove(resource: Resource, name: ObjectName): void;
+  /** The next `times` requests (default 1) that match fail with `error` and change nothing. */
+  failNext(matcher: RequestMatcher, error: Error | ((request: ApiRequest) => Error), times?: number): void;
+  /** Every request since the last `requests.length = 0`, at most the first 100,000. */
+  readonly requests: ApiRequest[];
+  /** Ends open watches, of one resource or all, as a lost connection does. */
+  dropWatches(resource?: Resource): void;
+  /** Forgets the history, so that a watch that resumes is told `Expired`. */
+  compact(): void;
+  /** Sends a BOOKMARK to every watch of the resource. */
+  bookmark(resource: Resource): void;
+  /** Stops the informers. */
+  stop(): Promise<void>;
+}
+
+export const admin: Identity = { name: 'system:admin', groups: ['system:masters', 'system:authenticated'] };
+const keptRequests = 100_000;
+
+export function memoryApi({ clock, random = sequence(1) }: MemoryApiOptions): MemoryApi {
+  const touch = () => clock.touch();
+  const store = new MemoryStore(touch);
+  const writer = new MemoryWriter(store, clock, random);
+  const requests: ApiRequest[] = [];
+  const faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: Error | ((request: ApiRequest) => Error); left: number }[] = [];
+
+  const handler: ApiHandler = {
+    async handle(request) {
+      touch();
+      if (requests.length < keptRequests) requests.push(request);
+      await Promise.resolve();
+      request.signal?.throwIfAborted();
+      const at = faults.findIndex(({ matches }) => matches(request));
+      const fault = faults[at];
+      if (fault !== undefined) {
+        fault.left -= 1;
+        if (fault.left <= 0) faults.splice(at, 1);
+        throw typeof fault.error === 'function' ? fault.error(request) : fault.error;
+      }
+      return answer(store, writer, clock, request);
+    },
+    async handlePath(_method, path) {
+      touch();
+      if (path === '/version') return { major: '1', minor: '36', gitVersion: 'v1.36.0' };
+      throw notFound({ group: '', resource: 'paths' }, path);
+    },
+  };
+  const switchboard = new LoopbackSwitchboard();
+  switchboard.connect(handler);
+  const client = (user: string | Identity = admin) =>
+    loopbackClient(switchboard, typeof user === 'string' ? { name: user, groups: ['system:authenticated'] } : user, { userAgent: 'memory-api' });
+  const informers = new SharedInformers({ client: client(), clock, random });
+  informers.start();
+
+  return {
+    handler, client, informers, requests, settle: () => clock.settle(),
+    objects: <T extends KubeObject>(resource: Resource<T>, namespace?: string) =>
+      store.all(resource).filter((object) => namespace === undefined || object.metadata?.namespace === namespace) as T[],
+    object: <T extends KubeObject>(resource: Resource<T>, name: ObjectName) => store.get(resource, objectKey({ metadata: name })) as T | undefined,
+    seed: <T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]) => objects.map((object) => writer.seed(resource, object) as T),
+    remove: (resource, name) => { writer.purge(resource, objectKey({ metadata: name }), undefined); },
+    failNext: (matcher, error, times = 1) => { faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times }); },
+    dropWatches: (resource) => store.endStreams(resource),
+    compact: () => store.compact(),
+    bookmark: (resource) => store.bookmark(resource),
+    stop: () => informers.stop(),
+  };
+}
+
+function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, request: ApiRequest): ApiResponse {
+  const { verb, resource, namespace, query } = request;
+  switch (verb) {
+    case 'list': {
+      const items = store.all(resource).filter(selection(request)).sort((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
+      const from = query['continue'] === undefined ? 0 : items.findIndex((item) => objectKey(item) > (query['continue'] ?? ''));
+      const rest = from < 0 ? [] : items.slice(from);
+      const page = query['limit'] === undefined || query['limit'] === '0' ? rest : rest.slice(0, Number(query['limit']));
+      const last = page.at(-1);
+      const list: ObjectList = deepFreeze({
+        apiVersion: apiVersionOf(resource), kind: `${resource.kind}List`, items: page,
+        metadata: { resourceVersion: String(store.revision), ...(last && page.length < rest.length && { continue: objectKey(last), remainingItemCount: rest.length - page.length }) },
+      });
+      return { kind: 'list', list, warnings: [] };
+    }
+    case 'watch': {
+      const { resourceVersion = '', sendInitialEvents, timeoutSeconds } = query;
+      const initial = sendInitialEvents === 'true' || ((resourceVersion === '' || resourceVersion === '0') && sendInitialEvents !== 'false');
+      const after = initial ? undefined : resourceVersion === '' ? store.revision : Number(resourceVersion);
+      const stream = store.open(resource, { filter: selection(request), after, initialEventsEnd: sendInitialEvents === 'true', signal: request.signal });
+      // A watch that its server ends on a timer would keep a simulated clock from ever running dry.
+      if (timeoutSeconds !== undefined && Number(timeoutSeconds) < 60) clock.after(Number(timeoutSeconds) * 1000, () => stream.end());
+      return { kind: 'watch', events: stream };
+    }
+    case 'deletecollection': {
+      for (const object of store.all(resource).filter(selection(request))) writer.delete({ ...request, name: object.metadata?.name ?? '', namespace: object.metadata?.namespace ?? namespace });
+      return { kind: 'list', list: { items: [] }, warnings: [] };
+    }
+    case 'get': return { kind: 'object', code: 200, object: writer.read(request), warnings: [] };
+    case 'create': return { kind: 'object', code: 201, object: writer.create(request), warnings: [] };
+    case 'update': return { kind: 'object', code: 200, object: writer.update(request), warnings: [] };
+    case 'patch': return { kind: 'object', code: 200, object: writer.patch(request), warnings: [] };
+    case 'delete': return { kind: 'object', code: 200, object: writer.delete(request), warnings: [] };
+  }
+}
+
+/** Any field may be selected by: the fake knows no list of those that a kind supports. */
+function selection({ namespace, query }: ApiRequest): (object: KubeObject) => boolean {
+  try {
+    const labels = parseLabelSelector(query['labelSelector'] ?? '');
+    const fields = parseFieldSelector(query['fieldSelector'] ?? '');
+    return (object) => (namespace === '' || object.metadata?.namespace === namespace) && labels.matches(object.metadata?.labels)
+      && fields.requirements.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
+  } catch (cause) {
+    throw badRequest(cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+function fieldValue(object: KubeObject, path: string): string {
+  let value: unknown = object;
+  for (const part of path.split('.')) value = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[part] : undefined;
+  return value === undefined || value === null ? '' : String(value);
+}
+
+function matching(matcher: Exclude<RequestMatcher, (request: ApiRequest) => boolean>): (request: ApiRequest) => boolean {
+  return ({ verb, resource, subresource, namespace, name }) =>
+    (matcher.verb === undefined || matcher.verb === verb) && (matcher.resource === undefined || groupResource(matcher.resource) === groupResource(resource))
+    && (matcher.subresource === undefined || matcher.subresource === subresource) && (matcher.namespace === undefined || matcher.namespace === namespace)
+    && (matcher.name === undefined || matcher.name === name);
+}
+
+/** Numbers in [0, 1) that look random and are the same for the same seed (mulberry32). */
+export function sequence(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
