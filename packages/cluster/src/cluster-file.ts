@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { configIssues } from '@oarlock/kernel/config-issue';
 import { WiringError, type Fault, type SourcePosition } from '@oarlock/kernel/errors';
 import { isNode, LineCounter, parseDocument, type Document } from 'yaml';
 import { clusterSchema, type ClusterSpec } from './cluster-schema.ts';
@@ -37,24 +38,13 @@ export function parseClusterFile(text: string, file: string): ClusterFile {
   if (broken.length > 0) throw new WiringError(broken);
   const value: unknown = document.toJS({ maxAliasCount: 100 });
   const parsed = clusterSchema.safeParse(value ?? {});
-  if (!parsed.success) throw new WiringError(parsed.error.issues.map((issue) => schemaFault(issue, value, locate)));
+  if (!parsed.success) {
+    throw new WiringError(configIssues(parsed.error, value ?? {}).map((issue): Fault => {
+      const at = locate(issue.locate);
+      return { code: 'ConfigInvalid', message: issue.message, path: issue.path.map(String).join('.'), ...(at && { at }), remedy: issue.remedy ?? 'docs/cluster-yaml.md lists every key' };
+    }));
+  }
   return { name: parsed.data.metadata.name, spec: parsed.data.spec, file, locate };
-}
-
-interface Issue { readonly path: readonly PropertyKey[]; readonly message: string; readonly code: string; readonly keys?: readonly string[]; readonly errors?: readonly (readonly Issue[])[] }
-
-function schemaFault(issue: Issue, root: unknown, locate: ClusterFile['locate']): Fault {
-  // of a union's branches the one that got furthest is what the author meant
-  const nested = issue.errors?.flat().sort((a, b) => b.path.length - a.path.length)[0];
-  if (nested !== undefined && nested.path.length > 0) return schemaFault({ ...nested, path: [...issue.path, ...nested.path] }, root, locate);
-  const at = locate(issue.keys?.[0] === undefined ? issue.path : [...issue.path, issue.keys[0]]) ?? locate(issue.path);
-  const found = issue.path.reduce<unknown>((value, key) => (value as Record<PropertyKey, unknown> | undefined)?.[key], root);
-  const shown = issue.keys !== undefined || found === undefined || typeof found === 'object' ? '' : `, got ${JSON.stringify(found)}`;
-  return { code: 'ConfigInvalid', message: `${issue.message}${shown}`, path: issue.path.map(String).join('.'), ...(at && { at }), ...remedyFor(issue) };
-}
-
-function remedyFor({ code }: Issue): { remedy?: string } {
-  return code === 'unrecognized_keys' ? { remedy: 'remove the key, or correct its spelling; docs/cluster-yaml.md lists all keys' } : {};
 }
 
 /** Positions of values, or of the nearest parent that is written down. */

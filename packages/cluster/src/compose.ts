@@ -155,14 +155,20 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
   });
   host.provide(Cluster, planned.facts).provide(Keys, access.keys).provide(Client, access.client).provide(Informers, access.informers)
     .provide(Events, access.events).provide(Loopback, access.loopback);
-  for (const { plugin, name, config, path, segments } of planned.plugins) {
-    const at = planned.file.locate(segments);
-    host.place({ plugin, name, config, path, ...(at && { at }), locate: (below) => planned.file.locate([...segments, ...(plugin.provides.token === Roles.token ? [] : ['config']), ...below]) });
-  }
+  placeAll(host, planned);
   return {
     plan: planned, host,
     start: (signal) => host.start(signal),
     stop: () => host.stop(),
     roles: () => host.get(Roles),
   };
+}
+
+/** Places every plugin of a plan, each with where it and its config were written. */
+export function placeAll(host: PluginHost, planned: Plan): void {
+  for (const { plugin, name, config, path, segments } of planned.plugins) {
+    const at = planned.file.locate(segments);
+    const below = plugin.provides.token === Roles.token ? [] : ['config'];
+    host.place({ plugin, name, config, path, configPath: [path, ...below].join('.'), ...(at && { at }), locate: (keys) => planned.file.locate([...segments, ...below, ...keys]) });
+  }
 }

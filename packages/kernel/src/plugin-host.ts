@@ -3,6 +3,7 @@ import type { Tracer } from '@opentelemetry/api';
 import { Registry } from 'prom-client';
 import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
+import { configIssues } from './config-issue.ts';
 import { Container } from './container.ts';
 import { WiringError, type Fault, type SourcePosition } from './errors.ts';
 import { checkGraph, type PlacedNode } from './graph.ts';
@@ -19,6 +20,7 @@ export interface Placement {
   /** Where the placement was written, and where each part of its config was: used in faults only. */
   readonly at?: SourcePosition;
   readonly path?: string;
+  readonly configPath?: string;
   locate?(path: readonly PropertyKey[]): SourcePosition | undefined;
 }
 
@@ -67,16 +69,22 @@ export class PluginHost {
     return this;
   }
 
+  /** Says that a slot will be filled by the composition, for a `check` without the value. */
+  announce(slot: Slot<unknown, 'one'>): this {
+    this.#provided.set(slot.token, slot.id);
+    return this;
+  }
+
   /** Adds a plugin. Faults in its config are kept for `check`, so that all of them can be reported together. */
   place(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
     const parsed = plugin.config.safeParse(placement.config ?? {});
     if (!parsed.success) {
-      for (const issue of parsed.error.issues) {
-        const spot = placement.locate?.(issue.path) ?? at;
-        const keys = [path, placement.path === undefined ? undefined : 'config', ...issue.path.map(String)].filter((part) => part !== undefined);
-        this.#faults.push({ code: 'ConfigInvalid', message: `${name}: ${issue.message}`, ...(spot && { at: spot }), path: keys.join('.') });
+      for (const issue of configIssues(parsed.error, placement.config)) {
+        const spot = placement.locate?.(issue.locate) ?? at;
+        const keys = [...(placement.configPath === undefined ? [] : [placement.configPath]), ...issue.path.map(String)].join('.');
+        this.#faults.push({ code: 'ConfigInvalid', message: `${name}: ${issue.message}`, ...(spot && { at: spot }), path: keys, ...(issue.remedy !== undefined && { remedy: issue.remedy }) });
       }
       return this;
     }

@@ -1,0 +1,29 @@
+import { describeFault, WiringError, type WiringCode } from '@oarlock/kernel/errors';
+
+/** 0 done, 1 failed, 2 bad usage or config. */
+export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
+
+/** Ends the command with a sentence and an exit code of its own. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number = exitCodes.failed, options?: ErrorOptions) {
+    super(message, options);
+    this.exitCode = exitCode;
+  }
+}
+
+const ofTheFile: ReadonlySet<WiringCode> = new Set([
+  'SlotEmpty', 'SlotTaken', 'NameTaken', 'WrongSlot', 'VersionMismatch', 'DependencyCycle', 'ConfigInvalid', 'PluginNotFound', 'NotAPlugin',
+]);
+
+/** What the user is told of a failure, and the code to exit with. */
+export function explain(error: unknown): { readonly message: string; readonly exitCode: number } {
+  if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
+  if (error instanceof WiringError) {
+    const lines = error.faults.map(describeFault);
+    const head = lines.length === 1 ? '' : `${lines.length} faults:\n`;
+    return { message: head + lines.join('\n'), exitCode: error.faults.every(({ code }) => ofTheFile.has(code)) ? exitCodes.usage : exitCodes.failed };
+  }
+  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failed };
+}

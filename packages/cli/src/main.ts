@@ -1,0 +1,78 @@
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { oarlockVersion } from '@oarlock/cluster/version';
+import { exitCodes, explain } from './exit.ts';
+
+const dataDir = () => new Option('--data-dir <dir>', 'where the cluster keeps its state').default('./.oarlock');
+const file = () => new Option('-f, --file <file>', 'the cluster.yaml to run');
+
+function portNumber(text: string): number {
+  const port = Number(text);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is a number from 0 to 65535.');
+  return port;
+}
+
+/** Each command loads only what it needs: the command line itself has to be quick. */
+function program(): Command {
+  const root = new Command('oarlock').description('A Kubernetes whose every organ is a plugin.').version(oarlockVersion).exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(text) });
+
+  root.command('up').description('run a cluster, or the part of one that --roles names')
+    .addOption(file()).addOption(dataDir())
+    .option('--port <number>', 'port of the API server', portNumber)
+    .option('--roles <list>', 'comma separated: apiserver,controllers,scheduler,kubelet,proxy')
+    .option('--node-name <name>', 'name of this node; default: the host name')
+    .option('--server <url>', 'API server of another process, for roles without one of their own')
+    .option('--kubeconfig <file>', 'how to reach --server')
+    .option('--detach', 'return when the cluster is ready and leave it running', false)
+    .action(async (options) => (await import('./up.ts')).up(options));
+  root.command('down').description('stop the cluster of a data directory').addOption(dataDir())
+    .action(async (options) => (await import('./down.ts')).down(options));
+  root.command('status').description('say what runs and how it is').addOption(dataDir())
+    .action(async (options) => (await import('./status.ts')).status(options));
+  root.command('kubeconfig').description('print the admin kubeconfig').addOption(dataDir())
+    .action(async (options) => (await import('./status.ts')).kubeconfig(options));
+
+  const config = root.command('config').description('look at a cluster.yaml without running it');
+  config.command('validate').description('check it: exit code 2 and every fault with its line').addOption(file().makeOptionMandatory())
+    .action(async (options) => (await import('./config.ts')).validate(options));
+  config.command('print').description('print it with all defaults filled in').addOption(file().makeOptionMandatory())
+    .action(async (options) => (await import('./config.ts')).print(options));
+
+  const plugins = root.command('plugins').description('the plugins there are');
+  plugins.command('list').description('what is installed, by slot, and whether this machine can run it')
+    .action(async () => (await import('./plugins.ts')).list());
+  plugins.command('new').description('write a plugin package to begin with').argument('<slot>').argument('<name>').option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
+    .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
+
+  const token = root.command('token').description('tokens with which nodes join');
+  token.command('create').description('print a new token and the command to join with').addOption(dataDir()).option('--ttl <hours>', 'hours until it expires', '24')
+    .action(async (options) => (await import('./token.ts')).createToken(options));
+  const node = root.command('node').description('nodes on other machines');
+  node.command('join').description('run a node of a cluster that runs elsewhere')
+    .requiredOption('--server <url>', 'the API server').requiredOption('--token <token>', 'from `oarlock token create`')
+    .requiredOption('--ca-hash <hash>', 'sha256:<hex> of the cluster CA, printed with the token')
+    .addOption(file()).addOption(new Option('--data-dir <dir>', 'where the node keeps its state').default('./.oarlock-node'))
+    .option('--node-name <name>', 'default: the host name').option('--detach', 'return when the node is registered', false)
+    .action(async (options) => (await import('./node-join.ts')).join(options));
+
+  root.command('trace').description('show what happened between a write and its effect, step by step').argument('[object]', 'such as deployment/hello or pod/hello-abc')
+    .addOption(dataDir()).option('-n, --namespace <namespace>', 'namespace of the object', 'default').option('--failed', 'show where it stopped and why', false)
+    .option('-o, --output <format>', 'text or json', 'text')
+    .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
+
+  const inherit = (command: Command): void => { command.exitOverride(); for (const child of command.commands) inherit(child); };
+  inherit(root);
+  return root;
+}
+
+try {
+  await program().parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+  } else {
+    const { message, exitCode } = explain(error);
+    process.stderr.write(`${message}\n`);
+    process.exitCode = exitCode;
+  }
+}

@@ -1,0 +1,48 @@
+import { resolve } from 'node:path';
+import { kinds, type KindInfo } from '@oarlock/api/kinds';
+import { adminKubeconfig } from '@oarlock/cluster/process-state';
+import { remoteAccess } from '@oarlock/cluster/remote';
+import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
+import type { RecordedSpan } from '@oarlock/spi/spans';
+import { CommandError, exitCodes } from './exit.ts';
+
+interface TraceOptions { readonly dataDir: string; readonly namespace: string; readonly failed: boolean; readonly output: string }
+
+/** `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello` as kubectl takes them. */
+function objectName(text: string, namespace: string): string {
+  const [type = '', name = ''] = text.split('/');
+  const [plain = '', ...group] = type.toLowerCase().split('.');
+  const names = (kind: KindInfo) => [kind.resource, kind.singular, kind.kind.toLowerCase(), ...kind.shortNames];
+  const kind = kinds.find((candidate) => names(candidate).includes(plain) && (group.length === 0 || candidate.group === group.join('.')));
+  if (kind === undefined || name === '') throw new CommandError(`${text}: name an object as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
+  const resource = kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`;
+  return kind.namespaced ? `${resource}/${namespace}/${name}` : `${resource}/${name}`;
+}
+
+export async function trace(object: string | undefined, options: TraceOptions): Promise<void> {
+  if (object === undefined) throw new CommandError('name an object, such as deployment/hello', exitCodes.usage);
+  const { client, close } = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  try {
+    const name = objectName(object, options.namespace);
+    const answer = await client.raw('GET', `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`) as { readonly about: readonly RecordedSpan[]; readonly spans: readonly RecordedSpan[] };
+    if (answer.spans.length === 0) throw new CommandError(`nothing is known of ${name}: it was not changed lately, or tracing is off`);
+    if (options.output === 'json') console.log(JSON.stringify(answer.spans, null, 2));
+    else if (options.failed) printFailures(name, answer.spans);
+    else console.log(renderTrees(buildTrees(answer.spans)));
+  } finally {
+    await close();
+  }
+}
+
+function printFailures(name: string, spans: readonly RecordedSpan[]): void {
+  const key = name.slice(name.indexOf('/') + 1);
+  const about = (span: RecordedSpan) => span.attributes['oarlock.object'] === name || span.attributes['oarlock.key'] === key;
+  const paths = failedPaths(buildTrees(spans)).filter((path) => path.some(about));
+  if (paths.length === 0) {
+    console.log(`no failed step is known of ${name}`);
+    return;
+  }
+  const latest = paths.toSorted((a, b) => (a.at(-1)?.start ?? 0) - (b.at(-1)?.start ?? 0)).at(-1) ?? [];
+  for (const [depth, span] of latest.entries()) console.log(`${'  '.repeat(depth)}${span.error === undefined ? '✔' : '✖'} ${span.name}${span.error === undefined ? '' : `: ${span.error}`}`);
+  console.log(`\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} known; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`);
+}

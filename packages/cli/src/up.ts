@@ -1,0 +1,108 @@
+import { spawn } from 'node:child_process';
+import { openSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { chooseCluster } from '@oarlock/cluster/choose';
+import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
+import { roleNames, type RoleName } from '@oarlock/cluster/cluster-schema';
+import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
+import { run, type Running } from '@oarlock/cluster/run';
+import { CommandError, exitCodes } from './exit.ts';
+
+export interface UpOptions {
+  readonly file?: string;
+  readonly dataDir: string;
+  readonly port?: number;
+  readonly roles?: string;
+  readonly nodeName?: string;
+  readonly server?: string;
+  readonly kubeconfig?: string;
+  readonly detach: boolean;
+}
+
+function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
+  if (text === undefined) return undefined;
+  const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '');
+  const unknown = names.filter((name) => !roleNames.includes(name as RoleName));
+  if (unknown.length > 0 || names.length === 0) {
+    throw new CommandError(`--roles: ${unknown.length > 0 ? `unknown role ${unknown.join(', ')}` : 'no role given'}; roles are ${roleNames.join(', ')}`, exitCodes.usage);
+  }
+  return names as RoleName[];
+}
+
+export async function up(options: UpOptions): Promise<void> {
+  if (options.detach && process.send === undefined) return detach(options);
+  const roles = rolesOf(options.roles);
+  const dataDir = resolve(options.dataDir);
+  const file = await fileOf(options);
+  const remote = await remoteOf(options, roles ?? file.spec.roles);
+  const stop = new AbortController();
+  const asked = new Promise<void>((done) => {
+    const end = () => { stop.abort(); done(); };
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, end);
+  });
+  const running = await run({
+    file, dataDir, signal: stop.signal, ...(roles && { roles }), ...(options.port !== undefined && { port: options.port }),
+    ...(options.nodeName !== undefined && { nodeName: options.nodeName }), ...(remote && { remote }),
+  });
+  if (process.send !== undefined) {
+    process.send({ ready: report(running, dataDir) });
+    process.disconnect();
+  } else {
+    console.log(report(running, dataDir));
+    console.log('\nStop it with Ctrl-C.');
+  }
+  // timers of the cluster do not keep the process alive; its purpose does
+  const alive = setInterval(() => {}, 1 << 30);
+  await asked;
+  clearInterval(alive);
+  await running.stop();
+}
+
+async function fileOf({ file }: UpOptions): Promise<ClusterFile> {
+  if (file !== undefined) return readClusterFile(file);
+  const { file: chosen, because } = await chooseCluster();
+  if (process.send === undefined) console.log(`Composition ${chosen.name}: ${because}.`);
+  return chosen;
+}
+
+async function remoteOf(options: UpOptions, roles: readonly RoleName[]) {
+  if (roles.includes('apiserver')) return undefined;
+  if (options.kubeconfig === undefined) throw new CommandError('a process without the apiserver role needs --kubeconfig FILE (and --server URL where the file does not say it)', exitCodes.usage);
+  const { remoteAccess } = await import('@oarlock/cluster/remote');
+  return remoteAccess(options.kubeconfig, options.server);
+}
+
+function report({ plan, server, startedInMs }: Running, dataDir: string): string {
+  const config = adminKubeconfig(dataDir);
+  const processPods = plan.plugins.some(({ name }) => name === 'runtime-process');
+  return [
+    `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+    '',
+    `  export KUBECONFIG=${config}`,
+    '  kubectl get nodes',
+    ...(processPods ? ['  kubectl apply -f examples/hello/', '  kubectl get pods -o wide'] : ['  kubectl create deployment web --image=IMAGE --replicas=3']),
+    '  npx oarlock trace deployment/hello',
+    `  npx oarlock down --data-dir ${dataDir}`,
+  ].join('\n');
+}
+
+/** Runs the same command in a process of its own, and returns when that says it is ready. */
+async function detach(options: UpOptions): Promise<void> {
+  const dataDir = resolve(options.dataDir);
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const output = `${logFile(dataDir)}.out`;
+  const out = openSync(output, 'w', 0o600);
+  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], { detached: true, stdio: ['ignore', out, out, 'ipc'] });
+  const outcome = await new Promise<string | number>((done) => {
+    child.once('message', (message) => done((message as { readonly ready: string }).ready));
+    child.once('exit', (code) => done(code ?? exitCodes.failed));
+    child.once('error', () => done(exitCodes.failed));
+  });
+  if (typeof outcome === 'number') {
+    const said = (await readFile(output, 'utf8')).trim();
+    throw new CommandError(said === '' ? `the cluster ended before it was ready; see ${output}` : said, outcome === 0 ? exitCodes.failed : outcome);
+  }
+  child.unref();
+  console.log(outcome);
+}

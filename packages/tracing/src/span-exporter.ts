@@ -1,0 +1,51 @@
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { RecordedSpan } from '@oarlock/spi/spans';
+
+export interface ExporterOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly send: (spans: readonly RecordedSpan[]) => Promise<void>;
+  /** Spans that wait; what comes beyond is dropped and counted. */
+  readonly maxQueued?: number;
+  readonly maxBatch?: number;
+  readonly delayMs?: number;
+}
+
+/** Sends spans in batches, one at a time, and never holds up whoever ends a span. */
+export class SpanExporter {
+  readonly #options: Required<ExporterOptions>;
+  #queue: RecordedSpan[] = [];
+  #timer: Timer | undefined;
+  #sending: Promise<void> | undefined;
+  dropped = 0;
+
+  constructor(options: ExporterOptions) { this.#options = { maxQueued: 10_000, maxBatch: 1_000, delayMs: 500, ...options }; }
+
+  add(span: RecordedSpan): void {
+    if (this.#queue.length >= this.#options.maxQueued) { this.dropped += 1; return; }
+    this.#queue.push(span);
+    if (this.#timer === undefined && this.#sending === undefined) this.#timer = this.#options.clock.after(this.#options.delayMs, () => { void this.flush(); });
+  }
+
+  /** Sends what waits. Never rejects: a collector that is away costs spans, nothing else. */
+  async flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#sending ??= this.#drain().finally(() => { this.#sending = undefined; });
+    await this.#sending;
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const batch = this.#queue.splice(0, this.#options.maxBatch);
+      try {
+        await this.#options.send(batch);
+      } catch (error) {
+        this.dropped += batch.length;
+        this.#options.log.warn({ error: (error as Error).message, dropped: this.dropped }, 'spans could not be sent');
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import type { RecordedSpan } from '@oarlock/spi/spans';
+
+export interface TreeNode {
+  readonly span: RecordedSpan;
+  readonly children: readonly TreeNode[];
+  /** Milliseconds between what caused the span and its start, and what they were spent on. */
+  readonly wait: Wait | undefined;
+}
+export interface Wait { readonly watchMs: number; readonly queueMs: number }
+
+/** Spans of one or more traces as trees, by who caused whom; children in order of time. */
+export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] {
+  const byId = new Map(spans.map((span) => [span.spanId, span]));
+  const childrenOf = new Map<string, RecordedSpan[]>();
+  const roots: RecordedSpan[] = [];
+  for (const span of spans.toSorted((a, b) => a.start - b.start)) {
+    const parent = span.parentId === undefined ? undefined : byId.get(span.parentId);
+    if (parent === undefined) roots.push(span);
+    else childrenOf.set(parent.spanId, [...childrenOf.get(parent.spanId) ?? [], span]);
+  }
+  const node = (span: RecordedSpan, parent: RecordedSpan | undefined): TreeNode => ({
+    span, wait: parent && waitOf(span, parent), children: (childrenOf.get(span.spanId) ?? []).map((child) => node(child, span)),
+  });
+  return roots.map((root) => node(root, undefined));
+}
+
+/** A span that starts after its cause has ended waited: first until the watch told of the write, then in the queue. */
+function waitOf(span: RecordedSpan, parent: RecordedSpan): Wait | undefined {
+  if (span.start < parent.end) return undefined;
+  const enqueued = span.attributes['oarlock.enqueued_at'];
+  const told = typeof enqueued === 'number' ? Math.min(Math.max(enqueued, parent.end), span.start) : span.start;
+  return { watchMs: told - parent.end, queueMs: span.start - told };
+}
+
+const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value < 1000 ? value.toFixed(1) : value.toFixed(0)} ms`;
+const shown = ['oarlock.object', 'oarlock.key', 'oarlock.node', 'oarlock.plugin', 'oarlock.decision', 'oarlock.phase', 'oarlock.changed', 'oarlock.user', 'oarlock.revision', 'http.response.status_code',
+  'oarlock.nodes', 'oarlock.feasible', 'oarlock.refused', 'oarlock.scores', 'oarlock.image', 'oarlock.container'];
+const maxShown = 160;
+
+function describe(span: RecordedSpan): string {
+  const facts = shown.flatMap((key) => {
+    const value = span.attributes[key];
+    return value === undefined ? [] : [key === 'oarlock.object' || key === 'oarlock.key' ? String(value) : `${key.slice(key.lastIndexOf('.') + 1)}=${String(value).slice(0, maxShown)}`];
+  });
+  return facts.length === 0 ? '' : ` ${facts.join(' ')}`;
+}
+
+/** The trees as text: when each step began, how long it took, and what was waited for before. */
+export function renderTrees(trees: readonly TreeNode[]): string {
+  const lines: string[] = [];
+  for (const tree of trees) {
+    const zero = tree.span.start;
+    const write = ({ span, wait, children }: TreeNode, indent: string): void => {
+      const waited = wait !== undefined && wait.watchMs + wait.queueMs >= 0.05 ? `  (after ${ms(wait.watchMs)} on the watch, ${ms(wait.queueMs)} in the queue)` : '';
+      lines.push(`${`+${ms(span.start - zero)}`.padStart(12)}  ${ms(span.end - span.start).padStart(10)}  ${indent}${span.error === undefined ? '' : '✖ '}${span.name}${describe(span)}${waited}${span.error === undefined ? '' : `\n${' '.repeat(26)}${indent}  ${span.error}`}`);
+      for (const child of children) write(child, `${indent}  `);
+    };
+    write(tree, '');
+    lines.push('', ...summarize(tree));
+  }
+  return lines.join('\n');
+}
+
+/** Where the time from the first request to the last effect went: the chain of causes that ends last, cut into working and waiting. */
+export function criticalPath(tree: TreeNode): readonly { readonly what: string; readonly ms: number }[] {
+  let path: TreeNode[] = [];
+  let latest = 0;
+  const visit = (node: TreeNode, above: TreeNode[]): void => {
+    const own = [...above, node];
+    if (node.span.end > latest) { latest = node.span.end; path = own; }
+    for (const child of node.children) visit(child, own);
+  };
+  visit(tree, []);
+  const parts: { what: string; ms: number }[] = [];
+  for (const [index, node] of path.entries()) {
+    const next = path[index + 1];
+    const until = next === undefined ? node.span.end : Math.min(next.span.start, node.span.end);
+    if (node.wait !== undefined) {
+      parts.push({ what: `watch, before ${node.span.name}`, ms: node.wait.watchMs }, { what: `queue, before ${node.span.name}`, ms: node.wait.queueMs });
+    }
+    parts.push({ what: node.span.name, ms: until - node.span.start });
+  }
+  return parts;
+}
+
+function summarize(tree: TreeNode): string[] {
+  const parts = criticalPath(tree);
+  const total = parts.reduce((sum, part) => sum + part.ms, 0);
+  return [`The longest chain of causes took ${ms(total)}:`, ...parts.filter((part) => part.ms >= 0.05).map((part) => `${ms(part.ms).padStart(14)}  ${part.what}`), ''];
+}
+
+/** From the root to each failed step: what came before it, and the last word. */
+export function failedPaths(trees: readonly TreeNode[]): readonly (readonly RecordedSpan[])[] {
+  const found: RecordedSpan[][] = [];
+  const visit = ({ span, children }: TreeNode, above: RecordedSpan[]): boolean => {
+    const own = [...above, span];
+    const below = children.map((child) => visit(child, own)).some(Boolean);
+    if (span.error !== undefined && !below) found.push(own);
+    return below || span.error !== undefined;
+  };
+  for (const tree of trees) visit(tree, []);
+  return found;
+}

@@ -1,0 +1,45 @@
+import { hostname } from 'node:os';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { noTracer } from '@oarlock/kernel/tracing';
+import type { RecordedSpan, SpanStore } from '@oarlock/spi/spans';
+import type { Tracer } from '@opentelemetry/api';
+import { MemorySpanStore } from './memory-span-store.ts';
+import { otlpSender } from './otlp.ts';
+import { recordingTracer, type SpanSink } from './recording-tracer.ts';
+import { SpanExporter } from './span-exporter.ts';
+
+export interface TracingOptions {
+  readonly enabled: boolean;
+  readonly keep: number;
+  readonly otlp?: string | undefined;
+  /** For a process that has no API server: gives the spans to the one that has. */
+  readonly forward?: (spans: readonly RecordedSpan[]) => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Tracing {
+  tracer(scope: string): Tracer;
+  readonly store: SpanStore;
+  flush(): Promise<void>;
+}
+
+/** The spans of one process: into memory, to an OTLP collector, or to the cluster's API server. */
+export function openTracing({ enabled, keep, otlp, forward, clock, log }: TracingOptions): Tracing {
+  const store = new MemorySpanStore(keep);
+  if (!enabled) return { tracer: () => noTracer, store, flush: async () => {} };
+  const exporters = [
+    ...(otlp === undefined ? [] : [new SpanExporter({ clock, log, send: otlpSender(otlp) })]),
+    ...(forward === undefined ? [] : [new SpanExporter({ clock, log, send: forward })]),
+  ];
+  const sink: SpanSink = (span) => {
+    if (forward === undefined) store.add([span]);
+    for (const exporter of exporters) exporter.add(span);
+  };
+  const self = `${hostname()}:${process.pid}`;
+  return {
+    tracer: (scope) => recordingTracer(scope, self, sink), store,
+    flush: async () => { await Promise.all(exporters.map((exporter) => exporter.flush())); },
+  };
+}
