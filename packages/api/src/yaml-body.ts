@@ -1,0 +1,85 @@
+import { Composer, isMap, isScalar, LineCounter, Lexer, Parser, visit, type CST, type Document, type TagId, type Tags } from 'yaml';
+import { badRequest, failure } from './status.ts';
+
+/** Larger documents are refused, as are those of more than `maxYamlTokens`: YAML takes a thousand times longer to read than JSON. */
+export const maxYamlBytes = 3 * 1024 * 1024;
+const maxYamlTokens = 200_000;
+const maxDepth = 100;
+const maxAliasCount = 100;
+
+/** YAML 1.1 as Go's library reads it: no timestamps, no base 60, no binary, sets or ordered maps. */
+const unwanted = new Set(['tag:yaml.org,2002:timestamp', 'tag:yaml.org,2002:binary', 'tag:yaml.org,2002:omap', 'tag:yaml.org,2002:pairs', 'tag:yaml.org,2002:set']);
+const customTags = (tags: Tags): Tags => tags.filter((tag: Tags[number] | TagId) => typeof tag !== 'object' || (!unwanted.has(tag.tag) && !('format' in tag && tag.format === 'TIME')));
+
+export interface YamlBody {
+  readonly value: unknown;
+  /** Keys that one map sets twice, in the words of Go's library; the last one holds. */
+  readonly duplicates: readonly string[];
+}
+
+/**
+ * Reads one YAML document of a request.
+ * @throws StatusError BadRequest for what is no YAML, has several documents, nests more than 100 deep or multiplies itself through
+ *   aliases; RequestEntityTooLarge beyond the limits.
+ */
+export function parseYaml(text: string): YamlBody {
+  const lines = new LineCounter();
+  const tokens = readTokens(text, lines);
+  const documents = [...new Composer({ version: '1.1', customTags, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(tokens, true, text.length)];
+  const [document] = documents;
+  if (document === undefined || documents.length > 1) throw badRequest('error converting YAML to JSON: yaml: expected a single document in the stream');
+  const [error] = document.errors;
+  if (error !== undefined) throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+  try {
+    return { value: document.toJS({ maxAliasCount }) as unknown, duplicates: duplicateKeys(document, lines) };
+  } catch (cause) {
+    // Thrown for aliases alone: everything else is among the errors of the document.
+    throw badRequest(`error converting YAML to JSON: yaml: ${cause instanceof Error ? cause.message : String(cause)}`);
+  }
+}
+
+function readTokens(text: string, lines: LineCounter): CST.Token[] {
+  if (text.length > maxYamlBytes) throw failure('RequestEntityTooLarge', `Request entity too large: limit is ${maxYamlBytes}`);
+  const parser = new Parser(lines.addNewLine);
+  const tokens: CST.Token[] = [];
+  let count = 0;
+  lines.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    if (++count > maxYamlTokens) throw failure('RequestEntityTooLarge', `Request entity too large: a YAML document may have ${maxYamlTokens} tokens; send JSON`);
+    tokens.push(...parser.next(lexeme));
+  }
+  tokens.push(...parser.end());
+  // The composer recurses: what nests too deep must not reach it.
+  for (const token of tokens) checkDepth(token);
+  return tokens;
+}
+
+function checkDepth(root: CST.Token): void {
+  const pending: { readonly token: CST.Token; readonly depth: number }[] = [{ token: root, depth: 0 }];
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const { token, depth } = next;
+    if (depth > maxDepth) throw badRequest('error converting YAML to JSON: yaml: exceeded max depth');
+    if (token.type === 'document' && token.value !== undefined) pending.push({ token: token.value, depth: depth + 1 });
+    if (!('items' in token)) continue;
+    for (const item of token.items) {
+      if (item.key) pending.push({ token: item.key, depth: depth + 1 });
+      if (item.value) pending.push({ token: item.value, depth: depth + 1 });
+    }
+  }
+}
+
+function duplicateKeys(document: Document.Parsed, lines: LineCounter): string[] {
+  const found: string[] = [];
+  visit(document, {
+    Map(_, map) {
+      const seen = new Set<string>();
+      for (const { key } of map.items) {
+        if (!isScalar(key) || isMap(key)) continue;
+        const name = String(key.value);
+        if (seen.has(name) && name !== '<<') found.push(`  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${JSON.stringify(name)} already set in map`);
+        seen.add(name);
+      }
+    },
+  });
+  return found;
+}
