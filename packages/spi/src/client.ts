@@ -114,7 +114,8 @@ export const Informers = slot.one<Informers>('informers/v1');
 
 /** Writes Events, aggregated and rate limited per source and object as client-go does. Never throws, never waits. */
 export interface EventRecorder {
-  event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string): void;
+  /** `fieldPath` says which part of the object: `spec.containers{web}`. */
+  event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void;
 }
 /** Makes recorders; `component` becomes the Event's source and reportingComponent. */
 export interface EventSource { recorder(component: string, host?: string): EventRecorder }

@@ -193,6 +193,11 @@ export interface RuntimeDriver {
     readonly survivesRestart: boolean;
     /** A pod can have a network namespace of its own. */
     readonly networkNamespaces: boolean;
+    /**
+     * Nothing really runs: the kubelet then makes no files and mounts for pods, takes the sandbox's own address, asks the driver for probes and
+     * logs (`execSync` with `oarlock.dev/probe KIND` and `oarlock.dev/logs`), and may stand for many nodes.
+     */
+    readonly simulated?: boolean;
   };
   version(call?: RuntimeCall): Promise<RuntimeInfo>;
   status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]>;

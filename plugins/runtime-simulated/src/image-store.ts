@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto';
+import { RuntimeError, type Image } from '@oarlock/spi/runtime';
+
+/** `nginx` is `docker.io/library/nginx:latest` to every runtime. */
+function qualify(reference: string): string {
+  const [first = '', ...rest] = reference.split('/');
+  const host = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost');
+  const path = host ? reference : `docker.io/${rest.length === 0 ? 'library/' : ''}${reference}`;
+  return /[@:][^/]*$/.test(path.slice(path.indexOf('/'))) ? path : `${path}:latest`;
+}
+
+/** Images that were pulled, by name. Every name can be pulled, except those that are said to be missing. */
+export class ImageStore {
+  readonly #byName = new Map<string, Image>();
+  readonly #byId = new Map<string, Image>();
+  readonly #missing: ReadonlySet<string>;
+
+  constructor(present: readonly string[], missing: readonly string[]) {
+    this.#missing = new Set(missing.map(qualify));
+    for (const reference of present) this.pull(reference);
+  }
+
+  find(reference: string): Image | undefined {
+    return this.#byId.get(reference) ?? this.#byName.get(reference) ?? this.#byName.get(qualify(reference));
+  }
+
+  /** @throws RuntimeError `NotFound` */
+  pull(reference: string): Image {
+    const known = this.find(reference);
+    if (known) return known;
+    const name = qualify(reference);
+    if (this.#missing.has(name)) throw new RuntimeError('NotFound', `failed to pull and unpack image "${name}": failed to resolve reference "${name}": ${name}: not found`);
+    const id = `sha256:${createHash('sha256').update(name).digest('hex')}`;
+    const digest = name.includes('@') ? name : `${name.slice(0, name.lastIndexOf(':'))}@${id}`;
+    const image: Image = Object.freeze({ id, repoTags: name.includes('@') ? [] : [name], repoDigests: [digest], sizeBytes: 1024 * 1024 });
+    this.#byName.set(name, image);
+    this.#byName.set(reference, image);
+    this.#byId.set(id, image);
+    return image;
+  }
+
+  remove(reference: string): void {
+    const image = this.find(reference);
+    if (!image) return;
+    this.#byId.delete(image.id);
+    for (const [name, one] of this.#byName) if (one === image) this.#byName.delete(name);
+  }
+
+  list(): readonly Image[] { return [...this.#byId.values()]; }
+}

@@ -1,0 +1,132 @@
+import { formatMicroTime } from '@oarlock/api/time';
+import type { Timer } from '@oarlock/kernel/clock';
+import type { Container, ContainerConfig, ContainerState, ContainerStats, ContainerStatus, PodSandbox, PodSandboxConfig, PodSandboxMetadata, PodSandboxStatus, SandboxState } from '@oarlock/spi/runtime';
+import type { Behaviour } from './behaviour.ts';
+import type { Program } from './program.ts';
+
+type Strings = Readonly<Record<string, string>>;
+const noSessions: ReadonlySet<readonly string[]> = new Set();
+
+export class SimulatedSandbox {
+  readonly id: string;
+  readonly metadata: PodSandboxMetadata;
+  readonly labels: Strings;
+  readonly annotations: Strings;
+  readonly createdAt: number;
+  readonly address: string;
+  readonly logDirectory: string;
+  readonly containers = new Set<SimulatedContainer>();
+  state: SandboxState = 'READY';
+  holdsAddress = true;
+
+  constructor(id: string, config: PodSandboxConfig, address: string, now: number) {
+    this.id = id;
+    this.metadata = config.metadata;
+    this.labels = config.labels;
+    this.annotations = config.annotations;
+    this.logDirectory = config.logDirectory;
+    this.createdAt = now;
+    this.address = address;
+  }
+
+  view(): PodSandbox {
+    const { id, metadata, state, createdAt, labels, annotations } = this;
+    return { id, metadata, state, createdAt, labels, annotations };
+  }
+  status(): PodSandboxStatus { return { ...this.view(), ips: [this.address] }; }
+}
+
+export class SimulatedContainer {
+  readonly id: string;
+  readonly sandbox: SimulatedSandbox;
+  readonly metadata: ContainerConfig['metadata'];
+  readonly behaviour: Behaviour;
+  readonly createdAt: number;
+  readonly labels: Strings;
+  readonly annotations: Strings;
+  readonly argv: readonly string[];
+  state: ContainerState = 'CREATED';
+  starting = false;
+  program: Program | undefined;
+  exitTimer: Timer | undefined;
+  readonly #image: string;
+  readonly #imageRef: string;
+  readonly #logPath: string;
+  readonly #mounts: ContainerConfig['mounts'];
+  readonly #envs: ContainerConfig['envs'];
+  #sessions: Set<readonly string[]> | undefined;
+  #onExit: Set<() => void> | undefined;
+  #startedAt: number | undefined;
+  #finishedAt: number | undefined;
+  #exitCode: number | undefined;
+  #reason: string | undefined;
+  #message: string | undefined;
+
+  constructor(id: string, sandbox: SimulatedSandbox, config: ContainerConfig, imageRef: string, behaviour: Behaviour, now: number) {
+    this.id = id;
+    this.sandbox = sandbox;
+    this.metadata = config.metadata;
+    this.behaviour = behaviour;
+    this.createdAt = now;
+    this.labels = config.labels;
+    this.annotations = config.annotations;
+    this.argv = config.args.length === 0 ? config.command : [...config.command, ...config.args];
+    this.#image = config.image.userSpecifiedImage ?? config.image.image;
+    this.#imageRef = imageRef;
+    this.#logPath = config.logPath;
+    this.#mounts = config.mounts;
+    this.#envs = config.envs;
+  }
+
+  get env(): ReadonlyMap<string, string> { return new Map(this.#envs.map(({ key, value }) => [key, value])); }
+  get sessions(): Set<readonly string[]> { return (this.#sessions ??= new Set(noSessions)); }
+  get onExit(): Set<() => void> { return (this.#onExit ??= new Set()); }
+
+  run(now: number, program: Program): void {
+    this.state = 'RUNNING';
+    this.program = program;
+    this.#startedAt = now;
+  }
+
+  end(now: number, exitCode: number, reason: string, message: string | undefined): void {
+    this.state = 'EXITED';
+    this.exitTimer?.cancel();
+    this.exitTimer = undefined;
+    this.#finishedAt = now;
+    this.#exitCode = exitCode;
+    this.#reason = reason;
+    this.#message = message;
+    for (const tell of this.#onExit ?? []) tell();
+    this.#onExit = undefined;
+  }
+
+  isHealthy(kind: string, now: number): boolean {
+    const age = now - (this.#startedAt ?? now);
+    if (kind !== 'liveness' && age < this.behaviour.readyAfter) return false;
+    return kind === 'startup' || this.behaviour.unhealthyAfter === undefined || age < this.behaviour.unhealthyAfter;
+  }
+
+  /** What a log file would hold: a line when it started, and one when it ended. */
+  log(): string {
+    const line = (at: number | undefined, text: string) => (at === undefined ? '' : `${formatMicroTime(at)} stdout F ${text}\n`);
+    return line(this.#startedAt, `simulated ${this.metadata.name}: ${this.argv.join(' ')}`.trimEnd()) + line(this.#startedAt === undefined ? undefined : this.#finishedAt, `exit ${this.#exitCode}`);
+  }
+
+  view(): Container {
+    const { id, metadata, state, createdAt, labels, annotations } = this;
+    return { id, sandboxId: this.sandbox.id, metadata, image: this.#image, imageRef: this.#imageRef, state, createdAt, labels, annotations };
+  }
+
+  status(): ContainerStatus {
+    return {
+      ...this.view(), mounts: this.#mounts, logPath: this.sandbox.logDirectory === '' ? '' : `${this.sandbox.logDirectory}/${this.#logPath}`,
+      ...(this.#startedAt !== undefined && { startedAt: this.#startedAt }), ...(this.#finishedAt !== undefined && { finishedAt: this.#finishedAt }),
+      ...(this.#exitCode !== undefined && { exitCode: this.#exitCode }), ...(this.#reason !== undefined && { reason: this.#reason }), ...(this.#message !== undefined && { message: this.#message }),
+    };
+  }
+
+  stats(now: number): ContainerStats {
+    const running = this.state === 'RUNNING' ? now - (this.#startedAt ?? now) : 0;
+    return { id: this.id, at: now, cpuUsageNanos: running * 1000 + 1, memoryWorkingSetBytes: 2 ** 20, memoryRssBytes: 2 ** 20, writableLayerBytes: 0, writableLayerInodes: 0 };
+  }
+}

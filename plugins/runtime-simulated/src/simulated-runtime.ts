@@ -1,0 +1,364 @@
+import { Writable, type Duplex } from 'node:stream';
+import type { Clock } from '@oarlock/kernel/clock';
+import {
+  RuntimeError, type Container, type ContainerConfig, type ContainerFilter, type ContainerStats, type ContainerStatus, type Image, type PodSandbox,
+  type PodSandboxConfig, type PodSandboxStatus, type RegistryAuth, type RuntimeCall, type RuntimeCondition, type RuntimeDriver, type RuntimeEvent,
+  type RuntimeInfo, type SandboxFilter, type Streams,
+} from '@oarlock/spi/runtime';
+import { AddressPool } from './address-pool.ts';
+import { behaviourOf, failSandbox, isPlain, type Behaviour } from './behaviour.ts';
+import { EventHub } from './event-hub.ts';
+import { ImageStore } from './image-store.ts';
+import { programOf, type Program } from './program.ts';
+import { runSession, type Session } from './session.ts';
+import { SimulatedContainer, SimulatedSandbox } from './simulated-pod.ts';
+
+export interface SimulatedOptions {
+  /** How long a container takes to start, in milliseconds. */
+  readonly startDelayMs?: number;
+  /** How long a pull takes. */
+  readonly pullDelayMs?: number;
+  /** The range that sandboxes get their addresses from. */
+  readonly addresses?: string;
+  /** Images that are there without a pull, and names that no registry has. */
+  readonly images?: readonly string[];
+  readonly missingImages?: readonly string[];
+}
+
+const uidLabel = 'io.kubernetes.pod.uid';
+const maxExecOutput = 16 * 1024 * 1024;
+
+/**
+ * A runtime in which nothing runs: sandboxes and containers are entries of a table, and what they do is what their annotations and
+ * commands say, on a clock. For tests and for clusters of thousands of nodes.
+ */
+export class SimulatedRuntime implements RuntimeDriver {
+  readonly traits = { invokesCni: false, images: true, survivesRestart: false, networkNamespaces: false, simulated: true } as const;
+  readonly #clock: Clock;
+  readonly #startDelay: number;
+  readonly #pullDelay: number;
+  readonly #addresses: AddressPool;
+  readonly #images: ImageStore;
+  readonly #events = new EventHub();
+  readonly #sandboxes = new Map<string, SimulatedSandbox>();
+  readonly #containers = new Map<string, SimulatedContainer>();
+  /** Lists are asked for by pod far more often than without a filter. */
+  readonly #byPod = new Map<string, Set<SimulatedSandbox>>();
+  readonly #plain: Behaviour;
+  #ids = 0;
+
+  constructor(clock: Clock, { startDelayMs = 0, pullDelayMs = 0, addresses = '10.128.0.0/9', images = [], missingImages = [] }: SimulatedOptions = {}) {
+    this.#clock = clock;
+    this.#startDelay = startDelayMs;
+    this.#pullDelay = pullDelayMs;
+    this.#addresses = new AddressPool(addresses);
+    this.#images = new ImageStore(images, missingImages);
+    this.#plain = behaviourOf({}, '', startDelayMs);
+  }
+
+  async version(call?: RuntimeCall): Promise<RuntimeInfo> {
+    call?.signal?.throwIfAborted();
+    return { name: 'simulated', version: '0.1.0', apiVersion: 'v1' };
+  }
+  async status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]> {
+    call?.signal?.throwIfAborted();
+    return (['RuntimeReady', 'NetworkReady'] as const).map((type) => ({ type, status: true, reason: '', message: '' }));
+  }
+
+  async runPodSandbox(config: PodSandboxConfig, _handler: string, call?: RuntimeCall): Promise<string> {
+    call?.signal?.throwIfAborted();
+    const failure = failSandbox(config.annotations);
+    if (failure !== undefined) throw new RuntimeError('Internal', failure);
+    const { uid, attempt } = config.metadata;
+    const pods = this.#byPod.get(uid) ?? new Set();
+    for (const other of pods) if (other.metadata.attempt === attempt) return other.id;
+    const sandbox = new SimulatedSandbox(this.#id(), config, this.#addresses.take(), this.#clock.now());
+    pods.add(sandbox);
+    this.#byPod.set(uid, pods);
+    this.#sandboxes.set(sandbox.id, sandbox);
+    this.#tell('STARTED', sandbox.id);
+    return sandbox.id;
+  }
+
+  async stopPodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    const sandbox = this.#sandboxes.get(id);
+    if (!sandbox || sandbox.state === 'NOTREADY') return;
+    for (const container of sandbox.containers) this.#kill(container);
+    sandbox.state = 'NOTREADY';
+    this.#release(sandbox);
+    this.#tell('STOPPED', id);
+  }
+
+  async removePodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    const sandbox = this.#sandboxes.get(id);
+    if (!sandbox) return;
+    for (const container of [...sandbox.containers]) this.#remove(container);
+    this.#release(sandbox);
+    this.#sandboxes.delete(id);
+    const pods = this.#byPod.get(sandbox.metadata.uid);
+    pods?.delete(sandbox);
+    if (pods?.size === 0) this.#byPod.delete(sandbox.metadata.uid);
+    this.#tell('DELETED', id);
+  }
+
+  async podSandboxStatus(id: string, call?: RuntimeCall): Promise<PodSandboxStatus> {
+    call?.signal?.throwIfAborted();
+    return this.#sandbox(id).status();
+  }
+
+  async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCall): Promise<readonly PodSandbox[]> {
+    call?.signal?.throwIfAborted();
+    const found: PodSandbox[] = [];
+    for (const sandbox of this.#candidates(filter.id, filter.labels)) {
+      if ((filter.state === undefined || sandbox.state === filter.state) && matches(sandbox.labels, filter.labels)) found.push(sandbox.view());
+    }
+    return found;
+  }
+
+  async createContainer(sandboxId: string, config: ContainerConfig, _sandbox: PodSandboxConfig, call?: RuntimeCall): Promise<string> {
+    call?.signal?.throwIfAborted();
+    const sandbox = this.#sandbox(sandboxId);
+    if (sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
+    const image = this.#images.find(config.image.image);
+    if (!image) throw new RuntimeError('NotFound', `image ${config.image.image} is not here`);
+    const { name, attempt } = config.metadata;
+    for (const other of sandbox.containers) if (other.metadata.name === name && other.metadata.attempt === attempt) return other.id;
+    const behaviour = isPlain(sandbox.annotations) ? this.#plain : behaviourOf(sandbox.annotations, name, this.#startDelay);
+    if (behaviour.failCreate !== undefined) throw new RuntimeError('Internal', behaviour.failCreate);
+    const container = new SimulatedContainer(this.#id(), sandbox, config, image.id, behaviour, this.#clock.now());
+    sandbox.containers.add(container);
+    this.#containers.set(container.id, container);
+    this.#tell('CREATED', sandboxId, container.id);
+    return container.id;
+  }
+
+  async startContainer(id: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    const container = this.#container(id);
+    if (container.state !== 'CREATED' || container.starting) throw new RuntimeError('FailedPrecondition', `container ${id} is not in created state`);
+    if (container.sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${container.sandbox.id} is not ready`);
+    const { behaviour } = container;
+    const program = programOf(container.argv, behaviour, container.metadata.attempt);
+    container.starting = true;
+    try {
+      if (behaviour.startDelay > 0) await this.#clock.sleep(behaviour.startDelay, call?.signal);
+    } finally {
+      container.starting = false;
+    }
+    if (container.state !== 'CREATED') throw new RuntimeError('FailedPrecondition', `container ${id} was stopped while it started`);
+    const failure = behaviour.failStart ?? (program.missing ? `exec: "${container.argv[0]}": stat ${container.argv[0]}: no such file or directory` : undefined);
+    if (failure !== undefined) {
+      this.#end(container, 128, 'StartError', failure);
+      throw new RuntimeError('Internal', failure);
+    }
+    container.run(this.#clock.now(), program);
+    this.#tell('STARTED', container.sandbox.id, id);
+    if (program.exitAfter !== undefined) container.exitTimer = this.#clock.after(program.exitAfter, () => this.#exit(container, program));
+  }
+
+  async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    const container = this.#containers.get(id);
+    if (!container || container.state === 'EXITED') return;
+    if (container.state === 'CREATED') { this.#end(container, 137, 'Error'); return; }
+    const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behaviour.stopDelay;
+    const grace = timeoutSeconds * 1000;
+    if (timeoutSeconds > 0 && delay === 0) { this.#end(container, 0, 'Completed'); return; }
+    if (timeoutSeconds > 0) await this.#clock.sleep(Math.min(delay, grace), call?.signal);
+    if (delay <= grace && timeoutSeconds > 0) this.#end(container, 0, 'Completed');
+    else this.#kill(container);
+  }
+
+  async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    const container = this.#containers.get(id);
+    if (container) this.#remove(container);
+  }
+
+  async containerStatus(id: string, call?: RuntimeCall): Promise<ContainerStatus> {
+    call?.signal?.throwIfAborted();
+    return this.#container(id).status();
+  }
+
+  async listContainers(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly Container[]> {
+    call?.signal?.throwIfAborted();
+    return this.#select(filter).map((container) => container.view());
+  }
+
+  async updateContainerResources(id: string, _resources: unknown, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    this.#container(id);
+  }
+  async reopenContainerLog(id: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    this.#running(id);
+  }
+
+  async execSync(id: string, command: readonly string[], timeoutSeconds: number, call?: RuntimeCall): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
+    const [stdout, stderr] = [new Collector(), new Collector()];
+    const timeout = new AbortController();
+    const timer = timeoutSeconds > 0 ? this.#clock.after(timeoutSeconds * 1000, () => timeout.abort(new RuntimeError('DeadlineExceeded', `command ${command[0]} timed out after ${timeoutSeconds}s`))) : undefined;
+    const signal = call?.signal ? AbortSignal.any([call.signal, timeout.signal]) : timeout.signal;
+    try {
+      const exitCode = await this.#session(id, command, { tty: false, stdout, stderr }, signal);
+      return { stdout: stdout.bytes, stderr: stderr.bytes, exitCode };
+    } finally {
+      timer?.cancel();
+    }
+  }
+
+  exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCall): Promise<number> {
+    return this.#session(id, command, streams, call?.signal ?? new AbortController().signal);
+  }
+
+  /** A simulated container says nothing: the session lasts until the container ends, the caller's input does, or the signal aborts. */
+  async attach(id: string, streams: Streams, call?: RuntimeCall): Promise<void> {
+    const container = this.#running(id);
+    call?.signal?.throwIfAborted();
+    await new Promise<void>((resolve, reject) => {
+      container.onExit.add(resolve);
+      streams.stdin?.on('end', resolve).resume();
+      call?.signal?.addEventListener('abort', () => reject(call.signal?.reason), { once: true });
+    });
+  }
+
+  async portForward(_sandboxId: string, port: number): Promise<Duplex> {
+    throw new RuntimeError('Unsupported', `nothing listens on port ${port}: the pod is simulated`);
+  }
+
+  async containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats> {
+    call?.signal?.throwIfAborted();
+    return this.#container(id).stats(this.#clock.now());
+  }
+  async listContainerStats(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly ContainerStats[]> {
+    call?.signal?.throwIfAborted();
+    return this.#select({ ...filter, state: 'RUNNING' }).map((container) => container.stats(this.#clock.now()));
+  }
+  events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> { return this.#events.stream(signal); }
+
+  async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
+    call?.signal?.throwIfAborted();
+    return this.#images.list();
+  }
+  async imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {
+    call?.signal?.throwIfAborted();
+    return this.#images.find(image);
+  }
+  async pullImage(image: string, _auth: RegistryAuth | undefined, _sandbox: PodSandboxConfig | undefined, call?: RuntimeCall): Promise<string> {
+    call?.signal?.throwIfAborted();
+    if (this.#pullDelay > 0) await this.#clock.sleep(this.#pullDelay, call?.signal);
+    return this.#images.pull(image).id;
+  }
+  async removeImage(image: string, call?: RuntimeCall): Promise<void> {
+    call?.signal?.throwIfAborted();
+    this.#images.remove(image);
+  }
+  async imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+    call?.signal?.throwIfAborted();
+    return { mountpoint: '/', usedBytes: this.#images.list().reduce((sum, image) => sum + image.sizeBytes, 0), inodesUsed: 0 };
+  }
+
+  // Ids are as long as a real runtime's, so that what shows or stores them is measured honestly.
+  #id(): string { return (++this.#ids).toString(16).padStart(64, '0'); }
+
+  #tell(type: RuntimeEvent['type'], sandboxId: string, containerId?: string): void {
+    this.#events.publish({ type, sandboxId, at: this.#clock.now(), ...(containerId !== undefined && { containerId }) });
+  }
+
+  #sandbox(id: string): SimulatedSandbox {
+    const sandbox = this.#sandboxes.get(id);
+    if (!sandbox) throw new RuntimeError('NotFound', `sandbox ${id} not found`);
+    return sandbox;
+  }
+  #container(id: string): SimulatedContainer {
+    const container = this.#containers.get(id);
+    if (!container) throw new RuntimeError('NotFound', `container ${id} not found`);
+    return container;
+  }
+  #running(id: string): SimulatedContainer {
+    const container = this.#container(id);
+    if (container.state !== 'RUNNING') throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
+    return container;
+  }
+
+  #candidates(id: string | undefined, labels: Readonly<Record<string, string>> | undefined): Iterable<SimulatedSandbox> {
+    if (id !== undefined) {
+      const one = this.#sandboxes.get(id);
+      return one ? [one] : [];
+    }
+    const uid = labels?.[uidLabel];
+    return uid === undefined ? this.#sandboxes.values() : this.#byPod.get(uid) ?? [];
+  }
+
+  #select({ id, sandboxId, state, labels }: ContainerFilter): SimulatedContainer[] {
+    const found: SimulatedContainer[] = [];
+    const take = (container: SimulatedContainer) => {
+      if ((id === undefined || container.id === id) && (sandboxId === undefined || container.sandbox.id === sandboxId)
+        && (state === undefined || container.state === state) && matches(container.labels, labels)) found.push(container);
+    };
+    const one = id === undefined ? undefined : this.#containers.get(id);
+    if (id !== undefined) { if (one) take(one); } else for (const sandbox of this.#candidates(sandboxId, labels)) for (const container of sandbox.containers) take(container);
+    return found;
+  }
+
+  async #session(id: string, argv: readonly string[], { stdin, stdout, stderr }: Streams, signal: AbortSignal): Promise<number> {
+    const container = this.#running(id);
+    const over = new AbortController();
+    const end = () => over.abort(new RuntimeError('FailedPrecondition', `container ${id} is not running`));
+    const session: Session = {
+      argv, stdin, stdout, stderr, signal: AbortSignal.any([signal, over.signal]), clock: this.#clock, env: container.env, running: container.sessions,
+      probe: (kind) => container.isHealthy(kind, this.#clock.now()), logs: () => container.log(),
+    };
+    container.sessions.add(argv);
+    container.onExit.add(end);
+    try {
+      return await runSession(session);
+    } finally {
+      container.sessions.delete(argv);
+      container.onExit.delete(end);
+    }
+  }
+
+  #exit(container: SimulatedContainer, program: Program): void {
+    this.#end(container, program.exitCode, program.exitCode === 0 ? 'Completed' : 'Error');
+  }
+  #kill(container: SimulatedContainer): void { this.#end(container, 137, 'Error'); }
+
+  #end(container: SimulatedContainer, exitCode: number, reason: string, message?: string): void {
+    if (container.state === 'EXITED') return;
+    container.end(this.#clock.now(), exitCode, reason, message);
+    this.#tell('STOPPED', container.sandbox.id, container.id);
+  }
+
+  #remove(container: SimulatedContainer): void {
+    this.#kill(container);
+    container.sandbox.containers.delete(container);
+    this.#containers.delete(container.id);
+    this.#tell('DELETED', container.sandbox.id, container.id);
+  }
+
+  #release(sandbox: SimulatedSandbox): void {
+    if (sandbox.holdsAddress) this.#addresses.release(sandbox.address);
+    sandbox.holdsAddress = false;
+  }
+}
+
+function matches(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>> | undefined): boolean {
+  for (const key in wanted) if (labels[key] !== wanted[key]) return false;
+  return true;
+}
+
+/** Output of a command, cut at the contract's limit. */
+class Collector extends Writable {
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    const rest = chunk.subarray(0, maxExecOutput - this.#size);
+    this.#size += rest.length;
+    if (rest.length > 0) this.#chunks.push(rest);
+    done();
+  }
+  get bytes(): Buffer { return Buffer.concat(this.#chunks); }
+}
