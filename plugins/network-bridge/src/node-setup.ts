@@ -1,0 +1,104 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { NodeNetwork } from '@oarlock/spi/network';
+import { familyOf } from './network-list.ts';
+import { runProgram } from './run-program.ts';
+
+const timeoutMs = 10_000;
+const tableOf = (bridge: string) => `oarlock-${bridge}`;
+
+/**
+ * What the node's kernel needs beside the plugins: forwarding, bridged packets seen by iptables (as Services want), one
+ * rule that masquerades what leaves the cluster, and a way through a FORWARD chain that drops by default (docker's does).
+ */
+export class NodeSetup {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #sysctls: string;
+  constructor(clock: Clock, log: Logger, sysctls = '/proc/sys') {
+    this.#clock = clock;
+    this.#log = log;
+    this.#sysctls = sysctls;
+  }
+
+  async sysctls(families: ReadonlySet<4 | 6>): Promise<void> {
+    // there only when the module is loaded, and a kernel may have it built in or not at all
+    const loaded = await this.#set('net/bridge/bridge-nf-call-iptables', '1');
+    if (!loaded && await this.#try('modprobe', ['br_netfilter'])) await this.#set('net/bridge/bridge-nf-call-iptables', '1');
+    await this.#set('net/ipv4/ip_forward', '1', true);
+    if (!families.has(6)) return;
+    await this.#set('net/bridge/bridge-nf-call-ip6tables', '1');
+    await this.#set('net/ipv6/conf/all/forwarding', '1', true);
+  }
+
+  /**
+   * Replaces the node's masquerading in one transaction. One rule for all pods: the bridge plugin's own way is a chain per pod,
+   * which costs several runs of iptables per ADD and stays behind when a namespace vanishes before DEL.
+   * False when nftables cannot be used here.
+   */
+  async masquerade(bridge: string, { podCIDRs, clusterCIDRs }: Pick<NodeNetwork, 'podCIDRs' | 'clusterCIDRs'>): Promise<boolean> {
+    const table = tableOf(bridge);
+    const rule = (family: 4 | 6, multicast: string) => {
+      const own = podCIDRs.filter((cidr) => familyOf(cidr) === family);
+      if (own.length === 0) return '';
+      const ip = family === 4 ? 'ip' : 'ip6';
+      const inside = [...new Set([...own, ...clusterCIDRs.filter((cidr) => familyOf(cidr) === family)])];
+      const stays = [...inside, multicast].map((cidr) => `${ip} daddr != ${cidr}`).join(' ');
+      return own.map((cidr) => `    ${ip} saddr ${cidr} ${stays} masquerade\n`).join('');
+    };
+    const script = `add table inet ${table}\ndelete table inet ${table}\ntable inet ${table} {\n  chain postrouting {\n    type nat hook postrouting priority srcnat; policy accept;\n${rule(4, '224.0.0.0/4')}${rule(6, 'ff00::/8')}  }\n}\n`;
+    return this.#try('nft', ['-f', '-'], script);
+  }
+
+  async removeMasquerade(bridge: string): Promise<void> {
+    await this.#try('nft', ['-f', '-'], `add table inet ${tableOf(bridge)}\ndelete table inet ${tableOf(bridge)}\n`);
+  }
+
+  /** Lets packets of the bridge through FORWARD, whatever its policy. */
+  async acceptForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
+    for (const family of families) {
+      for (const rule of forwardRules(bridge)) {
+        const iptables = family === 4 ? 'iptables' : 'ip6tables';
+        if (await this.#try(iptables, ['-w', '5', '-C', 'FORWARD', ...rule], '', 'quiet')) continue;
+        if (!await this.#try(iptables, ['-w', '5', '-I', 'FORWARD', ...rule])) return;
+      }
+    }
+  }
+
+  async removeForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
+    for (const family of families) {
+      for (const rule of forwardRules(bridge)) await this.#try(family === 4 ? 'iptables' : 'ip6tables', ['-w', '5', '-D', 'FORWARD', ...rule], '', 'quiet');
+    }
+  }
+
+  /** False when the kernel has no such setting. */
+  async #set(name: string, value: string, required = false): Promise<boolean> {
+    const path = join(this.#sysctls, name);
+    try {
+      if ((await readFile(path, 'utf8')).trim() !== value) await writeFile(path, value);
+      return true;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (required || code !== 'ENOENT') this.#log.warn({ setting: name.replaceAll('/', '.'), code }, 'cannot set this kernel setting; pods may not reach each other or the outside');
+      return false;
+    }
+  }
+
+  async #try(program: string, args: readonly string[], stdin = '', on: 'quiet' | 'warn' = 'warn'): Promise<boolean> {
+    try {
+      const { exitCode, stderr, killed } = await runProgram(this.#clock, program, args, { stdin, timeoutMs });
+      if (exitCode === 0) return true;
+      if (on === 'warn') this.#log.warn({ program, args: args.join(' '), reason: killed ?? stderr.trim().slice(0, 500) }, 'a change of the node\'s network was refused');
+    } catch (error) {
+      this.#log.info({ program, reason: (error as Error).message }, 'a program for changes of the node\'s network is not here');
+    }
+    return false;
+  }
+}
+
+function forwardRules(bridge: string): readonly (readonly string[])[] {
+  const comment = ['-m', 'comment', '--comment', `oarlock ${bridge}`];
+  return [['-i', bridge, ...comment, '-j', 'ACCEPT'], ['-o', bridge, ...comment, '-j', 'ACCEPT']];
+}

@@ -1,0 +1,5 @@
+import { networkContract } from '@oarlock/spi/network.contract';
+import { openBridge, whyNot } from './bridge-fixture.ts';
+
+const unavailable = await whyNot();
+networkContract('network-bridge', () => openBridge(), unavailable === undefined ? {} : { unavailable });
