@@ -1,0 +1,57 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { StatusError } from '@oarlock/api/status';
+import { startSpan, type Cause } from '@oarlock/kernel/tracing';
+import { anonymous, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
+import type { Tracer } from '@opentelemetry/api';
+import { unauthorized } from './http-errors.ts';
+import type { Connection } from './tls-connection.ts';
+
+export function credentialsOf(headers: IncomingHttpHeaders, connection: Connection, path: string): Credentials {
+  const bearerToken = bearerTokenOf(headers);
+  const certificate = connection.certificate();
+  return {
+    headers, path, ...(bearerToken !== undefined && { bearerToken }), ...(certificate !== undefined && { certificate }),
+    ...(connection.remoteAddress !== undefined && { remoteAddress: connection.remoteAddress }),
+  };
+}
+
+const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
+
+/** From `Authorization`, or from the WebSocket subprotocol that browsers have to use instead. */
+function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
+  const { authorization } = headers;
+  if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1];
+  const encoded = headers['sec-websocket-protocol']?.split(',').map((part) => part.trim()).find((part) => part.startsWith(subprotocolPrefix));
+  if (encoded === undefined) return undefined;
+  const token = Buffer.from(encoded.slice(subprotocolPrefix.length), 'base64url').toString('utf8');
+  return token === '' ? undefined : token;
+}
+
+/**
+ * Runs the chain to the first that knows the sender. Nobody is anonymous by falling through: only an authenticator of the chain
+ * says so, and not after another one has found the credentials wrong.
+ */
+export async function identify(chain: readonly Authenticator[], credentials: Credentials): Promise<Identity | StatusError> {
+  let wrong = false;
+  for (const authenticator of chain) {
+    const result = await authenticator.authenticate(credentials);
+    if (result.outcome === 'rejected') wrong = true;
+    else if (result.outcome === 'authenticated') {
+      if (wrong && result.identity.name === anonymous.name) break;
+      return withGroup(result.identity);
+    }
+  }
+  return unauthorized();
+}
+
+/** Whoever is known is in `system:authenticated`, also when an authenticator forgets it. */
+function withGroup(identity: Identity): Identity {
+  const { groups } = identity;
+  if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name) return identity;
+  return { ...identity, groups: [...groups, 'system:authenticated'] };
+}
+
+/** Records the stage after the fact, for requests that have a span. */
+export function recordAuthentication(tracer: Tracer, cause: Cause | undefined, startTime: number, endTime: number, identity: Identity): void {
+  startSpan(tracer, 'authentication', { cause, startTime, attributes: { 'oarlock.user': identity.name } }).end(endTime);
+}

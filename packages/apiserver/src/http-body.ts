@@ -1,0 +1,93 @@
+import { isObject } from '@oarlock/api/json';
+import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import { decodeObject, parseBody, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
+import { failure, isStatus, type StatusError } from '@oarlock/api/status';
+import type { PatchType } from '@oarlock/spi/client';
+import { optionsOf } from './http-options.ts';
+import type { Query } from './http-path.ts';
+import type { Route } from './http-routes.ts';
+import { mediaTypeOf } from './negotiation.ts';
+
+/** The largest body that is read, in bytes: upstream's limit. */
+export const maxBodyBytes = 3 * 1024 * 1024;
+
+const bodyTypes: Readonly<Record<string, BodyType>> = { '': 'application/json', 'application/json': 'application/json', 'application/yaml': 'application/yaml' };
+const patchTypes: Readonly<Record<string, PatchType>> = {
+  'application/json-patch+json': 'json', 'application/merge-patch+json': 'merge', 'application/strategic-merge-patch+json': 'strategic', 'application/apply-patch+yaml': 'apply',
+};
+
+const unsupported = (accepted: readonly string[]): StatusError =>
+  failure('UnsupportedMediaType', `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`);
+
+/** @throws StatusError `UnsupportedMediaType` */
+export function bodyTypeOf(contentType: string | undefined): BodyType {
+  const type = mediaTypeOf(contentType);
+  if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml']);
+  return bodyTypes[type] as BodyType;
+}
+
+/** @throws StatusError `UnsupportedMediaType` */
+export function patchTypeOf(contentType: string | undefined): PatchType {
+  const type = mediaTypeOf(contentType);
+  if (!Object.hasOwn(patchTypes, type)) throw unsupported(Object.keys(patchTypes));
+  return patchTypes[type] as PatchType;
+}
+
+export interface BodyContext {
+  readonly route: Route;
+  readonly query: Query;
+  readonly contentType: string | undefined;
+  /** Told of unknown and duplicate fields under `fieldValidation=Warn`, the default. */
+  warn(message: string): void;
+}
+
+/**
+ * What a body means to its request: an object of the expected kind, a patch, or options, which may be in the query instead.
+ * @throws StatusError `BadRequest`, `UnsupportedMediaType`
+ */
+export function decodeBody(bytes: Buffer, { route, query, contentType, warn }: BodyContext): unknown {
+  const { verb, kind, subresource, optionsKind } = route;
+  if (optionsKind !== undefined) return optionsOf(optionsKind, query);
+  if (verb === 'delete' || verb === 'deletecollection') {
+    return bytes.length === 0 ? optionsOf('DeleteOptions', query) : deleteOptions(bytes, bodyTypeOf(contentType));
+  }
+  if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
+  const expected: GroupVersionKind = subresource ?? kind;
+  const { object, warnings } = decodeObject(bytes, {
+    type: plainer(bytes, bodyTypeOf(contentType)), expected, fieldValidation: (query.first['fieldValidation'] || 'Warn') as FieldValidation,
+  });
+  for (const warning of warnings) warn(warning);
+  return object;
+}
+
+function parsePatch(bytes: Buffer, type: PatchType): unknown {
+  if (type !== 'apply') return parseBody(bytes, 'application/json');
+  if (plainer(bytes, 'application/yaml') === 'application/yaml') return parseBody(bytes, 'application/yaml');
+  try {
+    return parseBody(bytes, 'application/json');
+  } catch (error) {
+    if (isStatus(error, 'BadRequest')) return parseBody(bytes, 'application/yaml');
+    throw error;
+  }
+}
+
+/** Clients name their JSON YAML; as JSON it is read a thousand times faster. */
+function plainer(bytes: Buffer, type: BodyType): BodyType {
+  return type === 'application/yaml' && bytes[0] === 0x7b && isJson(bytes) ? 'application/json' : type;
+}
+
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString('utf8'));
+    return true;
+  } catch {
+    return false; // flow YAML also begins with a brace
+  }
+}
+
+/** Clients send DeleteOptions under the API version of whatever they delete. */
+function deleteOptions(bytes: Buffer, type: BodyType): unknown {
+  const sketch = parseBody(bytes, type);
+  const apiVersion = isObject(sketch) && typeof sketch['apiVersion'] === 'string' && sketch['apiVersion'] !== '' ? sketch['apiVersion'] : 'v1';
+  return decodeObject(bytes, { type, expected: { ...parseApiVersion(apiVersion), kind: 'DeleteOptions' } }).object;
+}

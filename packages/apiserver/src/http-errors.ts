@@ -1,0 +1,21 @@
+import { failure, StatusError } from '@oarlock/api/status';
+import type { Logger } from '@oarlock/kernel/logger';
+
+/** What a client is told of an error: refusals as they are, faults as `InternalError`. */
+export function statusOf(error: unknown, log: Logger, about: Record<string, unknown>): StatusError {
+  if (error instanceof StatusError) return error;
+  log.error({ ...about, err: error }, 'request failed');
+  return internalError(error instanceof Error ? error.message : String(error), error);
+}
+
+export function internalError(message: string, cause?: unknown): StatusError {
+  const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
+  return new StatusError(status, cause === undefined ? undefined : { cause });
+}
+
+export const unauthorized = (): StatusError => failure('Unauthorized', 'Unauthorized');
+export const timedOut = (): StatusError => failure('Timeout', 'request did not complete within the allotted timeout', {});
+export const shuttingDown = (): StatusError => failure('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 });
+
+/** The head and body of `http.NotFound`, which upstream answers where no API is. */
+export const plainNotFound = '404 page not found\n';

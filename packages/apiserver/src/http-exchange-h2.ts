@@ -1,0 +1,80 @@
+import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { collect, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
+import { roomIn } from './http-exchange-h1.ts';
+import type { Connection } from './tls-connection.ts';
+
+/** A request over HTTP/2. */
+export class Http2Exchange implements Exchange {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly connection: Connection;
+  readonly #stream: ServerHttp2Stream;
+  readonly #headers: OutgoingHttpHeaders = {};
+  #abort: AbortController | undefined;
+  #read = false;
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection) {
+    this.method = headers[':method'] ?? 'GET';
+    this.target = headers[':path'] ?? '/';
+    this.headers = headers;
+    this.connection = connection;
+    this.#stream = stream;
+  }
+
+  get begun() { return this.#stream.headersSent; }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      if (this.#stream.destroyed) abort.abort();
+      else this.#stream.once('close', () => { if (!this.#stream.writableFinished || this.#stream.rstCode !== constants.NGHTTP2_NO_ERROR) abort.abort(); });
+    }
+    return this.#abort.signal;
+  }
+
+  setHeader(name: string, value: HeaderValue): void {
+    this.#headers[name] = typeof value === 'string' ? value : [...value];
+  }
+
+  read(limit: number): Promise<Buffer> {
+    this.#read = true;
+    return collect(this.#stream, this.headers['content-length'], limit);
+  }
+
+  send(code: number, body: Buffer | string): void {
+    if (this.#stream.destroyed) return;
+    const bodiless = this.method === 'HEAD' || body.length === 0;
+    this.#headers['content-length'] = String(Buffer.byteLength(body));
+    this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
+    if (!bodiless) this.#stream.end(body);
+    if (!this.#read) this.#stream.resume();
+  }
+
+  open(code: number): Outlet {
+    if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
+    if (!this.#read) this.#stream.resume();
+    return new StreamOutlet(this.#stream);
+  }
+
+  abort(): void { this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR); }
+}
+
+class StreamOutlet implements Outlet {
+  readonly #stream: ServerHttp2Stream;
+  constructor(stream: ServerHttp2Stream) { this.#stream = stream; }
+  get closed() { return this.#stream.destroyed || this.#stream.closed; }
+
+  write(chunks: readonly Buffer[]): boolean {
+    if (this.closed) return true;
+    let room = true;
+    this.#stream.cork();
+    for (const chunk of chunks) room = this.#stream.write(chunk);
+    this.#stream.uncork();
+    return room;
+  }
+
+  drained(): Promise<void> { return roomIn(this.#stream); }
+  end(): void { if (!this.closed) this.#stream.end(); }
+}

@@ -1,0 +1,87 @@
+import type { Kind, Subresource } from '@oarlock/api/kinds';
+import { resource as describe, type Resource } from '@oarlock/api/resource';
+import { failure, type StatusError } from '@oarlock/api/status';
+import type { ApiVerb } from '@oarlock/spi/loopback';
+import type { ResourceInfo } from './http-request-info.ts';
+
+/** A request for something that is served. */
+export interface Route {
+  readonly verb: ApiVerb;
+  readonly kind: Kind;
+  readonly resource: Resource;
+  readonly subresource: Subresource | undefined;
+  readonly namespace: string;
+  readonly name: string;
+  /** Name of the options that the query holds, where the subresource has such: `PodExecOptions`. */
+  readonly optionsKind: string | undefined;
+  /** Not bound by the request timeout. */
+  readonly longRunning: boolean;
+}
+
+interface Served { readonly kind: Kind; readonly resource: Resource; readonly subresources: ReadonlyMap<string, Subresource> }
+
+const longRunning: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward', 'log', 'proxy']);
+const connectMethods: ReadonlySet<string> = new Set(['GET', 'POST']);
+
+export const noSuchPath = (): StatusError => failure('NotFound', 'the server could not find the requested resource', {});
+export const noSuchMethod = (): StatusError => failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
+
+/** What is served, looked up by path. */
+export class Routes {
+  readonly #byGroupVersion = new Map<string, Map<string, Served>>();
+
+  constructor(served: readonly Kind[]) {
+    for (const kind of served) {
+      const key = `${kind.group}/${kind.version}`;
+      const resources = this.#byGroupVersion.get(key) ?? new Map<string, Served>();
+      this.#byGroupVersion.set(key, resources);
+      resources.set(kind.resource, {
+        kind, resource: describe(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
+        subresources: new Map(kind.subresources.map((subresource) => [subresource.name, subresource])),
+      });
+    }
+  }
+
+  hasGroupVersion({ group, version }: { readonly group: string; readonly version: string }): boolean {
+    return this.#byGroupVersion.has(`${group}/${version}`);
+  }
+
+  /** The route, or the refusal that Kubernetes' routes answer with. */
+  find(method: string, info: ResourceInfo): Route | StatusError {
+    const served = this.#byGroupVersion.get(`${info.group}/${info.version}`)?.get(info.resource);
+    if (served === undefined || !placed(served.kind, info)) return noSuchPath();
+    return info.subresource === '' ? route(served, method, info) : subresourceRoute(served, method, info);
+  }
+}
+
+/** Whether the path has a namespace where one belongs, and none elsewhere. */
+function placed(kind: Kind, { namespace, name, resource, subresource }: ResourceInfo): boolean {
+  if (!kind.namespaced) return namespace === '' || (resource === 'namespaces' && kind.group === '' && namespace === name);
+  return namespace !== '' || (name === '' && subresource === '');
+}
+
+function route({ kind, resource }: Served, method: string, info: ResourceInfo): Route | StatusError {
+  const { verb, namespace, name, watchPrefix } = info;
+  const everywhere = kind.namespaced && namespace === '';
+  if (!isVerb(verb) || !kind.verbs.includes(verb) || (watchPrefix && method !== 'GET')) return noSuchMethod();
+  if (everywhere && verb !== 'list' && verb !== 'watch') return noSuchMethod();
+  if (method === 'HEAD' || needsName.has(verb) !== (name !== '')) return noSuchMethod();
+  return { verb, kind, resource, subresource: undefined, namespace: kind.namespaced ? namespace : '', name, optionsKind: undefined, longRunning: verb === 'watch' };
+}
+
+function subresourceRoute({ kind, resource, subresources }: Served, method: string, info: ResourceInfo): Route | StatusError {
+  const subresource = subresources.get(info.subresource);
+  if (subresource === undefined || (info.rest.length > 0 && subresource.name !== 'proxy')) return noSuchPath();
+  const connects = subresource.verbs.includes('connect');
+  const verb = info.verb;
+  if (!isVerb(verb) || info.watchPrefix) return noSuchMethod();
+  if (connects ? !connectMethods.has(method) && subresource.name !== 'proxy' : !subresource.verbs.includes(verb)) return noSuchMethod();
+  return {
+    verb, kind, resource, subresource, namespace: kind.namespaced ? info.namespace : '', name: info.name,
+    optionsKind: connects ? subresource.kind : subresource.name === 'log' ? 'PodLogOptions' : undefined, longRunning: longRunning.has(subresource.name),
+  };
+}
+
+const needsName: ReadonlySet<string> = new Set(['get', 'update', 'patch', 'delete']);
+const apiVerbs: ReadonlySet<string> = new Set<ApiVerb>(['get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection']);
+const isVerb = (verb: string): verb is ApiVerb => apiVerbs.has(verb);

@@ -1,0 +1,105 @@
+import { failure, type StatusError } from '@oarlock/api/status';
+
+/** What a response is turned into before it is encoded. */
+export type Shape = 'Table' | 'PartialObjectMetadata' | 'PartialObjectMetadataList';
+
+/** How the client wants its answer. Shared between requests with equal headers. */
+export interface Accepted {
+  readonly format: 'json' | 'yaml';
+  readonly as: Shape | undefined;
+  /** The version of meta.k8s.io that `as` is of. */
+  readonly version: 'v1' | 'v1beta1';
+  readonly pretty: boolean;
+}
+
+interface Clause { readonly type: string; readonly subtype: string; readonly parameters: ReadonlyMap<string, string>; readonly quality: number }
+
+const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
+const mediaTypes = ['application/json', 'application/yaml'];
+const shapes: ReadonlySet<string> = new Set<Shape>(['Table', 'PartialObjectMetadata', 'PartialObjectMetadataList']);
+const maxRemembered = 512;
+const maxHeaderLength = 4096;
+const remembered = new Map<string, Accepted | null>();
+
+/**
+ * Chooses the answer's form from an `Accept` header: the client's most wanted that we can give. A client that asks for protobuf and
+ * JSON gets JSON.
+ * @throws StatusError `NotAcceptable`
+ */
+export function negotiate(accept: string | undefined): Accepted {
+  if (accept === undefined || accept === '' || accept === '*/*' || accept === 'application/json') return plainJson;
+  let chosen = remembered.get(accept);
+  if (chosen === undefined) {
+    chosen = choose(parseAccept(accept));
+    if (remembered.size >= maxRemembered) remembered.clear();
+    remembered.set(accept, chosen);
+  }
+  if (chosen === null) throw notAcceptable(mediaTypes);
+  return chosen;
+}
+
+export const notAcceptable = (types: readonly string[]): StatusError => failure('NotAcceptable', `only the following media types are accepted: ${types.join(', ')}`);
+
+function choose(clauses: readonly Clause[]): Accepted | null {
+  for (const clause of clauses) {
+    const format = formatOf(clause);
+    const transform = format && transformOf(clause.parameters);
+    if (format !== undefined && transform !== undefined) {
+      return format === 'json' && transform.as === undefined && !transform.pretty ? plainJson : { format, ...transform };
+    }
+  }
+  return null;
+}
+
+function formatOf({ type, subtype }: Clause): Accepted['format'] | undefined {
+  if (type === '*' && subtype === '*') return 'json';
+  if (type !== 'application') return undefined;
+  if (subtype === 'json' || subtype === '*') return 'json';
+  return subtype === 'yaml' ? 'yaml' : undefined;
+}
+
+function transformOf(parameters: ReadonlyMap<string, string>): Omit<Accepted, 'format'> | undefined {
+  const pretty = parameters.get('pretty') === '1';
+  const [as, group, version] = [parameters.get('as'), parameters.get('g'), parameters.get('v')];
+  if (as === undefined && group === undefined && version === undefined) return { as: undefined, version: 'v1', pretty };
+  if (as === undefined || !shapes.has(as) || group !== 'meta.k8s.io' || (version !== 'v1' && version !== 'v1beta1')) return undefined;
+  return { as: as as Shape, version, pretty };
+}
+
+/** Clauses by falling quality, equal ones in the order they came (RFC 9110, section 12.5.1). Malformed ones are left out. */
+export function parseAccept(header: string): readonly Clause[] {
+  const clauses: Clause[] = [];
+  for (const part of header.slice(0, maxHeaderLength).split(',')) {
+    const [range = '', ...rest] = part.split(';');
+    const [type, subtype, ...more] = range.trim().toLowerCase().split('/');
+    if (type === undefined || type === '' || subtype === undefined || subtype === '' || more.length > 0) continue;
+    const parameters = new Map<string, string>();
+    let quality = 1;
+    for (const parameter of rest) {
+      const equals = parameter.indexOf('=');
+      if (equals < 0) continue;
+      const name = parameter.slice(0, equals).trim().toLowerCase();
+      const value = parameter.slice(equals + 1).trim().replace(/^"(.*)"$/, '$1');
+      if (name === 'q') quality = Number(value);
+      else parameters.set(name, value);
+    }
+    if (quality > 0) clauses.push({ type, subtype, parameters, quality });
+  }
+  return clauses.sort((a, b) => b.quality - a.quality);
+}
+
+/** The media type of a `Content-Type`, without parameters, in lower case. */
+export function mediaTypeOf(contentType: string | undefined): string {
+  if (contentType === undefined) return '';
+  const semicolon = contentType.indexOf(';');
+  return (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
+}
+
+/** Whether `gzip` is among the encodings a client takes. */
+export function acceptsGzip(header: string | undefined): boolean {
+  if (header === undefined || !header.includes('gzip')) return false;
+  return header.split(',').some((part) => {
+    const [name = '', ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase());
+    return name === 'gzip' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  });
+}

@@ -1,0 +1,22 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { Encoded } from '../response.ts';
+
+export type MetaVersion = 'v1' | 'v1beta1';
+export const metaVersion = (version: MetaVersion): string => `meta.k8s.io/${version}`;
+
+const caches: Readonly<Record<MetaVersion, WeakMap<Encoded, Buffer>>> = { v1: new WeakMap(), v1beta1: new WeakMap() };
+
+/** An object's metadata alone, as `PartialObjectMetadata`. Encoded once per version of the object. */
+export function metadataJson(item: Encoded, version: MetaVersion): Buffer {
+  const cache = caches[version];
+  let json = cache.get(item);
+  if (json === undefined) {
+    json = Buffer.from(encode(item.object, version));
+    cache.set(item, json);
+  }
+  return json;
+}
+
+function encode({ metadata }: KubeObject, version: MetaVersion): string {
+  return `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion(version)}","metadata":${JSON.stringify(metadata ?? {})}}`;
+}
