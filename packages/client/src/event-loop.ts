@@ -1,26 +1,31 @@
-/** Lets the event loop turn once: timers, sockets and whatever else waits get their chance. */
-export const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
-
 /**
- * Tells a long piece of work when it has held the event loop for long enough. It goes by real time whatever clock the cluster runs on:
- * simulated time holds nobody up.
+ * Keeps long pieces of work from holding the event loop: `while (eventLoop.held) await eventLoop.turn();` between two steps.
+ * It goes by real time whatever clock the cluster runs on, since simulated time holds nobody up; and there is one of it, as there is one loop.
  */
-export class TimeSlice {
+class EventLoop {
   readonly #budgetMs: number;
-  #began = performance.now();
-  #calls = 0;
+  #began = 0;
+  #next: Promise<void> | undefined;
 
-  constructor(budgetMs = 5) {
+  constructor(budgetMs: number) {
     this.#budgetMs = budgetMs;
   }
 
-  /** Whether to `await pause()` now. Cheap: looks at the time on every 16th call. */
-  get spent(): boolean {
-    return (++this.#calls & 15) === 0 && performance.now() - this.#began > this.#budgetMs;
+  /** Whether those who ask here have kept the loop from turning for longer than the budget. */
+  get held(): boolean {
+    if (this.#next === undefined) { this.#begin(); return false; }
+    return performance.now() - this.#began > this.#budgetMs;
   }
 
-  async pause(): Promise<void> {
-    await turn();
+  /** Resolves when the loop has turned: timers, sockets and whatever else waits have had their chance. */
+  turn(): Promise<void> { return this.#next ?? this.#begin(); }
+
+  #begin(): Promise<void> {
     this.#began = performance.now();
+    this.#next = new Promise((resolve) => { setImmediate(() => { this.#next = undefined; resolve(); }); });
+    return this.#next;
   }
 }
+
+/** Milliseconds: half of what the loop may be held for, since one step may overrun. */
+export const eventLoop = new EventLoop(5);

@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Informer, InformerHandler, WatchEvent } from '@oarlock/spi/client';
-import { TimeSlice } from './event-loop.ts';
+import { eventLoop } from './event-loop.ts';
 import { IndexedStore } from './indexed-store.ts';
 import type { ReflectorSink } from './reflector.ts';
 
@@ -64,16 +64,15 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
 
   /** The whole state, after a first or a new list. What is cached and not in it was deleted meanwhile. */
   async replace(items: readonly T[]): Promise<void> {
-    const slice = new TimeSlice();
     const seen = new Set<ObjectKey>();
     for (const item of items) {
       seen.add(objectKey(item));
       this.#upsert(item, undefined, true);
-      if (slice.spent) await slice.pause();
+      while (eventLoop.held) await eventLoop.turn();
     }
     for (const key of [...this.#store.keys()]) {
       if (!seen.has(key)) this.#delete(key, undefined, undefined);
-      if (slice.spent) await slice.pause();
+      while (eventLoop.held) await eventLoop.turn();
     }
     this.#synced = true;
     for (const waiter of this.#waiters) waiter.resolve();
@@ -81,11 +80,10 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
   }
 
   async apply(events: readonly WatchEvent<T>[]): Promise<void> {
-    const slice = new TimeSlice();
     for (const { type, object, cause } of events) {
       if (type === 'DELETED') this.#delete(objectKey(object), object, cause);
       else if (type !== 'BOOKMARK') this.#upsert(object, cause, false);
-      if (slice.spent) await slice.pause();
+      while (eventLoop.held) await eventLoop.turn();
     }
   }
 

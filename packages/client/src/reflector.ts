@@ -45,6 +45,8 @@ export class Reflector<T extends KubeObject> {
   /** Where to go on; undefined: everything has to be read. */
   #version: string | undefined;
   #readBefore = false;
+  /** Whether the last failure too made us read anew: then it waits like any other. */
+  #rereading = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -84,9 +86,9 @@ export class Reflector<T extends KubeObject> {
     if (isStatus(error, 'Expired', 'Gone') || isTooLarge(error)) {
       this.#log.info({ err: error, version: this.#version }, 'the watch cannot be resumed; reading everything anew');
       this.#version = undefined;
-      const again = this.#backoff.failures > 0;
-      const delay = this.#backoff.next();
-      return again ? delay : 0;
+      if (this.#rereading) return this.#backoff.next();
+      this.#rereading = true;
+      return 0;
     }
     const delay = this.#backoff.next();
     this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug']({ err: error, delayMs: Math.round(delay) }, 'the watch was lost; trying again');
@@ -148,12 +150,17 @@ export class Reflector<T extends KubeObject> {
       await toSink(this.#options.sink.apply(live));
       this.#version = live.at(-1)?.object.metadata?.resourceVersion ?? this.#version;
       heard = true;
-      this.#backoff.reset();
+      this.#healthy();
     }
     if (signal.aborted) return;
     if (initial !== undefined) throw failure('ServiceUnavailable', 'the watch ended before the initial events did');
     if (!heard && clock.monotonic() - began < shortWatchMs) throw failure('ServiceUnavailable', 'the watch ended at once and without events');
+    this.#healthy();
+  }
+
+  #healthy(): void {
     this.#backoff.reset();
+    this.#rereading = false;
   }
 
   async #replace(items: readonly T[], version: string | undefined): Promise<void> {

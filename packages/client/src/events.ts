@@ -1,0 +1,151 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { events } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/time';
+import type { Event, ObjectReference } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import { silentLogger, type Logger } from '@oarlock/kernel/logger';
+import type { Client, EventRecorder, EventSource } from '@oarlock/spi/client';
+import { EventCorrelator, eventName, type Correlated } from './event-correlator.ts';
+import { eventLoop } from './event-loop.ts';
+import { Fifo } from './fifo.ts';
+
+export interface EventWriterOptions {
+  readonly client: Client;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log?: Logger;
+}
+
+interface Source { readonly component: string; readonly host: string; queued: number }
+interface Queued { readonly event: Event; readonly source: Source }
+
+/** Events of one component that wait to be written; more are dropped. client-go's figure. */
+const queuedPerSource = 1000;
+const queuedAltogether = 10_000;
+const maxTries = 12;
+const retryMs = 10_000;
+
+/** Writes the Events of a process, one after another, correlated as client-go does. Makes the recorders that fill its queue. */
+export class EventWriter implements EventSource {
+  readonly #options: EventWriterOptions;
+  readonly #log: Logger;
+  readonly #correlator = new EventCorrelator();
+  readonly #queue = new Fifo<Queued>();
+  readonly #abort = new AbortController();
+  #writing: Promise<void> | undefined;
+  #lastName = 0n;
+
+  constructor(options: EventWriterOptions) {
+    this.#options = options;
+    this.#log = options.log ?? silentLogger;
+  }
+
+  recorder(component: string, host = ''): EventRecorder {
+    const source: Source = { component, host, queued: 0 };
+    return { event: (about, type, reason, message, fieldPath) => this.#record(source, about, type, reason, message, fieldPath) };
+  }
+
+  /** Events that wait are dropped. Resolves when the one being written is written or given up. */
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    this.#queue.clear();
+    await this.#writing;
+  }
+
+  /** Resolves when everything recorded so far is written or given up. */
+  async flush(): Promise<void> {
+    await this.#writing;
+  }
+
+  #record(source: Source, about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath: string | undefined): void {
+    if (this.#abort.signal.aborted) return;
+    const object = referenceTo(about, fieldPath);
+    if (source.queued >= queuedPerSource || this.#queue.size >= queuedAltogether) {
+      this.#log.warn({ component: source.component, object, reason }, 'dropped an event: too many wait to be written');
+      return;
+    }
+    const now = formatTime(this.#options.clock.now());
+    const { component, host } = source;
+    source.queued += 1;
+    this.#queue.push({
+      source,
+      event: {
+        apiVersion: 'v1', kind: 'Event', metadata: { name: this.#name(object.name ?? ''), namespace: object.namespace ?? 'default' },
+        involvedObject: object, reason, message, type, source: { component, ...(host !== '' && { host }) },
+        firstTimestamp: now, lastTimestamp: now, count: 1, reportingComponent: component, reportingInstance: host,
+      },
+    });
+    this.#writing ??= this.#drain().catch((error: unknown) => this.#log.error({ err: error }, 'an event could not be written')).finally(() => { this.#writing = undefined; });
+  }
+
+  async #drain(): Promise<void> {
+    // The recorder's caller goes on first.
+    await Promise.resolve();
+    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+      next.source.queued -= 1;
+      const correlated = this.#correlator.correlate(next.event, this.#options.clock.monotonic(), () => this.#name(next?.event.involvedObject.name ?? ''));
+      if (correlated.action !== 'drop') await this.#write(correlated);
+      while (eventLoop.held) await eventLoop.turn();
+    }
+  }
+
+  /** Tries again while the server cannot be reached; what it refuses is given up. */
+  async #write(correlated: Exclude<Correlated, { action: 'drop' }>): Promise<void> {
+    const { clock, random } = this.#options;
+    const { signal } = this.#abort;
+    for (let tries = 1; !signal.aborted; tries += 1) {
+      try {
+        this.#correlator.written(correlated.key, await this.#send(correlated));
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        const { involvedObject, reason } = correlated.event;
+        const unreached: boolean = isStatus(error, 'ServiceUnavailable', 'TooManyRequests');
+        if (isStatus(error) && !unreached) {
+          const quiet = error.reason === 'AlreadyExists' || error.status.details?.causes?.some((cause) => cause.reason === 'NamespaceTerminating') === true;
+          this.#log[quiet ? 'debug' : 'warn']({ err: error, involvedObject, reason }, 'the server refused an event');
+          return;
+        }
+        if (tries >= maxTries) {
+          this.#log.warn({ err: error, involvedObject, reason }, 'gave up writing an event');
+          return;
+        }
+        // At first a random part, so that clients do not come back all at once.
+        await clock.sleep(tries === 1 ? retryMs * random() : retryMs, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  async #send(correlated: Exclude<Correlated, { action: 'drop' }>): Promise<Event> {
+    const { client } = this.#options;
+    const { event } = correlated;
+    const { resourceVersion: _, ...metadata } = event.metadata ?? {};
+    if (correlated.action === 'patch') {
+      try {
+        return await client.patch(events, { namespace: metadata.namespace ?? 'default', name: metadata.name ?? '' }, 'strategic', correlated.patch, { signal: this.#abort.signal });
+      } catch (error) {
+        // Events expire: this one begins anew.
+        if (!isStatus(error, 'NotFound')) throw error;
+      }
+    }
+    return client.create(events, { ...event, metadata }, { signal: this.#abort.signal });
+  }
+
+  /** Unique in this process, also for events of one millisecond. */
+  #name(object: string): string {
+    const now = BigInt(Math.floor(this.#options.clock.now())) * 1_000_000n;
+    this.#lastName = now > this.#lastName ? now : this.#lastName + 1n;
+    return eventName(object, this.#lastName);
+  }
+}
+
+function referenceTo(about: KubeObject, fieldPath: string | undefined): ObjectReference {
+  const { name, namespace, uid, resourceVersion } = about.metadata ?? {};
+  return {
+    ...(about.kind !== undefined && { kind: about.kind }), ...(about.apiVersion !== undefined && { apiVersion: about.apiVersion }),
+    ...(namespace !== undefined && namespace !== '' && { namespace }), ...(name !== undefined && { name }), ...(uid !== undefined && { uid }),
+    ...(resourceVersion !== undefined && { resourceVersion }), ...(fieldPath !== undefined && { fieldPath }),
+  };
+}

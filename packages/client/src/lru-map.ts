@@ -1,0 +1,25 @@
+/** A map that forgets what has not been asked for longest when it would grow beyond its size. */
+export class LruMap<K, V> {
+  readonly #entries = new Map<K, V>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number { return this.#entries.size; }
+
+  get(key: K): V | undefined {
+    const value = this.#entries.get(key);
+    if (value !== undefined) { this.#entries.delete(key); this.#entries.set(key, value); }
+    return value;
+  }
+
+  set(key: K, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.#max) return;
+    const [oldest] = this.#entries.keys();
+    this.#entries.delete(oldest as K);
+  }
+}

@@ -1,0 +1,26 @@
+import { createHash } from 'node:crypto';
+import type { PodTemplateSpec } from '@oarlock/api/types/core-v1';
+
+export const hashLabel = 'pod-template-hash';
+// no vowels, and nothing that reads like something else: upstream's alphabet for generated suffixes
+const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+
+/** JSON with keys in order, so that equal templates have equal text. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const entries = Object.entries(value).filter(([, v]) => v !== undefined).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonical(v)}`).join(',')}}`;
+}
+
+/** What makes two templates the same: everything but the label that holds the hash itself. */
+export function templateText(template: PodTemplateSpec | undefined): string {
+  const { [hashLabel]: _hash, ...labels } = template?.metadata?.labels ?? {};
+  return canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
+}
+
+/** Ten characters for names and labels. `collisions` makes a new one when a name is taken by another template. */
+export function templateHash(template: PodTemplateSpec | undefined, collisions: number): string {
+  const digest = createHash('sha256').update(templateText(template)).update(String(collisions)).digest();
+  return Array.from(digest.subarray(0, 10), (byte) => alphabet[byte % alphabet.length]).join('');
+}

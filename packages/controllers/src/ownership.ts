@@ -1,0 +1,72 @@
+import type { Selector } from '@oarlock/api/label-selector';
+import { controllerOf, controllerRef, type KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
+import type { Client, Informer } from '@oarlock/spi/client';
+
+const byController = 'controller-uid';
+const orphansOf = 'orphans';
+
+/** Indexes by the uid of the managing controller, and of those without one by namespace. Called once per informer, before it starts. */
+export function indexByOwner<T extends KubeObject>(informer: Informer<T>): Informer<T> {
+  informer.addIndex(byController, (object) => [controllerOf(object)?.uid ?? '']);
+  informer.addIndex(orphansOf, (object) => (controllerOf(object) === undefined ? [object.metadata?.namespace ?? ''] : []));
+  return informer;
+}
+
+export const ownedBy = <T extends KubeObject>(informer: Informer<T>, uid: string): readonly T[] => informer.byIndex(byController, uid);
+
+interface Claim<T extends KubeObject> {
+  readonly client: Client;
+  readonly informer: Informer<T>;
+  readonly resource: Resource<T>;
+  readonly owner: KubeObject;
+  readonly selector: Selector;
+  /** Reads the owner from the server: a deleted or replaced owner adopts nothing. */
+  confirm(): Promise<boolean>;
+}
+
+/**
+ * The dependents of an owner: adopts orphans that match its selector, lets go of its own that no longer do. An owner that is
+ * being deleted does neither.
+ */
+export async function claim<T extends KubeObject>({ client, informer, resource, owner, selector, confirm }: Claim<T>): Promise<readonly T[]> {
+  const uid = owner.metadata?.uid ?? '';
+  const owned = ownedBy(informer, uid);
+  const leaving = owner.metadata?.deletionTimestamp !== undefined;
+  const kept: T[] = [];
+  for (const object of owned) {
+    if (selector.matches(object.metadata?.labels) || leaving) kept.push(object);
+    else await release(client, resource, object, uid);
+  }
+  const orphans = leaving ? [] : informer.byIndex(orphansOf, owner.metadata?.namespace ?? '')
+    .filter((object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels));
+  if (orphans.length > 0 && await confirm()) {
+    for (const object of orphans) {
+      const adopted = await adopt(client, resource, object, owner);
+      if (adopted !== undefined) kept.push(adopted);
+    }
+  }
+  return kept;
+}
+
+const nameOf = (object: KubeObject) => ({ name: object.metadata?.name ?? '', ...(object.metadata?.namespace !== undefined && { namespace: object.metadata.namespace }) });
+
+/** The uid in the patch makes it fail on an object that only has the same name. */
+async function adopt<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, owner: KubeObject): Promise<T | undefined> {
+  try {
+    return await client.patch(resource, nameOf(object), 'strategic', { metadata: { uid: object.metadata?.uid, ownerReferences: [controllerRef(owner)] } });
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+async function release<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, uid: string): Promise<void> {
+  try {
+    await client.patch(resource, nameOf(object), 'strategic', { metadata: { uid: object.metadata?.uid, ownerReferences: [{ $patch: 'delete', uid }] } });
+  } catch (error) {
+    // gone, or another object by now: nothing is left to let go of
+    if (!isStatus(error, 'NotFound', 'Invalid')) throw error;
+  }
+}

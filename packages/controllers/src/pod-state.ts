@@ -1,0 +1,18 @@
+import { parseTime } from '@oarlock/api/time';
+import type { Pod, PodCondition } from '@oarlock/api/types/core-v1';
+
+export const conditionOf = (pod: Pod, type: string): PodCondition | undefined => pod.status?.conditions?.find((condition) => condition.type === type);
+export const isReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
+export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
+export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
+/** Counts as a replica: neither finished nor on its way out. */
+export const isActive = (pod: Pod): boolean => !isTerminal(pod) && !isTerminating(pod);
+
+/** Milliseconds until a ready pod has been ready for so long; 0: it has; undefined: it is not ready. */
+export function availableIn(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
+  const ready = conditionOf(pod, 'Ready');
+  if (ready?.status !== 'True') return undefined;
+  if (minReadySeconds === 0) return 0;
+  const since = parseTime(ready.lastTransitionTime ?? '');
+  return since === undefined ? undefined : Math.max(0, since + minReadySeconds * 1000 - nowMs);
+}
