@@ -90,7 +90,7 @@ export class LeaderElector {
       await clock.sleep(retryPeriodMs, term.signal).catch(() => undefined);
       if (term.signal.aborted) return;
       const asked = clock.monotonic();
-      const outcome = await this.#before(renewed + renewDeadlineMs - asked, term.signal);
+      const outcome = await this.#within(renewed + renewDeadlineMs - asked, term.signal, (signal) => this.#attempt(signal)).catch((): Attempt => 'failed');
       if (outcome === 'held') { renewed = asked; continue; }
       if (term.signal.aborted) return;
       if (outcome === 'failed' && clock.monotonic() - renewed < renewDeadlineMs) continue;
@@ -99,20 +99,20 @@ export class LeaderElector {
     }
   }
 
-  /** An attempt that is given up after `ms`, even if the request hangs. */
-  async #before(ms: number, signal: AbortSignal): Promise<Attempt> {
+  /** Rejects when the work takes longer than `ms`, even if it does not heed its signal. */
+  async #within<T>(ms: number, outer: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const limit = new AbortController();
-    const timer = this.#options.clock.after(ms, () => limit.abort(new Error('the renewal took too long')));
-    const cancel = () => limit.abort(signal.reason);
-    signal.addEventListener('abort', cancel, { once: true });
+    const timer = this.#options.clock.after(ms, () => limit.abort(new Error('the request took too long')));
+    const cancel = () => limit.abort(outer?.reason);
+    outer?.addEventListener('abort', cancel, { once: true });
     try {
       return await Promise.race([
-        this.#attempt(limit.signal),
-        new Promise<Attempt>((resolve) => { limit.signal.addEventListener('abort', () => resolve('failed'), { once: true }); }),
+        work(limit.signal),
+        new Promise<never>((_, reject) => { limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true }); }),
       ]);
     } finally {
       timer.cancel();
-      signal.removeEventListener('abort', cancel);
+      outer?.removeEventListener('abort', cancel);
     }
   }
 
@@ -183,15 +183,12 @@ export class LeaderElector {
     const lease = this.#observed?.lease;
     if (lease?.spec?.holderIdentity !== identity) return;
     const now = formatMicroTime(clock.now());
-    const limit = new AbortController();
-    const timer = clock.after(retryPeriodMs, () => limit.abort(new Error('giving the lease back took too long')));
     try {
       const { leaseTransitions = 0, ...rest } = lease.spec;
-      this.#observe(await client.update(leases, { ...lease, spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions } }, { signal: limit.signal }));
+      const free: Lease = { ...lease, spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions } };
+      this.#observe(await this.#within(retryPeriodMs, undefined, (signal) => client.update(leases, free, { signal })));
     } catch (error) {
       this.#log.info({ err: error }, 'could not give the lease back; it runs out by itself');
-    } finally {
-      timer.cancel();
     }
   }
 }
