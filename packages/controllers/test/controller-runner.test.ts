@@ -1,0 +1,200 @@
+import { configMaps, secrets } from '@oarlock/api/resources';
+import { conflict, failure, objectModified } from '@oarlock/api/status';
+import { splitKey } from '@oarlock/api/object';
+import { ControllerRunner } from '@oarlock/controllers/controller-runner';
+import { silentLogger, type Logger } from '@oarlock/kernel/logger';
+import { noTracer, type Cause } from '@oarlock/kernel/tracing';
+import { watch, type Controller } from '@oarlock/spi/controller';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { TraceFlags, type Link, type Span, type SpanContext, type SpanOptions, type Tracer, trace, type Context } from '@opentelemetry/api';
+import { Registry } from 'prom-client';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+interface Recorded { name: string; parent: SpanContext | undefined; links: readonly Link[]; attributes: Record<string, unknown>; context: SpanContext; failed: string | undefined; ended: boolean }
+
+/** A tracer that remembers; just enough of one. */
+function recordingTracer(): { tracer: Tracer; spans: Recorded[] } {
+  const spans: Recorded[] = [];
+  const startSpan = (name: string, options: SpanOptions = {}, context?: Context): Span => {
+    const record: Recorded = {
+      name, parent: context && trace.getSpanContext(context), links: options.links ?? [], attributes: { ...options.attributes }, failed: undefined, ended: false,
+      context: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: (spans.length + 0x100).toString(16).padStart(16, '0'), traceFlags: TraceFlags.SAMPLED },
+    };
+    spans.push(record);
+    return {
+      spanContext: () => record.context, end: () => { record.ended = true; },
+      setStatus({ message }: { message?: string }) { record.failed = message ?? ''; return this; },
+    } as unknown as Span;
+  };
+  return { tracer: { startSpan } as Tracer, spans };
+}
+
+const at = (name: string) => ({ namespace: 'd', name });
+const cause = (n: number): Cause => ({ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: n.toString(16).padStart(16, '0'), traceFlags: 1 });
+
+describe('ControllerRunner', () => {
+  let clock: FakeClock;
+  let api: ReturnType<typeof memoryApi>;
+  let abort: AbortController;
+  let metrics: Registry;
+  beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); abort = new AbortController(); metrics = new Registry(); });
+
+  /** A controller that keeps a Secret for every ConfigMap. */
+  const mirror = (reconcile?: Controller['reconcile']): Controller => {
+    const maps = api.informers.of(configMaps);
+    const copies = api.informers.of(secrets);
+    const keyOf = (o: { metadata?: { namespace?: string; name?: string } }) => [`${o.metadata?.namespace}/${o.metadata?.name}`];
+    return {
+      name: 'mirror', watches: [watch(maps, keyOf), watch(copies, keyOf)],
+      reconcile: reconcile ?? (async (key, { client }) => {
+        if (maps.get(key) !== undefined && copies.get(key) === undefined) await client.create(secrets, { metadata: splitKey(key) });
+        if (maps.get(key) === undefined && copies.get(key) !== undefined) await client.delete(secrets, splitKey(key) as { name: string });
+      }),
+    };
+  };
+  const run = (controller: Controller, { tracer = noTracer, log = silentLogger, workers }: { tracer?: Tracer; log?: Logger; workers?: number } = {}) =>
+    new ControllerRunner({ controller, client: api.client(), clock, log, tracer, metrics, ...(workers && { workers }) }).run(abort.signal);
+
+  it('brings about what should be, from what is there and from what comes, and stops', async () => {
+    api.seed(configMaps, { metadata: at('old') });
+    const done = run(mirror());
+    await clock.settle();
+    expect(api.object(secrets, at('old'))).toBeDefined();
+    await api.client().create(configMaps, { metadata: at('new') });
+    await clock.settle();
+    expect(api.object(secrets, at('new'))).toBeDefined();
+    await api.client().delete(configMaps, at('old'));
+    await clock.settle();
+    expect(api.object(secrets, at('old'))).toBeUndefined();
+    abort.abort();
+    await done;
+    await api.client().create(configMaps, { metadata: at('late') });
+    await clock.settle();
+    expect(api.object(secrets, at('late'))).toBeUndefined();
+  });
+
+  it('makes a span per reconcile below the write that woke it, and its writes are caused by it', async () => {
+    const { tracer, spans } = recordingTracer();
+    void run(mirror(), { tracer });
+    await clock.settle();
+    await clock.advance(1000);
+    await api.client().causedBy(cause(1)).create(configMaps, { metadata: at('a') });
+    await clock.settle();
+    expect(spans[0]).toMatchObject({ name: 'reconcile mirror', parent: cause(1), ended: true, failed: undefined, attributes: { 'oarlock.key': 'd/a', 'oarlock.enqueued_at': clock.now() } });
+    const write = api.requests.find(({ verb, resource }) => verb === 'create' && resource === secrets);
+    expect(write?.cause).toEqual(spans[0]?.context);
+    expect(spans[1]?.parent).toEqual(spans[0]?.context);
+    abort.abort();
+  });
+
+  it('links the further causes that came while the key was worked on', async () => {
+    const { tracer, spans } = recordingTracer();
+    let release: () => void = () => undefined;
+    let gate: Promise<void> | undefined = new Promise((resolve) => { release = resolve; });
+    void run(mirror(async () => { await gate; }), { tracer });
+    const write = (n: number) => api.client().causedBy(cause(n)).patch(configMaps, at('a'), 'merge', { data: { n: String(n) } });
+    await api.client().create(configMaps, { metadata: at('a') });
+    await clock.settle();
+    await write(1);
+    await write(2);
+    await write(3);
+    await clock.settle();
+    expect(spans).toHaveLength(1);
+    gate = undefined;
+    release();
+    await clock.settle();
+    expect(spans).toHaveLength(2);
+    expect(spans[1]).toMatchObject({ parent: cause(1), links: [{ context: cause(2) }, { context: cause(3) }] });
+    abort.abort();
+  });
+
+  it('retries failures with growing delay and the same cause, conflicts without noise, and says how often', async () => {
+    const { tracer, spans } = recordingTracer();
+    const warned: unknown[] = [];
+    const log: Logger = { ...silentLogger, warn: (fields) => warned.push(fields), child: () => log };
+    const tries: [number, number][] = [];
+    const outcomes = [failure('InternalError', 'one'), conflict(secrets, 'a', objectModified), new Error('three'), undefined];
+    void run(mirror(async (_key, { failures }) => {
+      tries.push([clock.monotonic(), failures]);
+      const outcome = outcomes.shift();
+      if (outcome !== undefined) throw outcome;
+    }), { tracer, log });
+    await clock.settle();
+    await api.client().causedBy(cause(1)).create(configMaps, { metadata: at('a') });
+    await clock.advance(1000);
+    expect(tries).toEqual([[0, 0], [5, 1], [15, 2], [35, 3]]);
+    expect(spans.map(({ failed }) => failed)).toEqual(['one', undefined, 'three', undefined]);
+    expect(spans.map(({ parent }) => parent)).toEqual(Array.from({ length: 4 }, () => cause(1)));
+    expect(warned).toHaveLength(2);
+    const text = await metrics.metrics();
+    expect(text).toContain('oarlock_reconcile_total{controller="mirror",result="conflict"} 1');
+    expect(text).toContain('oarlock_reconcile_total{controller="mirror",result="error"} 2');
+    expect(text).toContain('workqueue_retries_total{name="mirror"} 3');
+    abort.abort();
+  });
+
+  it('comes back when asked to, unless something wakes the key before', async () => {
+    const times: number[] = [];
+    void run(mirror(async () => { times.push(clock.monotonic()); return { requeueAfterMs: 1000 }; }));
+    await api.client().create(configMaps, { metadata: at('a') });
+    await clock.advance(1500);
+    await api.client().patch(configMaps, at('a'), 'merge', { data: { x: 'y' } });
+    await clock.advance(1400);
+    expect(times).toEqual([0, 1000, 1500, 2500]);
+    abort.abort();
+  });
+
+  it('works on as many keys at once as it has workers, on none twice', async () => {
+    api.seed(configMaps, ...Array.from({ length: 9 }, (_, n) => ({ metadata: at(`c${n}`) })));
+    const now = new Set<string>();
+    let most = 0;
+    const controller = mirror(async (key) => {
+      expect(now.has(key)).toBe(false);
+      now.add(key);
+      most = Math.max(most, now.size);
+      await clock.sleep(10);
+      now.delete(key);
+    });
+    void run(controller, { workers: 3 });
+    await clock.advance(1000);
+    expect(most).toBe(3);
+    expect(now.size).toBe(0);
+    abort.abort();
+  });
+
+  it('lets the event loop turn in a storm of keys', async () => {
+    const busy = () => { const until = performance.now() + 0.2; while (performance.now() < until); };
+    let count = 0;
+    void run(mirror(async () => { busy(); count += 1; }));
+    await clock.settle();
+    api.seed(configMaps, ...Array.from({ length: 1000 }, (_, n) => ({ metadata: at(`c${n}`) })));
+    let longest = 0;
+    let last = performance.now();
+    while (count < 1000) {
+      await new Promise<void>((resolve) => { setImmediate(resolve); });
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }
+    expect(longest).toBeLessThan(60); // of more than 200 ms of work; loose, for busy machines
+    abort.abort();
+  });
+
+  it('waits for its informers, and for what is under way when it stops', async () => {
+    api.failNext({ verb: 'watch', resource: secrets }, failure('ServiceUnavailable', 'down'));
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => { release = resolve; });
+    const log: string[] = [];
+    const done = run(mirror(async () => { log.push('began'); await gate; log.push('ended'); })).then(() => log.push('stopped'));
+    api.seed(configMaps, { metadata: at('a') });
+    await clock.settle();
+    expect(log).toEqual([]);
+    await clock.advance(2000);
+    expect(log).toEqual(['began']);
+    abort.abort();
+    await clock.settle();
+    release();
+    await done;
+    expect(log).toEqual(['began', 'ended', 'stopped']);
+  });
+});
