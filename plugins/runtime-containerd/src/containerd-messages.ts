@@ -1,0 +1,17 @@
+// Of containerd's own services (containerd.services.*), what the event stream and ending an aborted exec need: field -> "number type".
+export const containerdMessages: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  Timestamp: { seconds: '1 int64', nanos: '2 int32' },
+  Any: { typeUrl: '1 string', value: '2 bytes' },
+  Empty: {},
+
+  SubscribeRequest: { filters: '1 repeated string' },
+  ForwardRequest: { envelope: '1 Envelope' },
+  Envelope: { timestamp: '1 Timestamp', namespace: '2 string', topic: '3 string', event: '4 Any' },
+
+  TaskStart: { containerId: '1 string', pid: '2 uint32' },
+  TaskDelete: { containerId: '1 string', pid: '2 uint32', exitStatus: '3 uint32', exitedAt: '4 Timestamp', id: '5 string' },
+  TaskExecAdded: { containerId: '1 string', execId: '2 string' },
+  ContainerDelete: { id: '1 string' },
+
+  KillRequest: { containerId: '1 string', execId: '2 string', signal: '3 uint32', all: '4 bool' },
+};

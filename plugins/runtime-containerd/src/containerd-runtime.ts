@@ -1,0 +1,283 @@
+import type { Duplex } from 'node:stream';
+import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import {
+  type Container, type ContainerConfig, type ContainerFilter, type ContainerStats, type ContainerStatus, type Image, type LinuxResources, type PodSandbox, type PodSandboxConfig,
+  type PodSandboxStatus, type RegistryAuth, type RuntimeCall, type RuntimeCondition, type RuntimeDriver, RuntimeError, type RuntimeEvent, type RuntimeInfo, type SandboxFilter, type Streams,
+} from '@oarlock/spi/runtime';
+import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
+import { CriChannel } from './cri-channel.ts';
+import { authConfig, type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
+import * as wire from './cri-status.ts';
+import { EventHub, type Sighting } from './event-hub.ts';
+import { ExecKill } from './exec-kill.ts';
+import { portForward } from './port-forward.ts';
+import { containerdEvents, criEvents } from './raw-events.ts';
+import { remoteCommand } from './remote-command.ts';
+import { isGone } from './runtime-errors.ts';
+
+export interface ContainerdRuntimeConfig {
+  readonly socket: string;
+  readonly requestTimeoutSeconds: number;
+  readonly imagePullTimeoutSeconds: number;
+  readonly streamIdleSeconds: number;
+}
+
+/** CRI v1 over a socket, as a driver. */
+export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
+  readonly traits = { invokesCni: true, images: true, survivesRestart: true, networkNamespaces: true };
+  readonly #config: ContainerdRuntimeConfig;
+  readonly #context: Pick<PluginContext, 'log' | 'clock'>;
+  readonly #channel: CriChannel;
+  readonly #hub: EventHub;
+  readonly #execKill: ExecKill;
+  /** The sandbox of every container, and every sandbox's own id: neither ever changes. */
+  readonly #sandboxes = new Map<string, string>();
+  readonly #stopping = new AbortController();
+  #running: Promise<void> | undefined;
+  #cgroupParent: Promise<CgroupParent> | undefined;
+
+  constructor(config: ContainerdRuntimeConfig, context: Pick<PluginContext, 'log' | 'clock'>) {
+    this.#config = config;
+    this.#context = context;
+    this.#channel = new CriChannel({ socket: config.socket, timeoutMs: config.requestTimeoutSeconds * 1000 });
+    this.#hub = new EventHub({
+      sources: [(signal) => containerdEvents(this.#channel, context.clock, signal), (signal) => criEvents(this.#channel, signal)],
+      clock: context.clock,
+      log: context.log,
+      refresh: async (signal) => { await Promise.all([this.listPodSandbox({}, { signal }), this.listContainers({}, { signal })]); },
+      sandboxOf: (id, signal) => this.#sandboxOf(id, { signal }),
+      look: (id, signal) => this.#look(id, { signal }),
+      forget: (id) => { this.#sandboxes.delete(id); },
+    });
+    this.#execKill = new ExecKill(this.#channel, this.#hub, context);
+  }
+
+  /** Waits until the runtime answers, for as long as the start is wanted. */
+  async start(signal: AbortSignal): Promise<void> {
+    for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
+      try {
+        const { name, version } = await this.version({ signal });
+        this.#context.log.info({ runtime: name, version, socket: this.#config.socket }, 'connected to the container runtime');
+        break;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof RuntimeError && error.code === 'Unavailable')) throw error;
+      }
+      await this.#context.clock.sleep(pause, signal);
+    }
+    this.#running = this.#hub.run(this.#stopping.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+    this.#channel.close();
+  }
+
+  async version(call?: RuntimeCall): Promise<RuntimeInfo> {
+    const { runtimeName, runtimeVersion, runtimeApiVersion } = await this.#channel.cri<{ runtimeName: string; runtimeVersion: string; runtimeApiVersion: string }>('Version', {}, call);
+    return { name: runtimeName, version: runtimeVersion, apiVersion: runtimeApiVersion };
+  }
+
+  async status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]> {
+    const { status } = await this.#channel.cri<{ status: { conditions: readonly RuntimeCondition[] } | null }>('Status', {}, call);
+    const required = (type: string): type is RuntimeCondition['type'] => type === 'RuntimeReady' || type === 'NetworkReady';
+    return (status?.conditions ?? []).filter(({ type }) => required(type)).map(({ type, status: holds, reason, message }) => ({ type, status: holds, reason, message }));
+  }
+
+  async runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string> {
+    const request = { config: sandboxConfig(config, await this.#parent(config)), runtimeHandler: handler };
+    // upstream gives a sandbox twice the time of other calls: it holds the network's set up
+    const { podSandboxId } = await this.#channel.cri<{ podSandboxId: string }>('RunPodSandbox', request, call, this.#config.requestTimeoutSeconds * 2_000);
+    this.#sandboxes.set(podSandboxId, podSandboxId);
+    this.#tell('STARTED', podSandboxId);
+    return podSandboxId;
+  }
+
+  async stopPodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+    await this.#unlessGone(this.#channel.cri('StopPodSandbox', { podSandboxId: id }, call));
+  }
+
+  async removePodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('RemovePodSandbox', { podSandboxId: id }, call)));
+    this.#tell('DELETED', id);
+  }
+
+  async podSandboxStatus(id: string, call?: RuntimeCall): Promise<PodSandboxStatus> {
+    const { status } = await this.#channel.cri<{ status: wire.WireSandboxStatus | null }>('PodSandboxStatus', { podSandboxId: id }, call);
+    return wire.sandboxStatus(required(status, 'PodSandboxStatus'));
+  }
+
+  async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCall): Promise<readonly PodSandbox[]> {
+    const { items } = await this.#channel.cri<{ items: readonly wire.WireSandbox[] }>('ListPodSandbox', { filter: wire.sandboxFilter(filter) }, call);
+    for (const { id } of items) this.#sandboxes.set(id, id);
+    return items.map(wire.sandbox);
+  }
+
+  async createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call?: RuntimeCall): Promise<string> {
+    const request = { podSandboxId: sandboxId, config: containerConfig(config), sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) };
+    const { containerId } = await this.#channel.cri<{ containerId: string }>('CreateContainer', request, call);
+    this.#sandboxes.set(containerId, sandboxId);
+    this.#tell('CREATED', containerId);
+    return containerId;
+  }
+
+  async startContainer(id: string, call?: RuntimeCall): Promise<void> {
+    await this.#hub.during(id, () => this.#channel.cri('StartContainer', { containerId: id }, call));
+    await this.#sandboxOf(id, call);
+    this.#tell('STARTED', id);
+  }
+
+  async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
+    const timeout = Math.max(0, Math.ceil(timeoutSeconds));
+    await this.#unlessGone(this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000));
+  }
+
+  async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
+    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('RemoveContainer', { containerId: id }, call)));
+    this.#tell('DELETED', id);
+  }
+
+  async containerStatus(id: string, call?: RuntimeCall): Promise<ContainerStatus> {
+    const { status } = await this.#channel.cri<{ status: wire.WireContainerStatus | null }>('ContainerStatus', { containerId: id }, call);
+    const found = required(status, 'ContainerStatus');
+    return wire.containerStatus(found, await this.#sandboxOf(found.id, call) ?? '');
+  }
+
+  async listContainers(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly Container[]> {
+    const { containers } = await this.#channel.cri<{ containers: readonly wire.WireContainer[] }>('ListContainers', { filter: wire.containerFilter(filter) }, call);
+    for (const { id, podSandboxId } of containers) this.#sandboxes.set(id, podSandboxId);
+    return containers.map(wire.container);
+  }
+
+  async updateContainerResources(id: string, resources: LinuxResources, call?: RuntimeCall): Promise<void> {
+    await this.#channel.cri('UpdateContainerResources', { containerId: id, linux: linuxResources(resources) }, call);
+  }
+
+  async reopenContainerLog(id: string, call?: RuntimeCall): Promise<void> {
+    await this.#channel.cri('ReopenContainerLog', { containerId: id }, call);
+  }
+
+  async execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCall = {}): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
+    // the runtime counts in whole seconds, and 0 is forever
+    const timeout = timeoutSeconds > 0 ? Math.max(1, Math.ceil(timeoutSeconds)) : 0;
+    const deadline = timeout > 0 ? (timeout + this.#config.requestTimeoutSeconds) * 1000 : Number.POSITIVE_INFINITY;
+    return this.#execKill.around(id, call.signal, () => this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline));
+  }
+
+  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
+    return this.#execKill.around(id, call.signal, async () => {
+      const request = { containerId: id, cmd: command, tty: streams.tty, stdin: streams.stdin !== undefined, stdout: true, stderr: !streams.tty && streams.stderr !== undefined };
+      const { url } = await this.#channel.cri<{ url: string }>('Exec', request, call);
+      return remoteCommand(url, streams, this.#session(call));
+    });
+  }
+
+  async attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
+    const request = { containerId: id, tty: streams.tty, stdin: streams.stdin !== undefined, stdout: true, stderr: !streams.tty && streams.stderr !== undefined };
+    const { url } = await this.#channel.cri<{ url: string }>('Attach', request, call);
+    await remoteCommand(url, streams, this.#session(call));
+  }
+
+  async portForward(sandboxId: string, port: number, call: RuntimeCall = {}): Promise<Duplex> {
+    const { url } = await this.#channel.cri<{ url: string }>('PortForward', { podSandboxId: sandboxId, port: [port] }, call);
+    return portForward(url, port, this.#session(call));
+  }
+
+  async containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats> {
+    const { stats } = await this.#channel.cri<{ stats: wire.WireContainerStats | null }>('ContainerStats', { containerId: id }, call);
+    return wire.containerStats(required(stats, 'ContainerStats'));
+  }
+
+  async listContainerStats({ id, sandboxId, labels, state }: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly ContainerStats[]> {
+    const filter = wire.containerFilter({ ...(id !== undefined && { id }), ...(sandboxId !== undefined && { sandboxId }), ...(labels && { labels }) });
+    const { stats } = await this.#channel.cri<{ stats: readonly wire.WireContainerStats[] }>('ListContainerStats', { filter }, call);
+    if (!state) return stats.map(wire.containerStats);
+    const wanted = new Set((await this.listContainers({ state }, call)).map((one) => one.id));
+    return stats.filter((one) => wanted.has(one.attributes.id)).map(wire.containerStats);
+  }
+
+  events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
+    return this.#hub.listen(signal);
+  }
+
+  async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
+    const { images } = await this.#channel.cri<{ images: readonly wire.WireImage[] }>('ListImages', {}, call);
+    return images.map(wire.image);
+  }
+
+  async imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {
+    const { image: found } = await this.#channel.cri<{ image: wire.WireImage | null }>('ImageStatus', { image: { image } }, call);
+    return found ? wire.image(found) : undefined;
+  }
+
+  async pullImage(image: string, auth: RegistryAuth | undefined, sandbox: PodSandboxConfig | undefined, call?: RuntimeCall): Promise<string> {
+    const request = { image: { image }, ...(auth && { auth: authConfig(auth) }), ...(sandbox && { sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) }) };
+    const { imageRef } = await this.#channel.cri<{ imageRef: string }>('PullImage', request, call, this.#config.imagePullTimeoutSeconds * 1000);
+    return imageRef;
+  }
+
+  async removeImage(image: string, call?: RuntimeCall): Promise<void> {
+    await this.#unlessGone(this.#channel.cri('RemoveImage', { image: { image } }, call));
+  }
+
+  async imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+    type Usage = { readonly fsId: { readonly mountpoint: string } | null; readonly usedBytes: { readonly value: number } | null; readonly inodesUsed: { readonly value: number } | null };
+    const { imageFilesystems } = await this.#channel.cri<{ imageFilesystems: readonly Usage[] }>('ImageFsInfo', {}, call);
+    const usage = required(imageFilesystems[0] ?? null, 'ImageFsInfo');
+    return { mountpoint: usage.fsId?.mountpoint ?? '', usedBytes: usage.usedBytes?.value ?? 0, inodesUsed: usage.inodesUsed?.value ?? 0 };
+  }
+
+  #session({ signal }: RuntimeCall) {
+    return { signal, idleMs: this.#config.streamIdleSeconds * 1000 };
+  }
+
+  async #parent(config: PodSandboxConfig): Promise<CgroupParent> {
+    if (config.linux.cgroupParent === undefined) return (path) => path;
+    this.#cgroupParent ??= detectCgroupDriver(this.#channel).then(cgroupParentOf).catch((error: unknown) => {
+      this.#cgroupParent = undefined;
+      throw error;
+    });
+    return this.#cgroupParent;
+  }
+
+  async #sandboxOf(id: string, call?: RuntimeCall): Promise<string | undefined> {
+    const known = this.#sandboxes.get(id);
+    if (known !== undefined) return known;
+    await this.listContainers({ id }, call);
+    if (!this.#sandboxes.has(id)) await this.listPodSandbox({ id }, call);
+    return this.#sandboxes.get(id);
+  }
+
+  async #look(id: string, call: RuntimeCall): Promise<Sighting> {
+    try {
+      if (this.#sandboxes.get(id) === id) return (await this.podSandboxStatus(id, call)).state === 'READY' ? 'running' : 'stopped';
+      const { state } = await this.containerStatus(id, call);
+      return state === 'CREATED' ? 'created' : state === 'RUNNING' ? 'running' : 'stopped';
+    } catch (error) {
+      if (isGone(error)) return 'gone';
+      throw error;
+    }
+  }
+
+  #tell(type: RuntimeEvent['type'], id: string): void {
+    const sandboxId = this.#sandboxes.get(id);
+    // it was gone before, and that was told then
+    if (sandboxId === undefined) return;
+    if (type === 'DELETED') this.#sandboxes.delete(id);
+    this.#hub.emit({ type, sandboxId, at: this.#context.clock.now(), ...(id !== sandboxId && { containerId: id }) });
+  }
+
+  async #unlessGone(call: Promise<unknown>): Promise<void> {
+    try {
+      await call;
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+  }
+}
+
+function required<T>(value: T | null, method: string): T {
+  if (value === null) throw new RuntimeError('Internal', `the runtime answered ${method} with nothing`);
+  return value;
+}

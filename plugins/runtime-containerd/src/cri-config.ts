@@ -1,0 +1,94 @@
+import type { ContainerConfig, LinuxResources, LinuxSandboxSecurity, Mount, PodSandboxConfig, RegistryAuth } from '@oarlock/spi/runtime';
+
+/** What the runtime's own cgroup driver makes of a cgroup's path. */
+export type CgroupParent = (path: string) => string;
+
+/** `{ a: undefined }` and `{}` are different to the encoder. */
+const present = <T extends object>(value: T): T => Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined)) as T;
+
+const namespaces = ({ namespaces: { network, pid, ipc, targetId } }: LinuxSandboxSecurity) => present({ network, pid, ipc, targetId });
+const profile = (given: LinuxSandboxSecurity['seccomp']) => given && present({ profileType: given.type, localhostRef: given.localhostRef });
+const id = (value: number | undefined) => (value === undefined ? undefined : { value });
+
+export function linuxResources(given: LinuxResources): object {
+  const { memoryLimitBytes, memorySwapLimitBytes, ...same } = given;
+  return present({ ...same, memoryLimitInBytes: memoryLimitBytes, memorySwapLimitInBytes: memorySwapLimitBytes });
+}
+
+export function sandboxConfig(given: PodSandboxConfig, cgroupParent: CgroupParent): object {
+  const { security } = given.linux;
+  return present({
+    metadata: given.metadata,
+    hostname: given.hostname,
+    logDirectory: given.logDirectory,
+    dnsConfig: given.dns,
+    portMappings: given.portMappings.map(present),
+    labels: given.labels,
+    annotations: given.annotations,
+    linux: present({
+      cgroupParent: given.linux.cgroupParent === undefined ? undefined : cgroupParent(given.linux.cgroupParent),
+      sysctls: given.linux.sysctls,
+      overhead: given.linux.overhead && linuxResources(given.linux.overhead),
+      resources: given.linux.resources && linuxResources(given.linux.resources),
+      securityContext: present({
+        namespaceOptions: namespaces(security),
+        selinuxOptions: security.selinux && present(security.selinux),
+        runAsUser: id(security.runAsUser),
+        runAsGroup: id(security.runAsGroup),
+        supplementalGroups: security.supplementalGroups,
+        readonlyRootfs: security.readonlyRootfs,
+        privileged: security.privileged,
+        seccomp: profile(security.seccomp),
+        apparmor: profile(security.apparmor),
+      }),
+    }),
+  });
+}
+
+export function containerConfig(given: ContainerConfig): object {
+  const { security } = given.linux;
+  return present({
+    metadata: given.metadata,
+    image: present({ image: given.image.image, userSpecifiedImage: given.image.userSpecifiedImage }),
+    command: given.command,
+    args: given.args,
+    workingDir: given.workingDir,
+    envs: given.envs,
+    mounts: given.mounts.map(mount),
+    devices: given.devices,
+    labels: given.labels,
+    annotations: given.annotations,
+    logPath: given.logPath,
+    stdin: given.stdin,
+    stdinOnce: given.stdinOnce,
+    tty: given.tty,
+    // SIGRTMIN+3 is SIGRTMINPLUS3 on the wire
+    stopSignal: given.stopSignal?.replace('+', 'PLUS').replace('-', 'MINUS'),
+    linux: {
+      resources: linuxResources(given.linux.resources),
+      securityContext: present({
+        capabilities: security.capabilities && { addCapabilities: security.capabilities.add, dropCapabilities: security.capabilities.drop },
+        privileged: security.privileged,
+        namespaceOptions: namespaces(security),
+        selinuxOptions: security.selinux && present(security.selinux),
+        runAsUser: id(security.runAsUser),
+        runAsGroup: id(security.runAsGroup),
+        runAsUsername: security.runAsUsername,
+        readonlyRootfs: security.readonlyRootfs,
+        supplementalGroups: security.supplementalGroups,
+        noNewPrivs: security.noNewPrivs,
+        maskedPaths: security.maskedPaths,
+        readonlyPaths: security.readonlyPaths,
+        seccomp: profile(security.seccomp),
+        apparmor: profile(security.apparmor),
+      }),
+    },
+  });
+}
+
+const mount = ({ containerPath, hostPath, readonly, propagation, selinuxRelabel }: Mount) =>
+  present({ containerPath, hostPath, readonly, selinuxRelabel, propagation: propagation && `PROPAGATION_${propagation}` });
+
+export function authConfig(given: RegistryAuth): object {
+  return present(given);
+}

@@ -1,0 +1,22 @@
+import { Runtime } from '@oarlock/spi/runtime';
+import { z } from 'zod';
+import { ContainerdRuntime } from './containerd-runtime.ts';
+import { probeSocket } from './probe.ts';
+
+const config = z.strictObject({
+  /** containerd's socket, or CRI-O's: `/run/crio/crio.sock`. */
+  socket: z.string().startsWith('/').default('/run/containerd/containerd.sock'),
+  /** For every call but image pulls; a sandbox gets twice this, stops and execs get it on top of their own time. */
+  requestTimeoutSeconds: z.number().positive().default(120),
+  imagePullTimeoutSeconds: z.number().positive().default(3_600),
+  /** Sessions (exec, attach, port-forward) over which nothing goes for so long are ended. */
+  streamIdleSeconds: z.number().positive().default(14_400),
+});
+
+export default Runtime.plugin({
+  id: 'runtime-containerd',
+  config,
+  declares: { invokesCni: true, images: true, networkNamespaces: true, survivesRestart: true },
+  probe: ({ socket }) => probeSocket(socket),
+  create: (given, context) => new ContainerdRuntime(given.config, context),
+});

@@ -1,0 +1,79 @@
+import { Duplex } from 'node:stream';
+import { RuntimeError } from '@oarlock/spi/runtime';
+import { toRuntimeError, type SessionOptions } from './remote-command.ts';
+import { dialSpdy } from './spdy/dial.ts';
+import type { SpdyConnection } from './spdy/connection.ts';
+import type { SpdyStream } from './spdy/stream.ts';
+
+const protocol = 'portforward.k8s.io';
+const longestError = 16 * 1024;
+
+/**
+ * Opens one connection to a port of a sandbox at a streaming URL of the runtime. Both halves close independently. When the runtime
+ * cannot connect, or the connection breaks, the duplex fails with a RuntimeError.
+ */
+export async function portForward(url: string, port: number, { signal, idleMs }: SessionOptions): Promise<Duplex> {
+  const { connection } = await dialSpdy(url, { protocols: [protocol], idleMs, ...(signal && { signal }) }).catch(toRuntimeError);
+  try {
+    const headers = { port: `${port}`, requestID: '0' };
+    const error = connection.open({ ...headers, streamType: 'error' });
+    const data = connection.open({ ...headers, streamType: 'data' });
+    for (const one of [error, data]) one.on('error', () => {});
+    await Promise.all([error.replied, data.replied]);
+    // we send nothing there
+    error.end();
+    return new ForwardedPort(connection, data, error, signal);
+  } catch (error) {
+    connection.destroy();
+    return toRuntimeError(error);
+  }
+}
+
+class ForwardedPort extends Duplex {
+  readonly #connection: SpdyConnection;
+  readonly #data: SpdyStream;
+
+  constructor(connection: SpdyConnection, data: SpdyStream, error: SpdyStream, signal: AbortSignal | undefined) {
+    super({ allowHalfOpen: true });
+    this.#connection = connection;
+    this.#data = data;
+    const refused = this.#refusal(error);
+    data.on('readable', () => this.#forward());
+    data.once('end', () => {
+      // what went wrong is told on the other stream, about when this one ends
+      void refused.then((message) => {
+        if (message !== '') this.destroy(new RuntimeError('Unavailable', message));
+        else if (data.ended === 'cut') this.destroy(new RuntimeError('Unavailable', 'the connection to the runtime broke'));
+        else this.push(null);
+      });
+    });
+    data.once('close', () => { if (!data.ended) this.destroy(); });
+    if (signal) {
+      const abort = () => this.destroy(signal.reason as Error);
+      signal.addEventListener('abort', abort, { once: true });
+      this.once('close', () => signal.removeEventListener('abort', abort));
+    }
+    void connection.closed.then(() => { if (!data.ended) this.destroy(new RuntimeError('Unavailable', 'the connection to the runtime broke')); });
+  }
+
+  /** Text when the runtime could not connect; empty when it could, and nothing more is wrong. */
+  async #refusal(error: SpdyStream): Promise<string> {
+    let text = '';
+    for await (const chunk of error) if (text.length < longestError) text += (chunk as Buffer).toString('utf8');
+    return text;
+  }
+
+  #forward(): void {
+    for (let chunk = this.#data.read() as Buffer | null; chunk !== null; chunk = this.#data.read() as Buffer | null) {
+      if (!this.push(chunk)) return;
+    }
+  }
+
+  override _read(): void { this.#forward(); }
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void { this.#data.write(chunk, done); }
+  override _final(done: (error?: Error | null) => void): void { this.#data.end(done); }
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#connection.destroy();
+    done(error);
+  }
+}

@@ -1,0 +1,142 @@
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
+import { dialSpdy } from './spdy/dial.ts';
+import { SpdyError } from './spdy/frames.ts';
+import type { SpdyStream } from './spdy/stream.ts';
+
+/** The last protocol that SPDY carries: v5 needs WebSocket. Its error stream ends with a Status in JSON. */
+const protocol = 'v4.channel.k8s.io';
+const longestStatus = 64 * 1024;
+
+export interface SessionOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly idleMs: number;
+}
+
+/**
+ * Runs one exec or attach session at a streaming URL of the runtime.
+ * Resolves with the exit code when all output was written. The caller's streams are not ended.
+ * @throws RuntimeError; the signal's reason
+ */
+export async function remoteCommand(url: string, streams: Streams, { signal, idleMs }: SessionOptions): Promise<number> {
+  const { connection } = await dialSpdy(url, { protocols: [protocol], idleMs, ...(signal && { signal }) }).catch(toRuntimeError);
+  const abort = () => connection.destroy(signal?.reason as Error);
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    if (signal?.aborted) throw signal.reason;
+    const open = (streamType: string) => connection.open({ streamType });
+    const error = open('error');
+    const stdin = streams.stdin && open('stdin');
+    const stdout = open('stdout');
+    const stderr = streams.stderr && !streams.tty ? open('stderr') : undefined;
+    const resize = streams.tty && streams.resize ? open('resize') : undefined;
+    const all = [error, stdin, stdout, stderr, resize].filter((one) => one !== undefined);
+    // each is looked after below; what else one of them says when the connection breaks is no news
+    for (const one of all) one.on('error', () => {});
+    await Promise.all(all.map((one) => one.replied));
+
+    const stopStdin = stdin && streams.stdin ? feed(streams.stdin, stdin, (failure) => connection.destroy(failure)) : undefined;
+    if (resize && streams.resize) void sendSizes(resize, streams.resize);
+    try {
+      const [status] = await Promise.all([readStatus(error), drain(stdout, streams.stdout), stderr && drain(stderr, streams.stderr)]);
+      return exitCode(status);
+    } finally {
+      stopStdin?.();
+    }
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason;
+    return toRuntimeError(error);
+  } finally {
+    signal?.removeEventListener('abort', abort);
+    connection.destroy();
+  }
+}
+
+/** Copies until the source ends; then the other side's input ends too. Returns how to stop. */
+function feed(source: Readable, stdin: SpdyStream, failed: (error: Error) => void): () => void {
+  const stop = () => {
+    source.off('error', failed);
+    source.unpipe(stdin);
+  };
+  source.once('error', failed);
+  source.pipe(stdin);
+  // nothing comes this way but its end
+  stdin.resume();
+  stdin.once('close', stop);
+  return stop;
+}
+
+/** A size per line, as Go's encoder writes its struct. */
+async function sendSizes(resize: SpdyStream, sizes: NonNullable<Streams['resize']>): Promise<void> {
+  const ended = once(resize, 'close').then(() => undefined);
+  const iterator = sizes[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await Promise.race([iterator.next(), ended]);
+      if (!next || next.done) return;
+      resize.write(`${JSON.stringify({ Width: next.value.width, Height: next.value.height })}\n`);
+    }
+  } catch (error) {
+    resize.destroy(error as Error);
+  } finally {
+    // the source may be waiting for a size that never comes: it must not be waited for
+    void iterator.return?.();
+  }
+}
+
+/** Writes all that comes, at the pace of the target. Without a target it is read and dropped. */
+async function drain(from: SpdyStream, to: Writable | undefined): Promise<void> {
+  for await (const chunk of from) if (to) await write(to, chunk as Buffer);
+}
+
+function write(to: Writable, chunk: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const closed = () => reject(new RuntimeError('FailedPrecondition', 'the output was closed by its reader'));
+    if (to.destroyed) { closed(); return; }
+    to.once('close', closed);
+    to.write(chunk, (error) => {
+      to.off('close', closed);
+      if (error) reject(error);
+      else resolve();
+    });
+  });
+}
+
+interface Status {
+  readonly status?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
+}
+
+async function readStatus(error: SpdyStream): Promise<Status> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of error) {
+    chunks.push(chunk as Buffer);
+    length += (chunk as Buffer).length;
+    if (length > longestStatus) throw new RuntimeError('Internal', 'the status of the session is too long');
+  }
+  const text = Buffer.concat(chunks).toString('utf8');
+  if (text === '') throw new SpdyError('Closed', 'the session ended without a status');
+  try {
+    return JSON.parse(text) as Status;
+  } catch (cause) {
+    throw new RuntimeError('Internal', `the session ended with ${JSON.stringify(text.slice(0, 1024))}`, { cause });
+  }
+}
+
+function exitCode({ status, reason, message, details }: Status): number {
+  if (status === 'Success') return 0;
+  const code = details?.causes?.find((cause) => cause.reason === 'ExitCode')?.message;
+  if (reason === 'NonZeroExitCode' && code !== undefined && /^\d+$/.test(code)) return Number(code);
+  throw new RuntimeError('Internal', message ?? 'the session failed');
+}
+
+/** @throws always */
+export function toRuntimeError(error: unknown): never {
+  if (!(error instanceof SpdyError)) throw error;
+  if (error.code === 'Refused') throw new RuntimeError(error.status === 404 ? 'NotFound' : 'Internal', error.message, { cause: error });
+  throw new RuntimeError('Unavailable', `the streaming session broke: ${error.message}`, { cause: error });
+}

@@ -1,0 +1,290 @@
+import type { Duplex } from 'node:stream';
+import { dataHead, encodeFrame, FrameReader, rst, settingInitialWindow, SpdyError, type Frame } from './frames.ts';
+import { HeaderCompressor, HeaderDecompressor, type Headers } from './header-block.ts';
+import { SpdyStream, type StreamPort } from './stream.ts';
+
+export interface SpdyOptions {
+  /** The client opens streams with odd ids, the server with even ones. */
+  readonly role: 'client' | 'server';
+  /**
+   * Keep to the windows of SPDY/3.1. Leave it off towards Go's implementation (kubectl, kubelets, containerd, CRI-O): it never sends
+   * WINDOW_UPDATE and takes no notice of windows; sending would stop for good after 64 KiB. Then TCP alone holds a sender back, and a
+   * stream whose consumer is behind holds back all of them.
+   */
+  readonly flowControl?: boolean;
+  /** A stream that the peer opened: answer it with `reply` or `reset`. Without it, every one is refused. */
+  readonly onStream?: (stream: SpdyStream) => void;
+  /** Streams that the peer may have open at once. Default 256. */
+  readonly maxStreams?: number;
+  /** Bytes of one stream that are held for a consumer that is behind. Default 256 KiB. */
+  readonly highWaterMark?: number;
+}
+
+const initialWindow = 64 * 1024;
+const largestData = 32 * 1024;
+/** Credit is given back in pieces of at least this. */
+const creditStep = 16 * 1024;
+
+interface Flow { send: number; receive: number; owed: number }
+const newFlow = (send: number): Flow => ({ send, receive: initialWindow, owed: 0 });
+interface Waiting { bytes: Buffer; readonly done: (error?: Error | null) => void }
+
+/** One SPDY/3.1 connection over a socket: the peer's frames in, streams out. The same code serves both ends. */
+export class SpdyConnection {
+  /** Resolves when the socket is closed, however it came to it. */
+  readonly closed: Promise<void>;
+  readonly #socket: Duplex;
+  readonly #options: SpdyOptions;
+  readonly #reader = new FrameReader();
+  readonly #compressor = new HeaderCompressor();
+  readonly #decompressor = new HeaderDecompressor();
+  readonly #streams = new Map<number, SpdyStream>();
+  readonly #flows = new Map<number, Flow>();
+  readonly #session: Flow = newFlow(initialWindow);
+  readonly #waiting = new Map<SpdyStream, Waiting>();
+  readonly #behind = new Set<SpdyStream>();
+  readonly #pings = new Map<number, () => void>();
+  readonly #port: StreamPort;
+  #nextStream: number;
+  #nextPing: number;
+  #lastFromPeer = 0;
+  #peerWindow = initialWindow;
+  #over = false;
+
+  /** `head`: what was read from the socket after the upgrade. */
+  constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#nextStream = options.role === 'client' ? 1 : 2;
+    this.#nextPing = this.#nextStream;
+    this.#port = {
+      data: (stream, bytes, done) => this.#sendData(stream, bytes, done),
+      fin: (stream, done) => this.#send(dataHead(stream.id, 0, true), done),
+      reply: (stream, headers) => this.#send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
+      reset: (stream, status) => this.#send(encodeFrame({ type: 'rstStream', stream: stream.id, status })),
+      block: (stream) => {
+        this.#behind.add(stream);
+        if (!options.flowControl) socket.pause();
+      },
+      unblock: (stream) => this.#unblock(stream),
+      forget: (stream) => this.#forget(stream),
+    };
+    this.closed = new Promise((resolve) => { socket.once('close', () => { this.#end(); resolve(); }); });
+    socket.once('end', () => { this.#end(); socket.end(); });
+    socket.once('error', (error) => this.destroy(error));
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    if (head && head.length > 0) this.#receive(head);
+  }
+
+  /** Opens a stream. `replied` tells when the peer took it; data may be sent before. */
+  open(headers: Headers): SpdyStream {
+    if (this.#over) throw new SpdyError('Closed', 'the connection has ended');
+    const id = this.#nextStream;
+    this.#nextStream += 2;
+    const stream = this.#add(id, headers);
+    this.#send(encodeFrame({ type: 'synStream', stream: id, fin: false, unidirectional: false, priority: 0, block: this.#compressor.compress(headers) }));
+    return stream;
+  }
+
+  /** Resolves when the peer has answered. */
+  ping(): Promise<void> {
+    if (this.#over) return Promise.reject(new SpdyError('Closed', 'the connection has ended'));
+    const id = this.#nextPing;
+    this.#nextPing += 2;
+    return new Promise((resolve, reject) => {
+      this.#pings.set(id, resolve);
+      void this.closed.then(() => reject(new SpdyError('Closed', 'the connection has ended')));
+      this.#send(encodeFrame({ type: 'ping', id }));
+    });
+  }
+
+  /** Tells the peer, lets what was written go out, then closes. Streams that are still open are cut. */
+  async close(): Promise<void> {
+    if (!this.#over) {
+      this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
+      this.#end();
+      this.#socket.end();
+      this.#socket.resume();
+    }
+    await this.closed;
+  }
+
+  destroy(error?: Error): void {
+    this.#end();
+    this.#socket.destroy();
+    if (error) for (const stream of this.#streams.values()) stream.destroy(error);
+  }
+
+  #add(id: number, headers: Headers): SpdyStream {
+    const stream = new SpdyStream(this.#port, id, headers, this.#options.highWaterMark ?? 256 * 1024);
+    this.#streams.set(id, stream);
+    this.#flows.set(id, newFlow(this.#peerWindow));
+    return stream;
+  }
+
+  #forget(stream: SpdyStream): void {
+    this.#streams.delete(stream.id);
+    this.#flows.delete(stream.id);
+    const waiting = this.#waiting.get(stream);
+    this.#waiting.delete(stream);
+    waiting?.done();
+    this.#unblock(stream);
+  }
+
+  #unblock(stream: SpdyStream): void {
+    if (!this.#behind.delete(stream)) return;
+    if (this.#options.flowControl) {
+      const flow = this.#flows.get(stream.id);
+      if (flow) this.#credit(stream.id, flow);
+      this.#credit(0, this.#session);
+    } else if (this.#behind.size === 0) {
+      this.#socket.resume();
+    }
+  }
+
+  /** The socket gives no more: every stream ends after what it has. */
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    for (const stream of [...this.#streams.values()]) stream.finished('cut');
+    for (const { done } of this.#waiting.values()) done();
+    this.#waiting.clear();
+  }
+
+  #send(frame: Buffer, done?: (error?: Error | null) => void): void {
+    if (this.#over || !this.#socket.writable) { done?.(); return; }
+    if (done) this.#socket.write(frame, done);
+    else this.#socket.write(frame);
+  }
+
+  #sendData(stream: SpdyStream, bytes: Buffer, done: (error?: Error | null) => void): void {
+    const flow = this.#flows.get(stream.id);
+    if (this.#over || !flow || !this.#socket.writable) { done(); return; }
+    this.#socket.cork();
+    let left = bytes;
+    while (left.length > 0) {
+      const room = this.#options.flowControl ? Math.min(flow.send, this.#session.send, largestData) : largestData;
+      if (room <= 0) break;
+      const piece = left.subarray(0, room);
+      left = left.subarray(piece.length);
+      flow.send -= piece.length;
+      this.#session.send -= piece.length;
+      this.#socket.write(dataHead(stream.id, piece.length, false));
+      if (left.length > 0) this.#socket.write(piece);
+      else this.#socket.write(piece, done);
+    }
+    this.#socket.uncork();
+    if (left.length > 0) this.#waiting.set(stream, { bytes: left, done });
+  }
+
+  #resumeSending(): void {
+    for (const [stream, { bytes, done }] of [...this.#waiting]) {
+      this.#waiting.delete(stream);
+      this.#sendData(stream, bytes, done);
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    try {
+      for (const frame of this.#reader.push(chunk)) {
+        if (this.#over) return;
+        this.#handle(frame);
+      }
+    } catch (error) {
+      this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 1 }));
+      this.destroy(error as Error);
+    }
+  }
+
+  #handle(frame: Frame): void {
+    switch (frame.type) {
+      case 'data': this.#data(frame.stream, frame.bytes, frame.fin); return;
+      case 'synStream': this.#accept(frame.stream, this.#decompressor.decompress(frame.block), frame.fin); return;
+      case 'synReply': {
+        const headers = this.#decompressor.decompress(frame.block);
+        const stream = this.#streams.get(frame.stream);
+        stream?.answered(headers);
+        if (frame.fin) stream?.finished('fin');
+        return;
+      }
+      case 'headers':
+        // nothing we speak uses them, but the blocks after them are packed with what they say
+        this.#decompressor.decompress(frame.block);
+        if (frame.fin) this.#streams.get(frame.stream)?.finished('fin');
+        return;
+      case 'rstStream': this.#streams.get(frame.stream)?.finished('reset', frame.status); return;
+      case 'settings': this.#settings(frame.values); return;
+      case 'ping': this.#pinged(frame.id); return;
+      case 'windowUpdate': this.#windowUpdate(frame.stream, frame.delta); return;
+      // open streams go on; the socket's end comes by itself
+      case 'goAway': return;
+    }
+  }
+
+  #accept(id: number, headers: Headers, fin: boolean): void {
+    const wrong = id % 2 === this.#nextStream % 2 || id <= this.#lastFromPeer;
+    if (wrong) throw new SpdyError('Protocol', `the peer cannot open stream ${id}`);
+    this.#lastFromPeer = id;
+    if (!this.#options.onStream || this.#streams.size >= (this.#options.maxStreams ?? 256)) {
+      this.#send(encodeFrame({ type: 'rstStream', stream: id, status: rst.refusedStream }));
+      return;
+    }
+    const stream = this.#add(id, headers);
+    this.#options.onStream(stream);
+    if (fin) stream.finished('fin');
+  }
+
+  #data(id: number, bytes: Buffer, fin: boolean): void {
+    const stream = this.#streams.get(id);
+    const flow = this.#flows.get(id);
+    if (this.#options.flowControl) {
+      this.#session.receive -= bytes.length;
+      this.#session.owed += bytes.length;
+      if (flow) { flow.receive -= bytes.length; flow.owed += bytes.length; }
+      if (this.#session.receive < 0) throw new SpdyError('Protocol', 'the peer sent more than the window of the session');
+      if (stream && flow && flow.receive < 0) {
+        stream.reset(rst.flowControlError);
+        return;
+      }
+    }
+    const keepsUp = !stream || stream.received(bytes);
+    if (this.#options.flowControl && keepsUp) {
+      if (flow) this.#credit(id, flow);
+      this.#credit(0, this.#session);
+    }
+    if (fin) stream?.finished('fin');
+  }
+
+  #credit(id: number, flow: Flow): void {
+    if (flow.owed < creditStep) return;
+    this.#send(encodeFrame({ type: 'windowUpdate', stream: id, delta: flow.owed }));
+    flow.receive += flow.owed;
+    flow.owed = 0;
+  }
+
+  #windowUpdate(id: number, delta: number): void {
+    if (!this.#options.flowControl) return;
+    const flow = id === 0 ? this.#session : this.#flows.get(id);
+    if (!flow) return;
+    flow.send += delta;
+    if (flow.send > 0x7fffffff) throw new SpdyError('Protocol', 'the peer opened a window too far');
+    this.#resumeSending();
+  }
+
+  #settings(values: ReadonlyMap<number, number>): void {
+    const window = values.get(settingInitialWindow);
+    if (window === undefined) return;
+    for (const flow of this.#flows.values()) flow.send += window - this.#peerWindow;
+    this.#peerWindow = window;
+    this.#resumeSending();
+  }
+
+  #pinged(id: number): void {
+    if (id % 2 !== this.#nextPing % 2) {
+      this.#send(encodeFrame({ type: 'ping', id }));
+      return;
+    }
+    this.#pings.get(id)?.();
+    this.#pings.delete(id);
+  }
+}

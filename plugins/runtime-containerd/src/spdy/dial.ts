@@ -1,0 +1,51 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import { SpdyConnection, type SpdyOptions } from './connection.ts';
+import { SpdyError } from './frames.ts';
+
+export interface DialOptions extends Partial<Omit<SpdyOptions, 'role'>> {
+  /** What is spoken over the streams, most wanted first: `v4.channel.k8s.io`, `portforward.k8s.io`. */
+  readonly protocols: readonly string[];
+  readonly signal?: AbortSignal;
+  /** Ends a connection over which nothing went for so long. Milliseconds. */
+  readonly idleMs?: number;
+}
+export interface Dialled { readonly connection: SpdyConnection; readonly protocol: string }
+
+/** Of an answer that is not the upgrade. */
+const longestRefusal = 16 * 1024;
+
+/** Turns an HTTP/1.1 POST into a SPDY/3.1 connection. @throws SpdyError `Refused`, `Closed`; the signal's reason */
+export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }: DialOptions): Promise<Dialled> {
+  return new Promise((resolve, reject) => {
+    const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+    const request = send(url, {
+      method: 'POST', agent: false, ...(signal && { signal }),
+      headers: { Connection: 'Upgrade', Upgrade: 'SPDY/3.1', 'X-Stream-Protocol-Version': [...protocols] },
+    });
+    request.once('upgrade', (response, socket: Socket, head) => {
+      const protocol = response.headers['x-stream-protocol-version'];
+      if (typeof protocol !== 'string' || !protocols.includes(protocol)) {
+        socket.destroy();
+        reject(new SpdyError('Refused', `the server chose the stream protocol ${JSON.stringify(protocol)}`));
+        return;
+      }
+      if (idleMs !== undefined) socket.setTimeout(idleMs, () => socket.destroy());
+      socket.setNoDelay(true);
+      resolve({ connection: new SpdyConnection(socket, { role: 'client', ...options }, head), protocol });
+    });
+    request.once('response', (response) => {
+      const status = response.statusCode ?? 0;
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (piece: string) => {
+        text += piece;
+        if (text.length > longestRefusal) response.destroy();
+      });
+      response.once('close', () => reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, longestRefusal)}`, { status })));
+    });
+    request.once('error', (cause) => reject(signal?.aborted ? signal.reason : new SpdyError('Closed', `cannot reach ${new URL(url).host}: ${cause.message}`, { cause })));
+    request.end();
+  });
+}
