@@ -54,7 +54,7 @@ export interface RuntimeFixture {
   readonly patienceMs?: number;
 }
 
-/** The programs in terms of a POSIX shell, for any runtime that can run one. `cat`, `seq`, `head`, `tr`, `wc`, `grep`, `stty` and `nc` (busybox) are used. */
+/** The programs in terms of a POSIX shell, for any runtime that can run one. `cat`, `seq`, `head`, `tr`, `wc`, `grep`, `stty` and busybox (for its `nc`) are used. */
 export function shellPrograms(shell = '/bin/sh'): RuntimeFixture['command'] {
   const scripts: Readonly<Record<Program, string>> = {
     serve: 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done',
@@ -72,7 +72,7 @@ export function shellPrograms(shell = '/bin/sh'): RuntimeFixture['command'] {
     env: 'eval "printf \'%s\\n\' \\"\\$$1\\""',
     pwd: 'pwd',
     read: 'exec cat "$1"',
-    listen: 'exec nc -lk -p "$1" -e cat',
+    listen: 'exec busybox nc -ll -p "$1" -e cat',
     idle: 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done',
     alive: 'for f in /proc/[0-9]*/cmdline; do tr "\\0" "\\n" < "$f" 2>/dev/null | grep -qx "$1$2" && exit 0; done; exit 1',
     hog: 'exec tail /dev/zero',

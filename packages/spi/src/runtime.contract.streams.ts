@@ -153,8 +153,14 @@ export function streamContract({ needs }: Suite): void {
     const echo = async (bytes: Buffer): Promise<Buffer> => {
       const duplex = await bench.driver.portForward(sandbox.id, 8099);
       const chunks: Buffer[] = [];
-      duplex.end(bytes);
-      for await (const chunk of duplex) chunks.push(chunk as Buffer);
+      let length = 0;
+      duplex.write(bytes);
+      for await (const chunk of duplex) {
+        chunks.push(chunk as Buffer);
+        length += (chunk as Buffer).length;
+        // not before: what half closed connections may still carry is the runtime's own affair
+        if (length >= bytes.length) duplex.end();
+      }
       return Buffer.concat(chunks);
     };
     await eventually(() => echo(Buffer.from('ping')).then((answer) => answer.toString() === 'ping', () => false), 'the port answers', bench.patienceMs);

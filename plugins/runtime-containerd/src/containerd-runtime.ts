@@ -22,6 +22,9 @@ export interface ContainerdRuntimeConfig {
   readonly streamIdleSeconds: number;
 }
 
+/** What a runtime gets to answer in, after a timeout of its own. */
+const answerMs = 1_000;
+
 /** CRI v1 over a socket, as a driver. */
 export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: true, images: true, survivesRestart: true, networkNamespaces: true };
@@ -161,7 +164,8 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   async execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCall = {}): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     // the runtime counts in whole seconds, and 0 is forever
     const timeout = timeoutSeconds > 0 ? Math.max(1, Math.ceil(timeoutSeconds)) : 0;
-    const deadline = timeout > 0 ? (timeout + this.#config.requestTimeoutSeconds) * 1000 : Number.POSITIVE_INFINITY;
+    // containerd before 1.6.21 kills the command in time, but then waits for whoever else holds its output
+    const deadline = timeout > 0 ? timeout * 1000 + answerMs : Number.POSITIVE_INFINITY;
     return this.#execKill.around(id, call.signal, () => this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline));
   }
 

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
 import { runtimeContract, shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime.contract';
@@ -9,6 +11,7 @@ import { startRegistry } from '../../../e2e/fixtures/registry.ts';
 import { buildImage, busyboxImage, busyboxLayer } from '../../../e2e/fixtures/test-image.ts';
 import { ContainerdRuntime } from '../src/containerd-runtime.ts';
 
+const run = promisify(execFile);
 const conflist = (dir: string) => JSON.stringify({
   cniVersion: '0.4.0', name: 'contract',
   plugins: [
@@ -49,6 +52,7 @@ async function open(): Promise<RuntimeFixture> {
       await driver.stop();
       await registry.stop();
       await containerd.stop();
+      await run('ip', ['link', 'delete', 'oarct0']);
       await rm(dir, { recursive: true, force: true });
     },
   };
