@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { isStatus } from '@oarlock/api/status';
 import { eventLoop } from '@oarlock/client/event-loop';
 import { Workqueue, type Work } from '@oarlock/client/workqueue';
@@ -57,6 +58,7 @@ export class ControllerRunner {
       updated: (object, old, cause) => { for (const key of keys(object, old)) queue.add(key, cause); },
       deleted: (object, cause) => { for (const key of keys(object, undefined)) queue.add(key, cause); },
     }));
+    setMaxListeners(0, signal); // one listener per informer that is waited for
     const stop = () => queue.shutDown();
     signal.addEventListener('abort', stop, { once: true });
     try {

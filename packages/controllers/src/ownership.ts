@@ -7,10 +7,14 @@ import type { Client, Informer } from '@oarlock/spi/client';
 const byController = 'controller-uid';
 const orphansOf = 'orphans';
 
-/** Indexes by the uid of the managing controller, and of those without one by namespace. Called once per informer, before it starts. */
+// the same functions every time: several controllers share an informer
+const controllerUid = (object: KubeObject) => [controllerOf(object)?.uid ?? ''];
+const orphanNamespace = (object: KubeObject) => (controllerOf(object) === undefined ? [object.metadata?.namespace ?? ''] : []);
+
+/** Indexes by the uid of the managing controller, and of those without one by namespace. May be called again for the same informer. */
 export function indexByOwner<T extends KubeObject>(informer: Informer<T>): Informer<T> {
-  informer.addIndex(byController, (object) => [controllerOf(object)?.uid ?? '']);
-  informer.addIndex(orphansOf, (object) => (controllerOf(object) === undefined ? [object.metadata?.namespace ?? ''] : []));
+  informer.addIndex(byController, controllerUid);
+  informer.addIndex(orphansOf, orphanNamespace);
   return informer;
 }
 

@@ -1,0 +1,17 @@
+import type { Plugin } from '@oarlock/kernel/plugin';
+import deployment from './deployment/deployment-controller.ts';
+import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
+import endpoints from './endpoints/endpoints-controller.ts';
+import garbageCollector from './garbage-collector/garbage-collector.ts';
+import namespace from './namespace/namespace-controller.ts';
+import nodeIpam from './node-ipam/node-ipam-controller.ts';
+import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
+import podGc from './pod-gc/pod-gc-controller.ts';
+import replicaSet from './replica-set/replica-set-controller.ts';
+import rootCa from './root-ca/root-ca-controller.ts';
+import serviceAccount from './service-account/service-account-controller.ts';
+
+/** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
+export const builtin: readonly Plugin[] = [
+  serviceAccount, rootCa, namespace, garbageCollector, deployment, replicaSet, endpoints, endpointSlice, nodeIpam, nodeLifecycle, podGc,
+];

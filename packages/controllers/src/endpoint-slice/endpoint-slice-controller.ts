@@ -1,0 +1,157 @@
+import { controllerRef, objectKey } from '@oarlock/api/object';
+import { endpointSlices, nodes, pods as podResource, services } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Node, Pod, Service } from '@oarlock/api/types/core-v1';
+import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
+import { Informers, type Client, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
+import { SelectorIndex } from './selector-index.ts';
+
+const serviceLabel = 'kubernetes.io/service-name';
+const managedBy = 'endpointslice.kubernetes.io/managed-by';
+const manager = 'endpointslice-controller.k8s.io';
+const skipped: ReadonlySet<string> = new Set([serviceLabel, managedBy, 'service.kubernetes.io/headless']);
+const byService = 'slices-of-service';
+const serviceOf = (slice: EndpointSlice) => (slice.metadata?.labels?.[managedBy] === manager ? [`${slice.metadata.namespace}/${slice.metadata.labels[serviceLabel] ?? ''}`] : []);
+
+interface Parts { readonly services: Informer<Service>; readonly pods: Informer<Pod>; readonly slices: Informer<EndpointSlice>; readonly nodes: Informer<Node>; readonly maxEndpoints: number }
+/** Endpoints that share ports and family go into the same slices. */
+interface Group { readonly family: Family; readonly ports: readonly EndpointPort[]; readonly endpoints: Map<string, Endpoint> }
+
+/** Tells who serves each Service: the addresses of its pods, in slices of at most so many. */
+export class EndpointSliceController implements Controller {
+  readonly name = 'endpointslice';
+  readonly watches;
+  readonly #parts: Parts;
+  readonly #selectors: SelectorIndex;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#selectors = new SelectorIndex(parts.services, parts.pods);
+    parts.slices.addIndex(byService, serviceOf);
+    this.watches = [
+      watch(parts.services, (service) => [objectKey(service)]),
+      watch(parts.pods, (pod, old) => (old === undefined || matters(pod, old) ? this.#selectors.servicesOf(pod, old) : [])),
+      watch(parts.slices, serviceOf),
+    ];
+  }
+
+  async reconcile(key: string, { client }: ReconcileContext): Promise<void> {
+    const service = this.#parts.services.get(key);
+    const present = this.#parts.slices.byIndex(byService, key).filter((slice) => slice.metadata?.deletionTimestamp === undefined);
+    // the garbage collector takes the slices of a Service that is gone
+    if (service === undefined || service.metadata?.deletionTimestamp !== undefined) return;
+    // without a selector somebody else writes the slices
+    if (service.spec?.type === 'ExternalName' || Object.keys(service.spec?.selector ?? {}).length === 0) return;
+    const groups = this.#groups(service);
+    const unused = new Set(present);
+    for (const group of groups.values()) {
+      const own = present.filter((slice) => slice.addressType === group.family && samePorts(slice.ports ?? [], group.ports));
+      for (const slice of own) unused.delete(slice);
+      await this.#bring(service, group, own, client);
+    }
+    for (const slice of unused) await this.#remove(slice, client);
+  }
+
+  #groups(service: Service): ReadonlyMap<string, Group> {
+    const groups = new Map<string, Group>();
+    const families = familiesOf(service);
+    const pods = this.#selectors.podsOf(service).filter(countsAsEndpoint);
+    for (const pod of pods) {
+      const ports = endpointPorts(service, pod);
+      const zone = this.#parts.nodes.get(pod.spec?.nodeName ?? '')?.metadata?.labels?.['topology.kubernetes.io/zone'];
+      for (const family of families) {
+        const address = addressOf(pod, family);
+        if (address === undefined) continue;
+        const id = `${family} ${JSON.stringify(ports)}`;
+        const group = groups.get(id) ?? { family, ports, endpoints: new Map<string, Endpoint>() };
+        group.endpoints.set(pod.metadata?.uid ?? address, toEndpoint(pod, address, service, zone));
+        groups.set(id, group);
+      }
+    }
+    // a Service without pods has one empty slice per family, so that clients know it is looked after
+    for (const family of families) {
+      if (![...groups.values()].some((group) => group.family === family)) groups.set(family, { family, ports: [], endpoints: new Map() });
+    }
+    return groups;
+  }
+
+  /** Changes as few slices as possible: first what is there is corrected, then the rest goes where there is room. */
+  async #bring(service: Service, group: Group, own: readonly EndpointSlice[], client: Client): Promise<void> {
+    const waiting = new Map(group.endpoints);
+    const labels = sliceLabels(service);
+    const planned = own.map((slice) => {
+      const kept = (slice.endpoints ?? []).flatMap(({ targetRef }) => {
+        const wanted = waiting.get(targetRef?.uid ?? '');
+        if (wanted === undefined) return [];
+        waiting.delete(targetRef?.uid ?? '');
+        return [wanted];
+      });
+      return { slice, kept };
+    });
+    for (const plan of planned.toSorted((a, b) => b.kept.length - a.kept.length)) {
+      for (const [uid, endpoint] of waiting) {
+        if (plan.kept.length >= this.#parts.maxEndpoints) break;
+        plan.kept.push(endpoint);
+        waiting.delete(uid);
+      }
+    }
+    let left = planned.length;
+    for (const { slice, kept } of planned) {
+      if (kept.length === 0 && (left > 1 || waiting.size > 0)) {
+        left -= 1;
+        await this.#remove(slice, client);
+      } else if (!sameEndpoints(slice.endpoints ?? [], kept) || !sameLabels(slice.metadata?.labels ?? {}, labels)) {
+        await client.update(endpointSlices, { ...slice, apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { ...slice.metadata, labels }, endpoints: kept });
+      }
+    }
+    const rest = [...waiting.values()];
+    for (let at = 0; at < rest.length || (left === 0 && at === 0); at += this.#parts.maxEndpoints) {
+      await client.create(endpointSlices, {
+        apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: group.family, ports: group.ports, endpoints: rest.slice(at, at + this.#parts.maxEndpoints),
+        metadata: {
+          generateName: `${service.metadata?.name}-`, ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }), labels,
+          ownerReferences: [controllerRef({ ...service, apiVersion: 'v1', kind: 'Service' })],
+        },
+      });
+    }
+  }
+
+  async #remove(slice: EndpointSlice, client: Client): Promise<void> {
+    try {
+      await client.delete(endpointSlices, { namespace: slice.metadata?.namespace ?? '', name: slice.metadata?.name ?? '' }, { preconditions: { uid: slice.metadata?.uid ?? '' } });
+    } catch (error) {
+      if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
+    }
+  }
+}
+
+/** What of a pod its endpoints show. */
+function matters(pod: Pod, old: Pod): boolean {
+  return pod.status?.podIP !== old.status?.podIP || pod.status?.podIPs !== old.status?.podIPs || pod.status?.phase !== old.status?.phase || pod.spec?.nodeName !== old.spec?.nodeName
+    || pod.metadata?.deletionTimestamp !== old.metadata?.deletionTimestamp || pod.metadata?.labels !== old.metadata?.labels || pod.status?.conditions !== old.status?.conditions;
+}
+
+function sliceLabels(service: Service): Record<string, string> {
+  const labels: Record<string, string> = {};
+  for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!skipped.has(key)) labels[key] = value;
+  return { ...labels, [serviceLabel]: service.metadata?.name ?? '', [managedBy]: manager, ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }) };
+}
+
+const portText = (ports: readonly EndpointPort[]) => JSON.stringify(ports.map(({ name, protocol, port, appProtocol }) => [name ?? '', protocol ?? 'TCP', port, appProtocol ?? '']).sort());
+const samePorts = (a: readonly EndpointPort[], b: readonly EndpointPort[]) => portText(a) === portText(b);
+const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef }: Endpoint) => JSON.stringify([addresses, conditions?.ready, conditions?.serving, conditions?.terminating, nodeName, zone, hostname, targetRef?.uid]);
+const sameEndpoints = (a: readonly Endpoint[], b: readonly Endpoint[]) => a.length === b.length && a.every((endpoint, index) => b[index] !== undefined && endpointText(endpoint) === endpointText(b[index]));
+const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>) => Object.keys(a).length === Object.keys(b).length && Object.entries(b).every(([key, value]) => a[key] === value);
+
+
+export default Controllers.plugin({
+  id: 'controller-endpoint-slice',
+  config: z.strictObject({ maxEndpointsPerSlice: z.number().int().min(1).max(1000).default(100) }),
+  needs: { informers: Informers },
+  create: ({ config, informers }) => new EndpointSliceController({
+    services: informers.of(services), pods: informers.of(podResource), slices: informers.of(endpointSlices), nodes: informers.of(nodes), maxEndpoints: config.maxEndpointsPerSlice,
+  }),
+});

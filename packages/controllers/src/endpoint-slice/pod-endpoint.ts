@@ -1,0 +1,58 @@
+import { isIPv6 } from 'node:net';
+import { intValue } from '@oarlock/api/int-or-string';
+import type { Container, Pod, Service, ServicePort } from '@oarlock/api/types/core-v1';
+import type { Endpoint, EndpointPort } from '@oarlock/api/types/discovery-v1';
+import { isReady, isTerminal, isTerminating } from '../pod-state.ts';
+
+export type Family = 'IPv4' | 'IPv6';
+export const familyOf = (ip: string): Family => (isIPv6(ip) ? 'IPv6' : 'IPv4');
+
+/** The families a Service has endpoints in: those of its addresses, or as its spec says when it is headless. */
+export function familiesOf(service: Service): readonly Family[] {
+  const stated = service.spec?.ipFamilies?.filter((family): family is Family => family === 'IPv4' || family === 'IPv6');
+  if (stated !== undefined && stated.length > 0) return stated;
+  const ips = (service.spec?.clusterIPs ?? []).filter((ip) => ip !== 'None' && ip !== '');
+  return ips.length > 0 ? [...new Set(ips.map(familyOf))] : ['IPv4'];
+}
+
+/** Whether a pod belongs into endpoints at all: it has an address and has not ended. */
+export const countsAsEndpoint = (pod: Pod): boolean => (pod.status?.podIPs?.length ?? 0) + (pod.status?.podIP ? 1 : 0) > 0 && !isTerminal(pod);
+
+export function addressOf(pod: Pod, family: Family): string | undefined {
+  const ips = pod.status?.podIPs?.map(({ ip }) => ip) ?? (pod.status?.podIP ? [pod.status.podIP] : []);
+  return ips.find((ip) => familyOf(ip) === family);
+}
+
+/** A named target port is looked up in the pod's containers: pods of one Service may answer it differently. */
+export function targetPort(port: ServicePort, pod: Pod): number | undefined {
+  const target = port.targetPort ?? port.port;
+  if (typeof target === 'number' || target === '') return intValue(target === '' ? port.port : target) || port.port;
+  const sidecars = (pod.spec?.initContainers ?? []).filter((container: Container) => container.restartPolicy === 'Always');
+  for (const container of [...(pod.spec?.containers ?? []), ...sidecars]) {
+    const found = container.ports?.find(({ name, protocol }) => name === target && (protocol ?? 'TCP') === (port.protocol ?? 'TCP'));
+    if (found !== undefined) return found.containerPort;
+  }
+  return undefined;
+}
+
+/** The ports of a Service as this pod offers them, without those it does not have. */
+export function endpointPorts(service: Service, pod: Pod): readonly EndpointPort[] {
+  return (service.spec?.ports ?? []).flatMap((port): EndpointPort[] => {
+    const number = targetPort(port, pod);
+    return number === undefined ? [] : [{ name: port.name ?? '', protocol: port.protocol ?? 'TCP', port: number, ...(port.appProtocol !== undefined && { appProtocol: port.appProtocol }) }];
+  });
+}
+
+export function toEndpoint(pod: Pod, address: string, service: Service, zone: string | undefined): Endpoint {
+  const ready = isReady(pod);
+  const terminating = isTerminating(pod);
+  const named = pod.spec?.hostname !== undefined && pod.spec.hostname !== '' && pod.spec.subdomain === service.metadata?.name;
+  return {
+    addresses: [address],
+    conditions: { ready: service.spec?.publishNotReadyAddresses === true || (ready && !terminating), serving: ready, terminating },
+    targetRef: { kind: 'Pod', namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '', uid: pod.metadata?.uid ?? '' },
+    ...(pod.spec?.nodeName !== undefined && { nodeName: pod.spec.nodeName }),
+    ...(zone !== undefined && { zone }),
+    ...(named && { hostname: pod.spec?.hostname ?? '' }),
+  };
+}

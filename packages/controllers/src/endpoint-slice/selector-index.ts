@@ -1,0 +1,48 @@
+import { objectKey } from '@oarlock/api/object';
+import type { Pod, Service } from '@oarlock/api/types/core-v1';
+import type { Informer } from '@oarlock/spi/client';
+
+type Labels = Readonly<Record<string, string>>;
+const byLabel = 'namespace-label';
+const podLabels = (pod: Pod) => Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
+const bySelector = 'namespace-selector-label';
+const labelKey = (namespace: string | undefined, key: string, value: string) => `${namespace} ${key}=${value}`;
+/** One label of the selector is enough to find the Service by: the rest is compared then. */
+const selectorLabel = (service: Service) => {
+  const [first] = Object.entries(service.spec?.selector ?? {});
+  return first === undefined ? [] : [labelKey(service.metadata?.namespace, first[0], first[1])];
+};
+const matches = (selector: Labels, labels: Labels | undefined) => Object.entries(selector).every(([key, value]) => labels?.[key] === value);
+
+/** From a pod to the Services that select it and back, by one label of the selector instead of by trying all. */
+export class SelectorIndex {
+  readonly #services: Informer<Service>;
+  readonly #pods: Informer<Pod>;
+
+  constructor(services: Informer<Service>, pods: Informer<Pod>) {
+    this.#services = services;
+    this.#pods = pods;
+    services.addIndex(bySelector, selectorLabel);
+    pods.addIndex(byLabel, podLabels);
+  }
+
+  /** Keys of Services that select the pod as it is, or as it was. */
+  servicesOf(pod: Pod, old: Pod | undefined): Iterable<string> {
+    const keys = new Set<string>();
+    for (const version of old === undefined || old.metadata?.labels === pod.metadata?.labels ? [pod] : [pod, old]) {
+      for (const [key, value] of Object.entries(version.metadata?.labels ?? {})) {
+        for (const service of this.#services.byIndex(bySelector, labelKey(version.metadata?.namespace, key, value))) {
+          if (matches(service.spec?.selector ?? {}, version.metadata?.labels)) keys.add(objectKey(service));
+        }
+      }
+    }
+    return keys;
+  }
+
+  podsOf(service: Service): readonly Pod[] {
+    const selector = service.spec?.selector ?? {};
+    const [first] = Object.entries(selector);
+    if (first === undefined) return [];
+    return this.#pods.byIndex(byLabel, labelKey(service.metadata?.namespace, first[0], first[1])).filter((pod) => matches(selector, pod.metadata?.labels));
+  }
+}

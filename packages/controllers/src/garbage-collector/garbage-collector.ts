@@ -1,0 +1,172 @@
+import { kindOf, kinds, parseApiVersion } from '@oarlock/api/kinds';
+import type { KubeObject, OwnerReference } from '@oarlock/api/object';
+import { resource, type Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { foreground, orphan, OwnerGraph, type GraphNode } from './owner-graph.ts';
+
+const maxAbsent = 5_000;
+const workers = 20; // as upstream's --concurrent-gc-syncs
+
+/** Events are many, own nothing and are owned by nothing. */
+const collected: readonly Resource[] = kinds
+  .filter((kind) => kind.servedByDefault && kind.preferred && ['delete', 'list', 'watch'].every((verb) => kind.verbs.includes(verb)) && kind.resource !== 'events')
+  .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced));
+
+type OwnerState = 'solid' | 'waiting' | 'absent';
+
+/** Deletes what has lost its last owner, and carries out foreground deletion and orphaning. */
+export class GarbageCollector implements Controller {
+  readonly name = 'garbage-collector';
+  readonly workers = workers;
+  readonly watches;
+  readonly #graph = new OwnerGraph();
+  readonly #recorder: EventRecorder;
+  /** Owners known to be gone, so that many dependents ask once. Uids never come back; the oldest are forgotten. */
+  readonly #absent = new Set<string>();
+
+  constructor(informers: readonly Informer[], recorder: EventRecorder) {
+    this.#recorder = recorder;
+    for (const informer of informers) {
+      const put = (object: KubeObject) => { this.#graph.put(informer.resource, object); };
+      // handlers run in order: when a watch below asks, the graph is up to date
+      informer.on({ added: put, updated: put, deleted: ({ metadata }) => { this.#graph.remove(metadata?.uid ?? ''); this.#noteAbsent(metadata?.uid ?? ''); } });
+    }
+    this.watches = informers.map((informer) => watch(informer, (object, old) => this.#toLookAt(object, old)));
+  }
+
+  async reconcile(uid: string, { client }: ReconcileContext): Promise<void> {
+    const node = this.#graph.get(uid);
+    if (node === undefined) return;
+    if (node.orphaning) return this.#orphanDependents(node, client);
+    if (node.foreground) return this.#awaitDependents(node, client);
+    if (!node.deleting && node.owners.length > 0) return this.#judge(node, client);
+    return undefined;
+  }
+
+  /** Uids whose fate may have changed. */
+  *#toLookAt(object: KubeObject, old: KubeObject | undefined): Iterable<string> {
+    const uid = object.metadata?.uid ?? '';
+    const node = this.#graph.get(uid);
+    if (node === undefined) {
+      for (const dependent of this.#graph.dependentsOf(uid)) yield dependent.uid;
+      for (const owner of object.metadata?.ownerReferences ?? []) if (this.#graph.get(owner.uid)?.foreground) yield owner.uid;
+      return;
+    }
+    if (node.orphaning || node.foreground) yield uid;
+    if (!node.deleting && node.owners.some(({ uid: owner }) => this.#stateOf(owner) !== 'solid')) yield uid;
+    // a dependent that no longer blocks lets its owner go on
+    for (const owner of old?.metadata?.ownerReferences ?? []) if (this.#graph.get(owner.uid)?.foreground) yield owner.uid;
+    if (node.foreground) for (const dependent of node.dependents) yield dependent.uid;
+  }
+
+  #noteAbsent(uid: string): void {
+    if (this.#absent.size >= maxAbsent) for (const oldest of this.#absent) { this.#absent.delete(oldest); break; }
+    this.#absent.add(uid);
+  }
+
+  #stateOf(uid: string): OwnerState | 'unknown' {
+    if (this.#absent.has(uid)) return 'absent';
+    const owner = this.#graph.get(uid);
+    return owner === undefined ? 'unknown' : owner.foreground ? 'waiting' : 'solid';
+  }
+
+  async #judge(node: GraphNode, client: Client): Promise<void> {
+    const states = new Map<string, OwnerState>();
+    for (const owner of node.owners) states.set(owner.uid, await this.#find(node, owner, client));
+    const count = (wanted: OwnerState) => [...states.values()].filter((state) => state === wanted).length;
+    if (count('solid') > 0) {
+      const lost = node.owners.filter(({ uid }) => states.get(uid) !== 'solid');
+      if (lost.length > 0) await this.#dropOwners(node, lost.map(({ uid }) => uid), client);
+      return;
+    }
+    if (count('waiting') > 0 && node.dependents.size > 0) {
+      await this.#delete(node, 'Foreground', client);
+      return;
+    }
+    await this.#delete(node, undefined, client);
+  }
+
+  /** The server has the last word on an owner that no informer has shown. */
+  async #find(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
+    const known = this.#stateOf(owner.uid);
+    const found = this.#graph.get(owner.uid);
+    // an owner in another namespace is none: names are only unique within one
+    if (found !== undefined && found.resource.namespaced && found.namespace !== node.namespace) return this.#wrongNamespace(node, owner);
+    if (known !== 'unknown') return known;
+    const kind = kindOf({ ...parseApiVersion(owner.apiVersion), kind: owner.kind });
+    if (kind === undefined) return 'solid'; // a kind nobody here knows: better keep than delete
+    if (kind.namespaced && !node.resource.namespaced) return this.#wrongNamespace(node, owner);
+    try {
+      const live = await client.get(resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced), { name: owner.name, ...(kind.namespaced && { namespace: node.namespace }) });
+      if (live.metadata?.uid === owner.uid) return live.metadata.deletionTimestamp !== undefined && live.metadata.finalizers?.includes(foreground) ? 'waiting' : 'solid';
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
+    this.#noteAbsent(owner.uid);
+    return 'absent';
+  }
+
+  #wrongNamespace(node: GraphNode, owner: OwnerReference): OwnerState {
+    this.#recorder.event(this.#reference(node), 'Warning', 'OwnerRefInvalidNamespace', `ownerRef [${owner.apiVersion}/${owner.kind}, namespace: ${node.namespace}, name: ${owner.name}, uid: ${owner.uid}] does not exist in namespace "${node.namespace}"`);
+    return node.resource.namespaced ? 'absent' : 'solid';
+  }
+
+  #reference({ resource: r, namespace, name, uid }: GraphNode): KubeObject {
+    return { apiVersion: r.group === '' ? r.version : `${r.group}/${r.version}`, kind: r.kind, metadata: { name, uid, ...(namespace !== '' && { namespace }) } };
+  }
+
+  /** Gone when nothing that blocks is left. */
+  async #awaitDependents(node: GraphNode, client: Client): Promise<void> {
+    const blocking = [...node.dependents].filter((dependent) => dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true));
+    if (blocking.length === 0) await this.#removeFinalizer(node, foreground, client);
+    else for (const dependent of blocking) if (!dependent.deleting) await this.#judge(dependent, client);
+  }
+
+  async #orphanDependents(node: GraphNode, client: Client): Promise<void> {
+    await Promise.all([...node.dependents].map((dependent) => this.#dropOwners(dependent, [node.uid], client)));
+    await this.#removeFinalizer(node, orphan, client);
+  }
+
+  async #dropOwners(node: GraphNode, uids: readonly string[], client: Client): Promise<void> {
+    await unlessGone(async () => {
+      const live = await client.get(node.resource, nameOf(node));
+      if (live.metadata?.uid !== node.uid) return;
+      const left = (live.metadata.ownerReferences ?? []).filter(({ uid }) => !uids.includes(uid));
+      if (left.length !== (live.metadata.ownerReferences ?? []).length) {
+        await client.patch(node.resource, nameOf(node), 'merge', { metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, ownerReferences: left.length > 0 ? left : null } });
+      }
+    });
+  }
+
+  async #removeFinalizer(node: GraphNode, finalizer: string, client: Client): Promise<void> {
+    await unlessGone(async () => {
+      const live = await client.get(node.resource, nameOf(node));
+      if (live.metadata?.uid !== node.uid || !live.metadata.finalizers?.includes(finalizer)) return;
+      await client.patch(node.resource, nameOf(node), 'merge', { metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, finalizers: live.metadata.finalizers.filter((each) => each !== finalizer) } });
+    });
+  }
+
+  async #delete(node: GraphNode, policy: 'Foreground' | undefined, client: Client): Promise<void> {
+    await unlessGone(() => client.delete(node.resource, nameOf(node), { preconditions: { uid: node.uid }, propagationPolicy: policy ?? 'Background' }));
+  }
+}
+
+const nameOf = ({ name, namespace }: GraphNode) => ({ name, ...(namespace !== '' && { namespace }) });
+
+async function unlessGone(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+  }
+}
+
+export default Controllers.plugin({
+  id: 'controller-garbage-collector',
+  config: z.strictObject({}),
+  needs: { informers: Informers, events: Events },
+  create: ({ informers, events }) => new GarbageCollector(collected.map((each) => informers.of(each)), events.recorder('garbage-collector-controller')),
+});

@@ -1,0 +1,36 @@
+import { namespaces, serviceAccounts } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+
+/** Every live namespace has the service accounts that pods fall back on. */
+export default Controllers.plugin({
+  id: 'controller-service-account',
+  config: z.strictObject({ names: z.array(z.string()).default(['default']) }),
+  needs: { informers: Informers },
+  create({ config, informers }) {
+    const all = informers.of(namespaces);
+    const accounts = informers.of(serviceAccounts);
+    const names = new Set(config.names);
+    return {
+      name: 'serviceaccount',
+      watches: [
+        watch(all, ({ metadata }) => [metadata?.name ?? '']),
+        watch(accounts, ({ metadata }) => (names.has(metadata?.name ?? '') ? [metadata?.namespace ?? ''] : [])),
+      ],
+      async reconcile(namespace, { client }) {
+        const found = all.get(namespace);
+        if (found === undefined || found.metadata?.deletionTimestamp !== undefined || found.status?.phase === 'Terminating') return;
+        for (const name of names) {
+          if (accounts.get(`${namespace}/${name}`) !== undefined) continue;
+          try {
+            await client.create(serviceAccounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace, name } });
+          } catch (error) {
+            if (!isStatus(error, 'AlreadyExists', 'NotFound')) throw error;
+          }
+        }
+      },
+    };
+  },
+});
