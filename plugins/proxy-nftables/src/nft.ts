@@ -1,0 +1,31 @@
+import { execa } from 'execa';
+
+const timeoutMs = 30_000;
+const maxOutput = 1 << 20;
+
+export type NftErrorCode = 'NotInstalled' | 'Refused' | 'TimedOut';
+export class NftError extends Error {
+  override readonly name = 'NftError';
+  readonly code: NftErrorCode;
+  constructor(code: NftErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Runs commands as one transaction: all of them or none. @throws NftError */
+export async function nft(commands: string): Promise<void> {
+  const { failed, exitCode, stderr, timedOut, code } = await execa('nft', ['-f', '-'], { input: commands, reject: false, timeout: timeoutMs, maxBuffer: maxOutput });
+  if (!failed) return;
+  if (code === 'ENOENT') throw new NftError('NotInstalled', 'nft is not installed');
+  if (timedOut) throw new NftError('TimedOut', `nft did not end within ${timeoutMs / 1000} s`);
+  throw new NftError('Refused', `nft refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
+}
+
+/** Forgets UDP flows that still go to endpoints which are gone: the kernel would send datagrams there as long as the client talks. */
+export async function forgetUdpFlows(flows: readonly { readonly address: string; readonly endpoint: string }[]): Promise<void> {
+  for (const { address, endpoint } of flows) {
+    // exit code 1 means that there was no such flow
+    await execa('conntrack', ['-D', '-p', 'udp', '--orig-dst', address, '--reply-src', endpoint], { reject: false, timeout: timeoutMs, maxBuffer: maxOutput });
+  }
+}

@@ -1,0 +1,25 @@
+import { execa } from 'execa';
+import { available, unavailable } from '@oarlock/kernel/plugin';
+import { Cluster } from '@oarlock/spi/cluster';
+import { Proxy } from '@oarlock/spi/proxy';
+import { z } from 'zod';
+import { NftablesProxy } from './nftables-proxy.ts';
+
+/** Services in the kernel, by nftables. Needs root on Linux. */
+export default Proxy.plugin({
+  id: 'proxy-nftables',
+  config: z.strictObject({
+    /** Send all Service traffic with the node's address. `auto`: where the kernel has no bridge netfilter, because then it is the only way. */
+    masqueradeAll: z.union([z.boolean(), z.literal('auto')]).default('auto'),
+    families: z.array(z.enum(['ip', 'ip6'])).min(1).default(['ip']),
+  }),
+  needs: { facts: Cluster },
+  async probe() {
+    if (process.platform !== 'linux') return unavailable('nftables is a part of Linux');
+    if (process.getuid?.() !== 0) return unavailable('changing packet rules needs root');
+    const { failed, code, stderr } = await execa('nft', ['list', 'tables'], { reject: false, timeout: 1000 });
+    if (code === 'ENOENT') return unavailable('nft is not installed (Debian package nftables)');
+    return failed ? unavailable(`nft does not work here: ${String(stderr).split('\n')[0]}`) : available;
+  },
+  create: ({ config, facts }, { log }) => new NftablesProxy({ podCIDRs: facts.podCIDRs, masqueradeAll: config.masqueradeAll, families: config.families, log }),
+});

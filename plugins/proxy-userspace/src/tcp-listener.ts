@@ -1,0 +1,70 @@
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import type { Balancer } from './balancer.ts';
+
+const connectTimeoutMs = 5_000;
+const attempts = 3; // endpoints tried before a connection is given up
+
+/** One address and port that passes connections on. Connections outlive changes of the endpoints they do not use. */
+export class TcpListener {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(balancer: Balancer, external: boolean) {
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, external));
+  }
+
+  /** @throws the error of listen(2): the address is not ours, in use, or needs a privilege */
+  static async open(ip: string, port: number, balancer: Balancer, external: boolean): Promise<TcpListener> {
+    const listener = new TcpListener(balancer, external);
+    await new Promise<void>((resolve, reject) => {
+      listener.#server.once('error', reject);
+      listener.#server.listen({ host: ip, port }, () => { listener.#server.off('error', reject); resolve(); });
+    });
+    listener.#server.unref();
+    return listener;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  #serve(client: Socket, balancer: Balancer, external: boolean): void {
+    this.#hold(client);
+    // the errors of either side end both; there is nobody to tell but the two
+    client.on('error', () => client.destroy());
+    this.#dial(client, balancer, external, attempts);
+  }
+
+  #dial(client: Socket, balancer: Balancer, external: boolean, left: number): void {
+    const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', external) : undefined;
+    if (endpoint === undefined) {
+      client.resetAndDestroy();
+      return;
+    }
+    const server = connect({ host: endpoint.ip, port: endpoint.port, allowHalfOpen: true, timeout: connectTimeoutMs });
+    this.#hold(server);
+    const failed = () => { server.destroy(); this.#dial(client, balancer, external, left - 1); };
+    server.once('error', failed);
+    server.once('timeout', failed);
+    server.once('connect', () => {
+      server.off('error', failed);
+      server.off('timeout', failed);
+      server.setTimeout(0);
+      server.setNoDelay(true);
+      client.setNoDelay(true);
+      server.on('error', () => { client.resetAndDestroy(); });
+      client.on('close', () => server.destroy());
+      server.on('close', () => client.destroy());
+      client.pipe(server);
+      server.pipe(client);
+    });
+  }
+
+  #hold(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+}
+

@@ -1,0 +1,84 @@
+import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
+import { isIPv6 } from 'node:net';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { ProxyEndpoint } from '@oarlock/spi/proxy';
+import type { Balancer } from './balancer.ts';
+
+const idleMs = 60_000; // as the kernel forgets a UDP flow that nothing uses
+const maxFlows = 16_384;
+const maxWaiting = 64; // datagrams that wait for a new flow's socket
+
+interface Flow { readonly socket: Socket; readonly endpoint: ProxyEndpoint; timer: Timer; bound: boolean; readonly waiting: Buffer[] }
+
+/** One address and port for datagrams. A client's datagrams go to one endpoint while the flow lives; the flow of an endpoint that went is ended. */
+export class UdpListener {
+  readonly #socket: Socket;
+  readonly #flows = new Map<string, Flow>();
+  readonly #balancer: Balancer;
+  readonly #clock: Clock;
+  readonly #external: boolean;
+
+  private constructor(socket: Socket, balancer: Balancer, external: boolean, clock: Clock) {
+    this.#socket = socket;
+    this.#balancer = balancer;
+    this.#external = external;
+    this.#clock = clock;
+    socket.on('message', (data, from) => this.#pass(data, from));
+  }
+
+  /** @throws the error of bind(2) */
+  static async open(ip: string, port: number, balancer: Balancer, external: boolean, clock: Clock): Promise<UdpListener> {
+    const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject);
+      socket.bind({ address: ip, port, exclusive: true }, () => { socket.off('error', reject); resolve(); });
+    });
+    // an ICMP answer to one datagram is no reason to stop serving the others
+    socket.on('error', () => {});
+    socket.unref();
+    return new UdpListener(socket, balancer, external, clock);
+  }
+
+  /** Ends flows to endpoints that are no longer there. */
+  prune(): void {
+    for (const [key, flow] of this.#flows) if (!this.#balancer.has(flow.endpoint)) this.#end(key, flow);
+  }
+
+  async close(): Promise<void> {
+    for (const [key, flow] of this.#flows) this.#end(key, flow);
+    await new Promise<void>((resolve) => { this.#socket.close(() => resolve()); });
+  }
+
+  #pass(data: Buffer, from: RemoteInfo): void {
+    const key = `${from.address} ${from.port}`;
+    const flow = this.#flows.get(key) ?? this.#open(key, from);
+    if (flow === undefined) return;
+    flow.timer.cancel();
+    flow.timer = this.#clock.after(idleMs, () => this.#end(key, flow));
+    if (flow.bound) flow.socket.send(data, flow.endpoint.port, flow.endpoint.ip);
+    else if (flow.waiting.length < maxWaiting) flow.waiting.push(data);
+  }
+
+  #open(key: string, from: RemoteInfo): Flow | undefined {
+    const endpoint = this.#balancer.pick(from.address, this.#external);
+    if (endpoint === undefined || this.#flows.size >= maxFlows) return undefined;
+    const socket = createSocket({ type: isIPv6(endpoint.ip) ? 'udp6' : 'udp4' });
+    const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), bound: false, waiting: [] };
+    socket.on('error', () => this.#end(key, flow));
+    socket.on('message', (answer) => { this.#socket.send(answer, from.port, from.address); });
+    socket.bind(() => {
+      flow.bound = true;
+      for (const data of flow.waiting.splice(0)) socket.send(data, endpoint.port, endpoint.ip);
+    });
+    socket.unref();
+    this.#flows.set(key, flow);
+    return flow;
+  }
+
+  #end(key: string, flow: Flow): void {
+    if (this.#flows.get(key) !== flow) return;
+    this.#flows.delete(key);
+    flow.timer.cancel();
+    flow.socket.close();
+  }
+}
