@@ -1,0 +1,52 @@
+import { formatTime } from '@oarlock/api/time';
+import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import { containerStatuses, type StatusSources } from './container-status.ts';
+import { isHostNetwork, isTerminalPhase } from './pods.ts';
+import { podConditions } from './pod-conditions.ts';
+import { podPhase, type PodPhase } from './pod-phase.ts';
+import { qosClass } from './resources.ts';
+
+export interface PodStatusSources extends StatusSources {
+  /** What was computed last, or what the API has. */
+  readonly before: PodStatus | undefined;
+  readonly hostIPs: readonly string[];
+  readonly now: number;
+  /** When the kubelet first saw the pod. */
+  readonly startedAt: number;
+  /** Set when the kubelet itself ended the pod: `DeadlineExceeded`, `OutOfcpu`. The pod has failed then. */
+  readonly verdict?: { readonly reason: string; readonly message: string } | undefined;
+}
+
+const none: readonly never[] = [];
+
+/** The status of a pod as the kubelet reports it. Pure. Conditions that others write are not in it. */
+export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
+  const { before, hostIPs, now, startedAt, ended, verdict, state } = sources;
+  const { initContainers = none, containers = none, ephemeralContainers = none } = pod.spec ?? {};
+  const init = containerStatuses(pod, 'init', initContainers, sources);
+  const regular = containerStatuses(pod, 'regular', containers, sources);
+  const ephemeral = containerStatuses(pod, 'ephemeral', ephemeralContainers, sources);
+  const phase = phaseOf(pod, before, verdict !== undefined ? 'Failed' : podPhase(pod, init, regular, ended));
+  const podIPs = isHostNetwork(pod) ? (state.sandboxes.length > 0 ? hostIPs : none) : state.podIPs;
+  // a pod keeps the address it had: it explains logs of others
+  const ips = podIPs.length > 0 ? podIPs.map((ip) => ({ ip })) : before?.podIPs ?? none;
+  const { generation } = pod.metadata ?? {};
+  return {
+    phase,
+    conditions: podConditions(pod, { init, regular, phase, sandboxReady: state.readySandbox !== undefined && podIPs.length > 0, before: before?.conditions ?? none, now: formatTime(now) }),
+    ...(verdict && { reason: verdict.reason, message: verdict.message }),
+    ...(!verdict && before?.reason !== undefined && isTerminalPhase(before.phase) && { reason: before.reason, ...(before.message !== undefined && { message: before.message }) }),
+    ...(hostIPs[0] !== undefined && { hostIP: hostIPs[0], hostIPs: hostIPs.map((ip) => ({ ip })) }),
+    ...(ips[0] !== undefined && { podIP: ips[0].ip, podIPs: ips }),
+    startTime: before?.startTime ?? formatTime(startedAt),
+    ...(init.length > 0 && { initContainerStatuses: init }), containerStatuses: regular, ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
+    qosClass: before?.qosClass ?? qosClass(pod),
+    ...(generation !== undefined && { observedGeneration: generation }),
+  };
+}
+
+/** A phase that has ended a pod is final. */
+function phaseOf(pod: Pod, before: PodStatus | undefined, computed: PodPhase): PodPhase {
+  for (const phase of [before?.phase, pod.status?.phase]) if (phase === 'Succeeded' || phase === 'Failed') return phase;
+  return computed;
+}

@@ -1,0 +1,80 @@
+import { connect } from 'node:http2';
+import type { Clock } from '@oarlock/kernel/clock';
+import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+
+const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
+const maxAnswer = 64 * 1024;
+
+/** `HealthCheckRequest { service }` in a gRPC frame: both are small enough to write by hand. */
+function requestFrame(service: string): Buffer {
+  const name = Buffer.from(service, 'utf8');
+  const message = name.length === 0 ? Buffer.alloc(0) : Buffer.concat([Buffer.from([0x0a, ...varint(name.length)]), name]);
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  return Buffer.concat([head, message]);
+}
+
+function varint(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  while (rest > 127) { bytes.push((rest & 127) | 128); rest >>>= 7; }
+  return [...bytes, rest];
+}
+
+/** `HealthCheckResponse.status`: field 1, an enum; absent means UNKNOWN. */
+function statusOf(answer: Buffer): string {
+  const at = answer.indexOf(0x08, 5);
+  return servingStatus[at === 5 ? answer[6] ?? 0 : 0] ?? 'UNKNOWN';
+}
+
+/** gRPC health checking protocol v1 over cleartext HTTP/2: SERVING is a success. */
+export function probeGrpc(host: string, port: number, service: string, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
+  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) { reject(signal.reason); return; }
+    const session = connect(`http://${where}`);
+    let settled = false;
+    const settle = (end: () => void) => {
+      if (settled) return;
+      settled = true;
+      timer.cancel();
+      signal.removeEventListener('abort', abort);
+      session.destroy();
+      end();
+    };
+    const abort = () => settle(() => reject(signal.reason));
+    const refuse = (output: string) => settle(() => resolve(failed(output)));
+    const timer = clock.after(timeoutMs, () => refuse(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`));
+    signal.addEventListener('abort', abort, { once: true });
+    session.once('error', (error) => refuse(`error: ${describeDial(error, host, port)}`));
+    const stream = session.request({
+      ':method': 'POST', ':path': '/grpc.health.v1.Health/Check', 'content-type': 'application/grpc', te: 'trailers', 'user-agent': 'kube-probe/1.36', 'grpc-timeout': `${timeoutMs}m`,
+    });
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let code: string | undefined;
+    let why = '';
+    const trailers = (headers: Readonly<Record<string, unknown>>) => {
+      if (headers['grpc-status'] !== undefined) code = String(headers['grpc-status']);
+      if (headers['grpc-message'] !== undefined) why = decodeURIComponent(String(headers['grpc-message']));
+    };
+    stream.on('response', trailers);
+    stream.on('trailers', trailers);
+    stream.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > maxAnswer) refuse('error: health rpc failed: the answer is too long');
+      else chunks.push(chunk);
+    });
+    stream.on('error', (error) => refuse(`error: health rpc failed: ${describeDial(error, host, port)}`));
+    stream.on('end', () => {
+      if (code === '12') refuse(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
+      else if (code !== '0') refuse(`error: health rpc failed: rpc error: code = ${code ?? 'Unknown'} desc = ${why}`);
+      else {
+        const status = statusOf(Buffer.concat(chunks));
+        if (status === 'SERVING') settle(() => resolve(succeeded('service healthy')));
+        else refuse(`service unhealthy (responded with "${status}")`);
+      }
+    });
+    stream.end(requestFrame(service));
+  });
+}

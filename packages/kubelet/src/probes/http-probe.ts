@@ -1,0 +1,80 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+
+const maxBody = 10 * 1024;
+const maxRedirects = 10;
+
+export interface HttpTarget {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string | string[]>>;
+}
+
+/** The request that an httpGet makes. Paths keep their query. */
+export function httpTarget(action: HTTPGetAction, host: string, port: number): HttpTarget {
+  const scheme = (action.scheme ?? 'HTTP').toLowerCase();
+  const path = action.path ?? '/';
+  const url = new URL(`${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}${path.startsWith('/') ? '' : '/'}${path}`);
+  const headers: Record<string, string | string[]> = {};
+  for (const { name, value } of action.httpHeaders ?? []) {
+    const known = headers[name];
+    headers[name] = known === undefined ? value : [...(Array.isArray(known) ? known : [known]), value];
+  }
+  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+  if (!given.has('user-agent')) headers['User-Agent'] = 'kube-probe/1.36';
+  if (!given.has('accept')) headers['Accept'] = '*/*';
+  return { url, headers };
+}
+
+interface Answer { readonly status: number; readonly body: string; readonly location: string | undefined }
+
+function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const options = { method: 'GET', headers, agent: false, signal, rejectUnauthorized: false } as const;
+    const take = (response: IncomingMessage) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      const done = () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8').slice(0, maxBody), location: response.headers.location });
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        size += chunk.length;
+        if (size >= maxBody) { done(); response.destroy(); }
+      });
+      response.on('end', done);
+      response.on('error', reject);
+    };
+    const request = url.protocol === 'https:' ? httpsRequest(url, options, take) : httpRequest(url, options, take);
+    request.on('error', reject);
+    request.end();
+  });
+}
+
+/** GET; any status from 200 to 399 is a success. Redirects are followed on the same host only. */
+export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
+  const timeout = new AbortController();
+  const timer = clock.after(timeoutMs, () => timeout.abort());
+  const first = target.url;
+  let { url } = target;
+  try {
+    for (let redirects = 0; ; redirects += 1) {
+      const { status, body, location } = await once({ url, headers: target.headers }, AbortSignal.any([signal, timeout.signal]));
+      if (status >= 300 && status < 400 && location !== undefined) {
+        const next = new URL(location, url);
+        if (next.hostname !== first.hostname) return succeeded(`Probe terminated redirects, Response body: ${body}`);
+        if (redirects >= maxRedirects) return failed(`Get "${next.href}": stopped after ${maxRedirects} redirects`);
+        url = next;
+        continue;
+      }
+      return status >= 200 && status < 400 ? succeeded(body) : failed(`HTTP probe failed with statuscode: ${status}`);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+    if (timeout.signal.aborted) return failed(`Get "${url.href}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`);
+    return failed(`Get "${url.href}": ${describeDial(error, url.hostname.replace(/^\[|\]$/g, ''), port)}`);
+  } finally {
+    timer.cancel();
+  }
+}

@@ -1,0 +1,60 @@
+import type { Container, EphemeralContainer, Probe } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
+import { expand } from '../expansion.ts';
+import { resolvePort } from '../pods.ts';
+import { probeGrpc } from './grpc-probe.ts';
+import { httpTarget, probeHttp } from './http-probe.ts';
+import { failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+import { probeTcp } from './tcp-probe.ts';
+
+export type ProbeKind = 'startup' | 'readiness' | 'liveness';
+
+export interface ProbeTarget {
+  readonly kind: ProbeKind;
+  readonly probe: Probe;
+  readonly container: Container | EphemeralContainer;
+  readonly containerId: string;
+  readonly podIP: string;
+  readonly driver: RuntimeDriver;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+const maxOutput = 10 * 1024;
+
+/** Makes one attempt. Rejects only when the signal aborts. */
+export async function attemptProbe(target: ProbeTarget): Promise<ProbeOutcome> {
+  const { probe, container, podIP, driver, clock, signal, kind } = target;
+  const seconds = probe.timeoutSeconds ?? 1;
+  try {
+    if (driver.traits.simulated) return await runCommand(target, ['oarlock.dev/probe', kind], seconds);
+    if (probe.exec) return await runCommand(target, expandAll(container, probe.exec.command ?? []), seconds);
+    if (probe.httpGet) {
+      const { httpGet } = probe;
+      return await probeHttp(httpTarget(httpGet, httpGet.host || podIP, resolvePort(container, httpGet.port)), seconds * 1000, clock, signal);
+    }
+    if (probe.tcpSocket) return await probeTcp(probe.tcpSocket.host || podIP, resolvePort(container, probe.tcpSocket.port), seconds * 1000, clock, signal);
+    if (probe.grpc) return await probeGrpc(podIP, probe.grpc.port, probe.grpc.service ?? '', seconds * 1000, clock, signal);
+    return { result: 'error', output: 'missing probe handler' };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { result: 'error', output: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function expandAll(container: Container | EphemeralContainer, command: readonly string[]): readonly string[] {
+  const plain = new Map((container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const])));
+  return command.map((word) => expand(word, (name) => plain.get(name)));
+}
+
+async function runCommand({ driver, containerId, signal }: ProbeTarget, command: readonly string[], seconds: number): Promise<ProbeOutcome> {
+  try {
+    const { stdout, stderr, exitCode } = await driver.execSync(containerId, command, seconds, { signal });
+    const output = Buffer.concat([stdout, stderr]).toString('utf8').slice(0, maxOutput);
+    return exitCode === 0 ? succeeded(output) : failed(output);
+  } catch (error) {
+    if (error instanceof RuntimeError && error.code === 'DeadlineExceeded') return failed(`command timed out: "${command.join(' ')}" timed out after ${seconds}s`);
+    throw error;
+  }
+}

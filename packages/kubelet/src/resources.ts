@@ -1,0 +1,92 @@
+import { addQuantity, milliValue, parseQuantity, value, zero, type Amount } from '@oarlock/api/quantity';
+import type { Container, EphemeralContainer, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { LinuxResources } from '@oarlock/spi/runtime';
+import { isSidecar } from './pods.ts';
+
+export type QosClass = 'Guaranteed' | 'Burstable' | 'BestEffort';
+export type Amounts = Readonly<Record<string, Amount>>;
+
+const counted = ['cpu', 'memory'] as const;
+
+/** Guaranteed: every container limits cpu and memory and asks for as much. BestEffort: none says anything. */
+export function qosClass(pod: Pod): QosClass {
+  const { containers = [], initContainers = [], resources } = pod.spec ?? {};
+  const all: readonly (ResourceRequirements | undefined)[] = resources && (resources.requests || resources.limits) ? [resources] : [...containers, ...initContainers].map((container) => container.resources);
+  let said = false;
+  let guaranteed = true;
+  for (const one of all) {
+    for (const name of counted) {
+      const limit = parseQuantity(one?.limits?.[name] ?? '0');
+      const request = parseQuantity(one?.requests?.[name] ?? one?.limits?.[name] ?? '0');
+      if (limit.sign > 0 || request.sign > 0) said = true;
+      if (limit.sign <= 0 || limit.compare(request) !== 0) guaranteed = false;
+    }
+  }
+  if (!said) return 'BestEffort';
+  return guaranteed ? 'Guaranteed' : 'Burstable';
+}
+
+/** What a container asks for; a limit without a request is one. */
+export function requestOf(resources: ResourceRequirements | undefined, name: string): Amount {
+  return parseQuantity(resources?.requests?.[name] ?? resources?.limits?.[name] ?? '0');
+}
+
+/** What a pod takes of a node: the larger of what runs together and of each step of its initialization (KEP-753), with overhead. */
+export function podRequest(pod: Pod, name: string): Amount {
+  const { containers = [], initContainers = [], overhead, resources } = pod.spec ?? {};
+  let total = zero;
+  if (resources?.requests?.[name] !== undefined || resources?.limits?.[name] !== undefined) total = requestOf(resources, name);
+  else {
+    let together = zero;
+    for (const container of containers) together = addQuantity(together, requestOf(container.resources, name));
+    let sidecars = zero;
+    let peak = zero;
+    for (const container of initContainers) {
+      const request = requestOf(container.resources, name);
+      const step = addQuantity(sidecars, request);
+      if (isSidecar(container)) sidecars = step;
+      if (step.compare(peak) > 0) peak = step;
+    }
+    together = addQuantity(together, sidecars);
+    total = peak.compare(together) > 0 ? peak : together;
+  }
+  return overhead?.[name] === undefined ? total : addQuantity(total, overhead[name]);
+}
+
+const minShares = 2;
+const maxShares = 262_144;
+const period = 100_000;
+const minQuota = 1000;
+
+export function cpuShares(milliCpu: number): number {
+  return milliCpu === 0 ? minShares : Math.min(maxShares, Math.max(minShares, Math.floor((milliCpu * 1024) / 1000)));
+}
+export function cpuQuota(milliCpu: number): number {
+  return Math.max(minQuota, Math.floor((milliCpu * period) / 1000));
+}
+
+/** How soon the kernel kills a container when memory is short: -997 last, 1000 first. */
+export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContainer, memoryCapacity: number): number {
+  if ((pod.spec?.priority ?? 0) >= 2_000_000_000) return -997;
+  const qos = qosClass(pod);
+  if (qos === 'Guaranteed') return -997;
+  if (qos === 'BestEffort') return 1000;
+  const request = value(requestOf(container.resources, 'memory'));
+  const adjust = memoryCapacity > 0 ? Math.trunc(1000 - (1000 * request) / memoryCapacity) : 999;
+  return adjust < 3 ? 3 : Math.min(adjust, 999);
+}
+
+export function linuxResources(pod: Pod, container: Container | EphemeralContainer, node: { readonly memoryCapacity: number; readonly cgroupV2: boolean }): LinuxResources {
+  const { limits, requests } = container.resources ?? {};
+  const cpuLimit = limits?.['cpu'] ?? pod.spec?.resources?.limits?.['cpu'];
+  const memoryLimit = limits?.['memory'] ?? pod.spec?.resources?.limits?.['memory'];
+  const milliRequest = requests?.['cpu'] === undefined && limits?.['cpu'] !== undefined ? milliValue(limits['cpu']) : milliValue(requests?.['cpu'] ?? '0');
+  return {
+    cpuShares: cpuShares(milliRequest),
+    ...(cpuLimit !== undefined && milliValue(cpuLimit) > 0 && { cpuPeriod: period, cpuQuota: cpuQuota(milliValue(cpuLimit)) }),
+    ...(memoryLimit !== undefined && value(memoryLimit) > 0 && { memoryLimitBytes: value(memoryLimit) }),
+    oomScoreAdj: oomScoreAdjust(pod, container, node.memoryCapacity),
+    // all processes of a container die together rather than leave half of it
+    ...(node.cgroupV2 && { unified: { 'memory.oom.group': '1' } }),
+  };
+}

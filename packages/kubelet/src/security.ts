@@ -1,0 +1,99 @@
+import { join } from 'node:path';
+import type { AppArmorProfile, Container, EphemeralContainer, Pod, SeccompProfile } from '@oarlock/api/types/core-v1';
+import type { ContainerConfig, Image, LinuxSandboxSecurity, NamespaceOptions, SecurityProfile } from '@oarlock/spi/runtime';
+import { isHostNetwork } from './pods.ts';
+
+const maskedPaths = ['/proc/asound', '/proc/acpi', '/proc/interrupts', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list', '/proc/timer_stats', '/proc/sched_debug', '/proc/scsi', '/sys/firmware', '/sys/devices/virtual/powercap'];
+const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+
+export interface SecurityFacts {
+  /** Local seccomp profiles are below it. */
+  readonly rootDir: string;
+  /** The pod shares the node's network although it does not ask for it: the node's network plugin works that way. */
+  readonly nodeNetwork: boolean;
+}
+
+export function namespacesOf(pod: Pod, { nodeNetwork }: Pick<SecurityFacts, 'nodeNetwork'>, targetId?: string): NamespaceOptions {
+  const { hostPID, hostIPC, shareProcessNamespace } = pod.spec ?? {};
+  return {
+    network: isHostNetwork(pod) || nodeNetwork ? 'NODE' : 'POD',
+    pid: hostPID ? 'NODE' : targetId !== undefined ? 'TARGET' : shareProcessNamespace ? 'POD' : 'CONTAINER',
+    ipc: hostIPC ? 'NODE' : 'POD',
+    ...(targetId !== undefined && !hostPID && { targetId }),
+  };
+}
+
+function seccompOf(profile: SeccompProfile | undefined, rootDir: string): SecurityProfile {
+  if (profile?.type === 'RuntimeDefault') return { type: 'RuntimeDefault' };
+  if (profile?.type === 'Localhost') return { type: 'Localhost', localhostRef: join(rootDir, 'seccomp', profile.localhostProfile ?? '') };
+  return { type: 'Unconfined' };
+}
+
+function apparmorOf(profile: AppArmorProfile | undefined): SecurityProfile | undefined {
+  if (profile === undefined) return undefined;
+  if (profile.type === 'Localhost') return { type: 'Localhost', localhostRef: profile.localhostProfile ?? '' };
+  return { type: profile.type === 'Unconfined' ? 'Unconfined' : 'RuntimeDefault' };
+}
+
+function groupsOf(pod: Pod): readonly number[] {
+  const { supplementalGroups = [], fsGroup } = pod.spec?.securityContext ?? {};
+  return fsGroup === undefined ? supplementalGroups : [...new Set([...supplementalGroups, fsGroup])];
+}
+
+export function sandboxSecurity(pod: Pod, facts: SecurityFacts): LinuxSandboxSecurity {
+  const context = pod.spec?.securityContext;
+  const privileged = [...pod.spec?.initContainers ?? [], ...pod.spec?.containers ?? []].some((container) => container.securityContext?.privileged === true);
+  const apparmor = apparmorOf(context?.appArmorProfile);
+  const groups = groupsOf(pod);
+  return {
+    namespaces: namespacesOf(pod, facts), privileged,
+    // the sandbox's own process is part of the runtime: it runs confined whatever the pod's containers do
+    seccomp: { type: 'RuntimeDefault' },
+    ...(apparmor && { apparmor }), ...(context?.seLinuxOptions && { selinux: context.seLinuxOptions }),
+    ...(context?.runAsUser !== undefined && { runAsUser: context.runAsUser }), ...(context?.runAsGroup !== undefined && { runAsGroup: context.runAsGroup }),
+    ...(groups.length > 0 && { supplementalGroups: groups }),
+  };
+}
+
+/** The container's security; `image` says as whom its image wants to run when the pod does not. */
+export function containerSecurity(pod: Pod, container: Container | EphemeralContainer, image: Image | undefined, facts: SecurityFacts, targetId?: string): ContainerConfig['linux']['security'] {
+  const ofPod = pod.spec?.securityContext;
+  const own = container.securityContext;
+  const privileged = own?.privileged === true;
+  const user = own?.runAsUser ?? ofPod?.runAsUser;
+  const group = own?.runAsGroup ?? ofPod?.runAsGroup;
+  const apparmor = privileged ? undefined : apparmorOf(own?.appArmorProfile ?? ofPod?.appArmorProfile);
+  const selinux = own?.seLinuxOptions ?? ofPod?.seLinuxOptions;
+  const groups = groupsOf(pod);
+  const unmasked = privileged || own?.procMount === 'Unmasked';
+  const asUser = user ?? image?.uid;
+  return {
+    namespaces: namespacesOf(pod, facts, targetId), privileged,
+    seccomp: privileged ? { type: 'Unconfined' } : seccompOf(own?.seccompProfile ?? ofPod?.seccompProfile, facts.rootDir),
+    ...(apparmor && { apparmor }), ...(selinux && { selinux }),
+    ...(asUser !== undefined && { runAsUser: asUser }), ...(group !== undefined && { runAsGroup: group }),
+    ...(asUser === undefined && image?.username && { runAsUsername: image.username }),
+    ...(groups.length > 0 && { supplementalGroups: groups }),
+    ...(own?.readOnlyRootFilesystem !== undefined && { readonlyRootfs: own.readOnlyRootFilesystem }),
+    ...(own?.capabilities && { capabilities: { add: own.capabilities.add ?? [], drop: own.capabilities.drop ?? [] } }),
+    noNewPrivs: own?.allowPrivilegeEscalation === false,
+    ...(!unmasked && { maskedPaths, readonlyPaths }),
+  };
+}
+
+/** @throws Error when the pod refuses root and the container would be root, or could be */
+export function verifyNonRoot(pod: Pod, container: Container | EphemeralContainer, image: Image | undefined): void {
+  const nonRoot = container.securityContext?.runAsNonRoot ?? pod.spec?.securityContext?.runAsNonRoot;
+  if (nonRoot !== true) return;
+  const user = container.securityContext?.runAsUser ?? pod.spec?.securityContext?.runAsUser;
+  const where = `(pod: "${pod.metadata?.name}_${pod.metadata?.namespace}(${pod.metadata?.uid})", container: ${container.name})`;
+  if (user !== undefined) {
+    if (user === 0) throw new Error(`container's runAsUser breaks non-root policy ${where}`);
+    return;
+  }
+  if (image?.uid !== undefined) {
+    if (image.uid === 0) throw new Error(`container has runAsNonRoot and image will run as root ${where}`);
+    return;
+  }
+  if (image?.username) throw new Error(`container has runAsNonRoot and image has non-numeric user (${image.username}), cannot verify user is non-root ${where}`);
+}

@@ -1,0 +1,62 @@
+import { mkdir, open, stat } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
+import type { Stats } from 'node:fs';
+import type { PersistentVolume, Volume } from '@oarlock/api/types/core-v1';
+import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+
+const checks: Readonly<Record<string, { readonly what: string; is(stats: Stats): boolean }>> = {
+  Directory: { what: 'a directory', is: (stats) => stats.isDirectory() },
+  DirectoryOrCreate: { what: 'a directory', is: (stats) => stats.isDirectory() },
+  File: { what: 'a file', is: (stats) => stats.isFile() },
+  FileOrCreate: { what: 'a file', is: (stats) => stats.isFile() },
+  Socket: { what: 'a socket file', is: (stats) => stats.isSocket() },
+  CharDevice: { what: 'a character device', is: (stats) => stats.isCharacterDevice() },
+  BlockDevice: { what: 'a block device', is: (stats) => stats.isBlockDevice() },
+};
+
+const missing = (error: unknown): undefined => {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+  throw error;
+};
+
+/** A path of the node itself, of a pod or of a persistent volume. What is there is never removed. */
+export class HostPathDriver implements VolumeDriver {
+  supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
+    return volume.hostPath !== undefined || persistentVolume?.spec?.hostPath !== undefined;
+  }
+
+  async mount({ volume, persistentVolume }: VolumeRequest): Promise<{ readonly hostPath: string }> {
+    const { path = '', type = '' } = volume.hostPath ?? persistentVolume?.spec?.hostPath ?? {};
+    if (!isAbsolute(path) || path.split('/').includes('..')) throw new VolumeError('InvalidArgument', `hostPath ${JSON.stringify(path)} must be absolute and without ".."`);
+    if (type === '') return { hostPath: path };
+    const check = checks[type];
+    if (check === undefined) throw new VolumeError('InvalidArgument', `${type} is an invalid volume type`);
+    let stats = await stat(path).catch(missing);
+    if (stats === undefined && type === 'DirectoryOrCreate') await mkdir(path, { recursive: true, mode: 0o755 });
+    else if (stats === undefined && type === 'FileOrCreate') await (await open(path, 'wx', 0o644)).close();
+    else if (stats === undefined) throw new VolumeError('Failed', `hostPath type check failed: ${path} is not ${check.what}`);
+    stats ??= await stat(path);
+    if (!check.is(stats)) throw new VolumeError('Failed', `hostPath type check failed: ${path} is not ${check.what}`);
+    return { hostPath: path };
+  }
+
+  async unmount(): Promise<void> {
+    // nothing was made
+  }
+}
+
+/** A directory of this node that a persistent volume of the kind `local` names. */
+export class LocalDriver implements VolumeDriver {
+  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean { return persistentVolume?.spec?.local !== undefined; }
+
+  async mount({ persistentVolume }: VolumeRequest): Promise<{ readonly hostPath: string }> {
+    const path = persistentVolume?.spec?.local?.path ?? '';
+    const stats = isAbsolute(path) ? await stat(path).catch(missing) : undefined;
+    if (!stats?.isDirectory()) throw new VolumeError('Failed', `path "${path}" does not exist or is no directory`);
+    return { hostPath: path };
+  }
+
+  async unmount(): Promise<void> {
+    // nothing was made
+  }
+}

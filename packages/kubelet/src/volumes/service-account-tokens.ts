@@ -1,0 +1,67 @@
+import type { Resource } from '@oarlock/api/resource';
+import { serviceAccounts } from '@oarlock/api/resources';
+import { parseTime } from '@oarlock/api/time';
+import type { TokenRequest } from '@oarlock/api/types/authentication-v1';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Client } from '@oarlock/spi/client';
+import { VolumeError } from '@oarlock/spi/volume';
+
+interface Token { readonly value: string; readonly refreshAt: number }
+
+/** A token is renewed when this part of its life is over, and daily. */
+const renewAfter = 0.8;
+const longestMs = 24 * 3600 * 1000;
+
+/** Tokens of service accounts, bound to a pod (KEP-1205): asked for once, and again before they end. */
+export class ServiceAccountTokens {
+  readonly #client: Client;
+  readonly #clock: Clock;
+  readonly #byPod = new Map<string, Map<string, Token>>();
+
+  constructor(client: Client, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  /** @throws VolumeError `Failed` when the server gives none */
+  async token(pod: Pod, { audience = '', expirationSeconds = 3600 }: { readonly audience?: string; readonly expirationSeconds?: number }): Promise<string> {
+    const { namespace = '', name = '', uid = '' } = pod.metadata ?? {};
+    const tokens = this.#byPod.get(uid) ?? new Map<string, Token>();
+    const key = `${audience} ${expirationSeconds}`;
+    const known = tokens.get(key);
+    const now = this.#clock.now();
+    if (known && known.refreshAt > now) return known.value;
+    const account = pod.spec?.serviceAccountName || 'default';
+    try {
+      const request: TokenRequest = {
+        apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest',
+        spec: { audiences: audience === '' ? [] : [audience], expirationSeconds, boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid } },
+      };
+      // the subresource has a kind of its own
+      const resource = serviceAccounts as unknown as Resource<TokenRequest>;
+      const { status } = await this.#client.create(resource, request, { subresource: 'token', name: { namespace, name: account } });
+      const expires = parseTime(status?.expirationTimestamp ?? '') ?? now + expirationSeconds * 1000;
+      const value = status?.token ?? '';
+      tokens.set(key, { value, refreshAt: now + Math.min(longestMs, (expires - now) * renewAfter) });
+      this.#byPod.set(uid, tokens);
+      return value;
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      // one that still holds is better than none
+      if (known) {
+        tokens.set(key, { ...known, refreshAt: now + 60_000 });
+        return known.value;
+      }
+      throw new VolumeError('Failed', `failed to fetch token: ${why}`, { cause });
+    }
+  }
+
+  /** When the first of the pod's tokens has to be renewed. */
+  dueAt(uid: string): number | undefined {
+    const tokens = this.#byPod.get(uid);
+    return tokens && Math.min(...[...tokens.values()].map(({ refreshAt }) => refreshAt));
+  }
+
+  forget(uid: string): void { this.#byPod.delete(uid); }
+}
