@@ -1,0 +1,184 @@
+import { deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
+import { apiVersionOf, type Resource } from '@oarlock/api/resource';
+import { failure, StatusError } from '@oarlock/api/status';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { formatTraceparent, type Cause } from '@oarlock/kernel/tracing';
+import type { CallOptions, Client, DeleteOptions, GetOptions, ListOptions, ObjectName, PatchOptions, PatchType, WatchEvent, WatchOptions, WriteOptions } from '@oarlock/spi/client';
+import { BearerToken } from './bearer-token.ts';
+import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
+import { HttpTransport } from './http-transport.ts';
+import { TransportError } from './http-connection.ts';
+import { createCall, deleteCall, deleteCollectionCall, getCall, listCall, patchCall, updateCall, watchCall, type Call } from './request.ts';
+import { watchFrames } from './watch-frames.ts';
+
+export interface HttpClientOptions {
+  /** `https://10.0.0.1:6443`, perhaps with a path that stands before `/api`. */
+  readonly server: string;
+  /** PEM of the CAs that the server's certificate is verified against. Absent: those of the system. */
+  readonly ca?: string;
+  /** PEM of the client certificate, with `key`. */
+  readonly cert?: string;
+  readonly key?: string;
+  readonly token?: string;
+  /** Read again every minute, and when the server refuses the token. */
+  readonly tokenFile?: string;
+  /** The name that the server's certificate is to be for, when it is not the host of `server`. */
+  readonly tlsServerName?: string;
+  /** Takes whatever certificate the server shows. Never the default. */
+  readonly insecureSkipTlsVerify?: boolean;
+  readonly userAgent?: string;
+  /** Requests but watches are given up after so long, with `ServiceUnavailable`. Default 65,000 ms, a little more than servers allow themselves. */
+  readonly requestTimeoutMs?: number;
+  /** The longest response but of watches. Default 256 MiB. */
+  readonly maxResponseBytes?: number;
+  /** The longest watch event. Default 16 MiB. */
+  readonly maxEventBytes?: number;
+  readonly clock?: Clock;
+  /** In [0, 1). */
+  readonly random?: () => number;
+}
+
+export interface HttpClient extends Client {
+  causedBy(cause: Cause | undefined): HttpClient;
+  /** Ends everything under way, of all clients that `causedBy` made too. A client that is not closed does not keep the process alive while it is idle. */
+  close(): void;
+}
+
+/**
+ * The API over HTTPS. Connects when it is first used. A refusal with `Retry-After` is waited out, at most ten times. Needs neither `open` nor,
+ * at the end of a process, `close`. Throws at once when the options make no sense.
+ */
+export function httpClient(options: HttpClientOptions): HttpClient {
+  const { clock = systemClock, random = Math.random, userAgent = 'oarlock', token, tokenFile, requestTimeoutMs = 65_000, maxResponseBytes = 256 * 1024 * 1024 } = options;
+  const server = new URL(options.server);
+  if (server.protocol !== 'https:' && server.protocol !== 'http:') throw new Error(`${options.server} is neither https nor http`);
+  if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined)) throw new Error('a token is not sent over plain http');
+  const tls = {
+    minVersion: 'TLSv1.2' as const, ...(options.ca !== undefined && { ca: options.ca }), ...(options.cert !== undefined && { cert: options.cert }),
+    ...(options.key !== undefined && { key: options.key }), ...(options.tlsServerName !== undefined && { servername: options.tlsServerName }),
+    ...(options.insecureSkipTlsVerify === true && { rejectUnauthorized: false }),
+  };
+  const transport = new HttpTransport({ server, tls, clock, random });
+  const exchange: HttpExchangeOptions = {
+    transport, prefix: server.pathname.replace(/\/+$/, ''), token: new BearerToken({ token, tokenFile, clock }), clock, userAgent, requestTimeoutMs, maxResponseBytes,
+  };
+  return new HttpsClient(transport, new HttpExchange(exchange), options.maxEventBytes ?? 16 * 1024 * 1024, undefined);
+}
+
+const patchTypes: Readonly<Record<PatchType, string>> = {
+  json: 'application/json-patch+json', merge: 'application/merge-patch+json', strategic: 'application/strategic-merge-patch+json', apply: 'application/apply-patch+yaml',
+};
+const methods = { get: 'GET', list: 'GET', watch: 'GET', create: 'POST', update: 'PUT', patch: 'PATCH', delete: 'DELETE', deletecollection: 'DELETE' } as const;
+
+class HttpsClient implements HttpClient {
+  readonly #transport: HttpTransport;
+  readonly #exchange: HttpExchange;
+  readonly #maxEventBytes: number;
+  readonly #cause: Cause | undefined;
+
+  constructor(transport: HttpTransport, exchange: HttpExchange, maxEventBytes: number, cause: Cause | undefined) {
+    this.#transport = transport;
+    this.#exchange = exchange;
+    this.#maxEventBytes = maxEventBytes;
+    this.#cause = cause;
+  }
+
+  async get<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: GetOptions): Promise<T> {
+    return this.#json<T>(getCall(resource, name, options));
+  }
+
+  async list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> {
+    const list = await this.#json<{ items?: readonly T[] | null } & Omit<ObjectList<T>, 'items'>>(listCall(resource, options));
+    const [apiVersion, { kind }] = [apiVersionOf(resource), resource];
+    // Items of a typed list come without their kind.
+    const items = (list.items ?? []).map((item) => (item.kind === undefined ? Object.freeze({ apiVersion, kind, ...item }) : item));
+    return Object.freeze({ ...list, items: Object.freeze(items) });
+  }
+
+  async *watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
+    const { signal } = options;
+    try {
+      const body = await this.#exchange.stream({ ...this.#request(watchCall(resource, options)), headers: { ...this.#headers(), 'x-oarlock-cause': '1' } });
+      yield* watchFrames(body, { maxFrameBytes: this.#maxEventBytes }) as AsyncGenerator<readonly WatchEvent<T>[]>;
+    } catch (error) {
+      if (signal.aborted) return;
+      throw unavailable(error);
+    }
+  }
+
+  async create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T> {
+    return this.#json<T>(createCall(resource, object, options));
+  }
+
+  async update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
+    return this.#json<T>(updateCall(resource, object, options));
+  }
+
+  async patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T> {
+    return this.#json<T>(patchCall(resource, name, type, patch, options));
+  }
+
+  async delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined> {
+    const left = await this.#json<T>(deleteCall(resource, name, options));
+    return left.kind === 'Status' ? undefined : left;
+  }
+
+  async deleteCollection<T extends KubeObject>(resource: Resource<T>, options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>): Promise<void> {
+    await this.#json(deleteCollectionCall(resource, options));
+  }
+
+  async raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, { signal }: CallOptions = {}): Promise<unknown> {
+    if (!path.startsWith('/')) throw failure('BadRequest', `the path ${JSON.stringify(path)} does not begin with a slash`);
+    return this.#answer({ method, path, headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': 'application/json' }) }, body, signal });
+  }
+
+  causedBy(cause: Cause | undefined): HttpClient {
+    return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, cause);
+  }
+
+  close(): void { this.#transport.close(); }
+
+  async #json<T>(call: Call): Promise<T> {
+    return deepFreeze(await this.#answer(this.#request(call))) as T;
+  }
+
+  async #answer(request: Parameters<HttpExchange['json']>[0]): Promise<unknown> {
+    try {
+      return await this.#exchange.json(request);
+    } catch (error) {
+      if (request.signal?.aborted === true) throw request.signal.reason;
+      throw unavailable(error);
+    }
+  }
+
+  #request(call: Call) {
+    const { verb, body, patchType, signal } = call;
+    const contentType = patchType === undefined ? 'application/json' : patchTypes[patchType];
+    return {
+      method: methods[verb], path: pathOf(call), body, signal,
+      headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': contentType }) },
+    };
+  }
+
+  #headers(): Record<string, string> {
+    return { accept: 'application/json', ...(this.#cause && { traceparent: formatTraceparent(this.#cause) }) };
+  }
+}
+
+function pathOf({ resource, namespace, name, subresource, query }: Call): string {
+  const parts = [resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`];
+  if (resource.namespaced && namespace !== '') parts.push('namespaces', encodeURIComponent(namespace));
+  parts.push(resource.resource);
+  if (name !== '') parts.push(encodeURIComponent(name));
+  if (subresource !== '') parts.push(subresource);
+  const search = new URLSearchParams(Object.entries(query).flatMap(([key, value]): [string, string][] => (value === undefined ? [] : [[key, value]]))).toString();
+  return search === '' ? parts.join('/') : `${parts.join('/')}?${search}`;
+}
+
+/** Refusals as they are; everything that went wrong on the way is `ServiceUnavailable`. */
+function unavailable(error: unknown): unknown {
+  if (error instanceof StatusError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const { status } = failure('ServiceUnavailable', error instanceof TransportError ? `the API server could not be reached: ${message}` : message);
+  return new StatusError(status, { cause: error });
+}

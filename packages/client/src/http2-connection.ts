@@ -1,0 +1,112 @@
+import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+import { TransportError, type HttpConnection, type HttpRequest, type HttpResponse } from './http-connection.ts';
+
+const streamWindow = 1024 * 1024;
+const sessionWindow = 16 * 1024 * 1024;
+/** A connection that is silent for this long is asked whether it lives, and given up without an answer. client-go's figures, milliseconds. */
+const silenceMs = 30_000;
+const pingMs = 15_000;
+
+/** One HTTP/2 session. Keeps the process alive only while requests are under way. */
+export class Http2Connection implements HttpConnection {
+  readonly #session: ClientHttp2Session;
+  readonly #socket: TLSSocket;
+  readonly #clock: Clock;
+  #open = true;
+  #active = 0;
+  #timer: Timer;
+
+  /** `socket` has agreed on `h2`. */
+  constructor(origin: string, socket: TLSSocket, clock: Clock) {
+    this.#socket = socket;
+    this.#clock = clock;
+    this.#session = connect(origin, { createConnection: () => socket, maxSessionMemory: 128, settings: { enablePush: false, initialWindowSize: streamWindow } });
+    const closed = () => { this.#open = false; };
+    this.#session.on('error', closed);
+    this.#session.once('goaway', closed);
+    this.#session.once('close', () => { closed(); this.#timer.cancel(); });
+    this.#session.once('connect', () => this.#session.setLocalWindowSize(sessionWindow));
+    this.#session.unref();
+    this.#timer = this.#listen();
+  }
+
+  get usable(): boolean {
+    // A few streams are left to requests that do not last, when watches have taken the rest.
+    const limit = this.#session.remoteSettings?.maxConcurrentStreams ?? 100;
+    return this.#open && !this.#session.closed && !this.#session.destroyed && this.#active < Math.max(1, limit - 8);
+  }
+
+  get gone(): boolean { return this.#session.destroyed; }
+
+  request({ method, path, headers, body, signal }: HttpRequest): Promise<HttpResponse> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) { reject(signal.reason); return; }
+      let stream: ClientHttp2Stream;
+      try {
+        stream = this.#session.request({ ...headers, ':method': method, ':path': path }, { endStream: body === undefined });
+      } catch (cause) {
+        reject(new TransportError('Refused', 'the connection was closing', { cause }));
+        return;
+      }
+      this.#hold(stream);
+      const cancel = () => stream.close(constants.NGHTTP2_CANCEL);
+      const abort = () => { cancel(); reject(signal?.reason); };
+      signal?.addEventListener('abort', abort, { once: true });
+      // Stays for the life of the stream: errors after the head are met by whoever reads the body.
+      stream.on('error', (cause) => reject(transportError(stream, cause)));
+      stream.once('close', () => {
+        signal?.removeEventListener('abort', abort);
+        reject(transportError(stream, undefined));
+      });
+      stream.once('response', (head) => resolve({ status: head[':status'] ?? 0, headers: head, body: readBody(stream, signal), cancel }));
+      if (body !== undefined) stream.end(body);
+    });
+  }
+
+  destroy(): void {
+    this.#open = false;
+    this.#session.destroy();
+  }
+
+  #hold(stream: ClientHttp2Stream): void {
+    if (this.#active++ === 0) this.#session.ref();
+    stream.once('close', () => {
+      if (--this.#active === 0 && !this.#session.destroyed) this.#session.unref();
+    });
+  }
+
+  #listen(): Timer {
+    const heard = this.#socket.bytesRead;
+    return this.#clock.after(silenceMs, () => {
+      if (this.#session.destroyed) return;
+      if (this.#socket.bytesRead !== heard) { this.#timer = this.#listen(); return; }
+      this.#timer = this.#clock.after(pingMs, () => this.#session.destroy(new Error(`the server has been silent for ${(silenceMs + pingMs) / 1000} s`)));
+      this.#session.ping((error) => {
+        if (error !== null) return; // the session closes then, with the error
+        this.#timer.cancel();
+        this.#timer = this.#listen();
+      });
+    });
+  }
+}
+
+async function* readBody(stream: ClientHttp2Stream, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
+  try {
+    for await (const chunk of stream) yield chunk as Buffer;
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw transportError(stream, cause);
+  }
+  signal?.throwIfAborted();
+  // A stream that is reset ends like any other, as far as its reader can see.
+  if (stream.aborted || (stream.rstCode !== undefined && stream.rstCode !== constants.NGHTTP2_NO_ERROR)) throw transportError(stream, undefined);
+}
+
+function transportError(stream: ClientHttp2Stream, cause: unknown): TransportError {
+  const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM
+    || (cause instanceof Error && 'code' in cause && (cause.code === 'ERR_HTTP2_GOAWAY_SESSION' || cause.code === 'ERR_HTTP2_INVALID_SESSION'));
+  const why = cause instanceof Error ? cause.message : 'the connection was lost';
+  return new TransportError(refused ? 'Refused' : 'Lost', why, { cause });
+}

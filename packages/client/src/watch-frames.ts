@@ -1,0 +1,63 @@
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
+import { StatusError, type Status } from '@oarlock/api/status';
+import { parseTraceparent } from '@oarlock/kernel/tracing';
+import type { WatchEvent } from '@oarlock/spi/client';
+import { eventLoop } from './event-loop.ts';
+import { TransportError } from './http-connection.ts';
+
+interface Frame { readonly type?: string; readonly object?: KubeObject; readonly cause?: string }
+
+const lineBreak = 0x0a;
+const types = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
+
+/**
+ * Reads a watch's body: a JSON text per line. What one chunk holds comes as one batch; the next chunk is read when the batch was taken.
+ * A line that is cut off at the end was never said.
+ * @throws StatusError what an ERROR event carries; TransportError `Malformed`, or `TooLarge` for a line longer than `maxFrameBytes`
+ */
+export async function* watchFrames(body: AsyncIterable<Buffer>, { maxFrameBytes }: { readonly maxFrameBytes: number }): AsyncGenerator<readonly WatchEvent[]> {
+  let parts: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    let batch: WatchEvent[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(lineBreak); end >= 0; end = chunk.indexOf(lineBreak, from)) {
+      const line = parts.length === 0 ? chunk.subarray(from, end) : Buffer.concat([...parts, chunk.subarray(from, end)]);
+      [parts, size, from] = [[], 0, end + 1];
+      if (line.length === 0) continue;
+      const frame = parse(line);
+      if (frame.type === 'ERROR') {
+        if (batch.length > 0) yield batch;
+        throw new StatusError(deepFreeze(frame.object) as unknown as Status);
+      }
+      batch.push(toEvent(frame));
+      if (eventLoop.held) {
+        yield batch;
+        batch = [];
+        while (eventLoop.held) await eventLoop.turn();
+      }
+    }
+    if (from < chunk.length) {
+      parts.push(chunk.subarray(from));
+      size += chunk.length - from;
+      if (size > maxFrameBytes) throw new TransportError('TooLarge', `a watch event is longer than ${maxFrameBytes} bytes`);
+    }
+    if (batch.length > 0) yield batch;
+  }
+}
+
+function parse(line: Buffer): Frame {
+  try {
+    const frame: unknown = JSON.parse(line.toString('utf8'));
+    if (typeof frame === 'object' && frame !== null) return frame;
+  } catch (cause) {
+    throw new TransportError('Malformed', 'a watch event is no JSON', { cause });
+  }
+  throw new TransportError('Malformed', 'a watch event is no object');
+}
+
+function toEvent({ type = '', object, cause: traceparent }: Frame): WatchEvent {
+  if (!types.has(type) || typeof object !== 'object' || object === null) throw new TransportError('Malformed', `a watch event of type ${JSON.stringify(type)} is not understood`);
+  const cause = typeof traceparent === 'string' ? parseTraceparent(traceparent) : undefined;
+  return { type: type as WatchEvent['type'], object: deepFreeze(object), ...(cause && { cause }) };
+}
