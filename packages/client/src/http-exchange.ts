@@ -1,4 +1,4 @@
-import { StatusError } from '@oarlock/api/status';
+import type { StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { BearerToken } from './bearer-token.ts';
 import { TransportError, type HttpResponse } from './http-connection.ts';

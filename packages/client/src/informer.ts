@@ -70,7 +70,7 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
       this.#upsert(item, undefined, true);
       while (eventLoop.held) await eventLoop.turn();
     }
-    for (const key of [...this.#store.keys()]) {
+    for (const key of this.#store.keys()) {
       if (!seen.has(key)) this.#delete(key, undefined, undefined);
       while (eventLoop.held) await eventLoop.turn();
     }

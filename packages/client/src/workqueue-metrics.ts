@@ -11,19 +11,24 @@ export interface WorkqueueMetrics {
   worked(seconds: number): void;
 }
 
-const label = ['name'] as const;
+interface Series {
+  readonly states: Map<string, () => WorkqueueState>;
+  readonly adds: Counter;
+  readonly retries: Counter;
+  readonly queued: Histogram;
+  readonly work: Histogram;
+}
+
+const labelNames = ['name'] as const;
 const buckets = Array.from({ length: 12 }, (_, exponent) => 10e-9 * 10 ** exponent);
-const queues = new WeakMap<Registry, Map<string, () => WorkqueueState>>();
+const series = new WeakMap<Registry, Series>();
 
 /** The series of queues under client-go's names, in `registry`. A queue that takes the name of an older one takes its place. */
 export function workqueueMetrics(registry: Registry, name: string, state: () => WorkqueueState): WorkqueueMetrics {
-  let states = queues.get(registry);
-  if (states === undefined) queues.set(registry, states = register(registry));
+  let known = series.get(registry);
+  if (known === undefined) series.set(registry, known = register(registry));
+  const { states, adds, retries, queued, work } = known;
   states.set(name, state);
-  const adds = registry.getSingleMetric('workqueue_adds_total') as Counter;
-  const retries = registry.getSingleMetric('workqueue_retries_total') as Counter;
-  const queued = registry.getSingleMetric('workqueue_queue_duration_seconds') as Histogram;
-  const work = registry.getSingleMetric('workqueue_work_duration_seconds') as Histogram;
   const labels = { name };
   return {
     added: () => adds.inc(labels), retried: () => retries.inc(labels),
@@ -31,27 +36,29 @@ export function workqueueMetrics(registry: Registry, name: string, state: () => 
   };
 }
 
-function register(registry: Registry): Map<string, () => WorkqueueState> {
+function register(registry: Registry): Series {
   const states = new Map<string, () => WorkqueueState>();
   const registers = [registry];
   const gauge = (metric: string, help: string, value: (state: WorkqueueState) => number) => new Gauge({
-    name: metric, help, labelNames: label, registers,
+    name: metric, help, labelNames, registers,
     collect() { for (const [name, state] of states) this.set({ name }, value(state())); },
   });
-  new Counter({ name: 'workqueue_adds_total', help: 'Total number of adds handled by workqueue', labelNames: label, registers });
-  new Counter({ name: 'workqueue_retries_total', help: 'Total number of retries handled by workqueue', labelNames: label, registers });
-  new Histogram({ name: 'workqueue_queue_duration_seconds', help: 'How long in seconds an item stays in workqueue before being requested.', labelNames: label, buckets, registers });
-  new Histogram({ name: 'workqueue_work_duration_seconds', help: 'How long in seconds processing an item from workqueue takes.', labelNames: label, buckets, registers });
-  gauge('workqueue_depth', 'Current depth of workqueue', ({ depth }) => depth);
-  gauge('workqueue_unfinished_work_seconds', 'How many seconds of work is in progress and not yet observed by work_duration.', ({ startedAt, now }) => {
+  gauge('workqueue_depth', 'Keys that wait to be worked on', ({ depth }) => depth);
+  gauge('workqueue_unfinished_work_seconds', 'Time spent so far on keys that are being worked on, all together', ({ startedAt, now }) => {
     let sum = 0;
     for (const at of startedAt) sum += now - at;
     return sum / 1000;
   });
-  gauge('workqueue_longest_running_processor_seconds', 'How many seconds the longest running processor for workqueue has been running.', ({ startedAt, now }) => {
+  gauge('workqueue_longest_running_processor_seconds', 'Time spent so far on the key that has been worked on longest', ({ startedAt, now }) => {
     let longest = 0;
     for (const at of startedAt) longest = Math.max(longest, now - at);
     return longest / 1000;
   });
-  return states;
+  return {
+    states,
+    adds: new Counter({ name: 'workqueue_adds_total', help: 'Keys that were added', labelNames, registers }),
+    retries: new Counter({ name: 'workqueue_retries_total', help: 'Keys that were added again after a failure', labelNames, registers }),
+    queued: new Histogram({ name: 'workqueue_queue_duration_seconds', help: 'How long keys wait', labelNames, buckets, registers }),
+    work: new Histogram({ name: 'workqueue_work_duration_seconds', help: 'How long work on a key takes', labelNames, buckets, registers }),
+  };
 }

@@ -33,12 +33,14 @@ async function transcript(steps: Step[], options: Partial<ReflectorOptions<KubeO
     return step;
   };
   const client = {
-    async list(_resource: unknown, { signal: _, ...rest }: ListOptions) {
+    async list(_resource: unknown, options: ListOptions) {
+      const { signal: _, ...rest } = options;
       const step = next(`list ${JSON.stringify(rest)}`);
       if (!('list' in step)) throw new Error('the script has no list here');
       return step.list;
     },
-    async *watch(_resource: unknown, { signal: _, ...rest }: WatchOptions) {
+    async *watch(_resource: unknown, options: WatchOptions) {
+      const { signal: _, ...rest } = options;
       const step = next(`watch ${JSON.stringify(rest)}`);
       if (!('watch' in step)) throw new Error('the script has no watch here');
       for (const part of step.watch) {

@@ -25,11 +25,13 @@ export interface MemoryApiOptions {
   readonly clock: FakeClock;
   /** As `Math.random`. By default a fixed sequence, so that a test always sees the same names. */
   readonly random?: () => number;
+  /** Fill in the defaults of kinds on writes, as the server does. Objects then have to conform to their schemas. Off by default. */
+  readonly defaults?: boolean;
 }
 
 /**
  * An API server for unit tests: objects in memory, with what reconcilers rely on (conflicts, generation, the status subresource, finalizers,
- * graceful deletion, watches that resume and expire) and without what they do not (authorization, admission, validation, garbage collection).
+ * graceful deletion, watches that resume and expire) and without what they do not (authorization, admission, validation, garbage collection; defaults on request).
  * Deterministic: uids, generated names and revisions are the same in every run.
  */
 export interface MemoryApi {
@@ -65,10 +67,10 @@ export interface MemoryApi {
 export const admin: Identity = { name: 'system:admin', groups: ['system:masters', 'system:authenticated'] };
 const keptRequests = 100_000;
 
-export function memoryApi({ clock, random = sequence(1) }: MemoryApiOptions): MemoryApi {
+export function memoryApi({ clock, random = sequence(1), defaults = false }: MemoryApiOptions): MemoryApi {
   const touch = () => clock.touch();
   const store = new MemoryStore(touch);
-  const writer = new MemoryWriter(store, clock, random);
+  const writer = new MemoryWriter(store, { clock, random, defaults });
   const requests: ApiRequest[] = [];
   const faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: Error | ((request: ApiRequest) => Error); left: number }[] = [];
 

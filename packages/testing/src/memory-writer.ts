@@ -1,3 +1,5 @@
+import { applyDefaults } from '@oarlock/api/defaulting';
+import { gvkOf } from '@oarlock/api/kinds';
 import { deepFreeze, objectKey, type KubeObject, type ObjectKey } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import { alreadyExists, badRequest, conflict, failure, forbidden, notFound, objectModified } from '@oarlock/api/status';
@@ -18,12 +20,14 @@ export class MemoryWriter {
   readonly #store: MemoryStore;
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #defaults: boolean;
   #uids = 0;
 
-  constructor(store: MemoryStore, clock: Clock, random: () => number) {
+  constructor(store: MemoryStore, { clock, random, defaults }: { readonly clock: Clock; readonly random: () => number; readonly defaults: boolean }) {
     this.#store = store;
     this.#clock = clock;
     this.#random = random;
+    this.#defaults = defaults;
   }
 
   read(request: ApiRequest): KubeObject {
@@ -34,7 +38,7 @@ export class MemoryWriter {
   create(request: ApiRequest): KubeObject {
     if (request.subresource !== '') return this.#createUnder(request);
     const { resource, namespace, query, cause } = request;
-    const draft = draftOf(request.body);
+    const draft = this.#defaulted(draftOf(request.body));
     if (resource.namespaced) {
       draft.metadata.namespace ??= namespace;
       if (draft.metadata.namespace !== namespace) throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
@@ -112,7 +116,8 @@ export class MemoryWriter {
     return this.#put(resource, draft, undefined, undefined);
   }
 
-  #replace({ resource, subresource, name, query, cause }: ApiRequest, current: KubeObject, draft: Draft): KubeObject {
+  #replace({ resource, subresource, name, query, cause }: ApiRequest, current: KubeObject, sentDraft: Draft): KubeObject {
+    const draft = this.#defaulted(sentDraft);
     const sent = draft.metadata;
     if (sent.uid !== undefined && sent.uid !== current.metadata?.uid) {
       throw conflict(resource, name, `Precondition failed: UID in precondition: ${sent.uid}, UID in object meta: ${current.metadata?.uid}`);
@@ -182,6 +187,7 @@ export class MemoryWriter {
     throw failure('Forbidden', refusal.message, { ...refusal.status.details, causes });
   }
 
+  #defaulted(draft: Draft): Draft { return this.#defaults ? draftOf(applyDefaults(gvkOf(draft), draft)) : draft; }
   #uid(): string { return `00000000-0000-4000-8000-${String(++this.#uids).padStart(12, '0')}`; }
   #suffix(): string { return Array.from({ length: 5 }, () => suffixLetters[Math.floor(this.#random() * suffixLetters.length)]).join(''); }
 }

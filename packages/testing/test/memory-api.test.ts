@@ -47,6 +47,14 @@ describe('memoryApi', () => {
     expect(api.object(deployments, inDefault('web'))?.spec?.replicas).toBe(7);
   });
 
+  it('fills in defaults when asked to', async () => {
+    const strict = memoryApi({ clock, defaults: true });
+    const made = await strict.client().create(deployments, deployment('web', 2));
+    expect(made.spec).toMatchObject({ strategy: { type: 'RollingUpdate' }, progressDeadlineSeconds: 600 });
+    const patched = await strict.client().patch(deployments, inDefault('web'), 'merge', { spec: { replicas: null } });
+    expect(patched.spec?.replicas).toBe(1);
+  });
+
   it('patches: merge, JSON and strategic merge', async () => {
     const client = api.client();
     await client.create(pods, pod('a', { spec: { containers: [{ name: 'c', image: 'x' }, { name: 'd', image: 'y' }] } }));
