@@ -112,6 +112,7 @@ describe('services and the rest', () => {
     expect(run('v1', 'Namespace', { metadata: { name: 'a' } })).toMatchObject({ metadata: { labels: { 'kubernetes.io/metadata.name': 'a' } }, status: { phase: 'Active' } });
     expect(run('v1', 'Node', { status: { capacity: { cpu: '1' } } }).status).toEqual({ capacity: { cpu: '1' }, allocatable: { cpu: '1' } });
     expect(run('v1', 'Secret', {})).toMatchObject({ type: 'Opaque' });
+    expect(run('v1', 'Secret', { data: { a: 'eA==' }, stringData: { a: 'y', b: 'é' } })).toEqual({ apiVersion: 'v1', kind: 'Secret', type: 'Opaque', data: { a: 'eQ==', b: 'w6k=' } });
     expect(run('v1', 'LimitRange', { spec: { limits: [{ type: 'Container', max: { cpu: '2' }, min: { memory: '1Mi' } }] } }).spec).toEqual({ limits: [{ type: 'Container', max: { cpu: '2' }, min: { memory: '1Mi' }, default: { cpu: '2' }, defaultRequest: { cpu: '2', memory: '1Mi' } }] });
     expect(run('rbac.authorization.k8s.io/v1', 'RoleBinding', { roleRef: { kind: 'Role', name: 'x' }, subjects: [{ kind: 'User', name: 'a' }, { kind: 'ServiceAccount', name: 'b' }] })).toMatchObject({
       roleRef: { apiGroup: 'rbac.authorization.k8s.io' }, subjects: [{ apiGroup: 'rbac.authorization.k8s.io' }, { kind: 'ServiceAccount', name: 'b' }],

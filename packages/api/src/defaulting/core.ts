@@ -71,6 +71,14 @@ const replicationController = chain(
   within('spec', chain(defaults({ replicas: 1 }), at('template', podTemplate))),
 );
 
+/** `stringData` is for writing alone: it goes over into `data`, over what is there. */
+const stringData: Rule = (value) => {
+  const { stringData: texts, ...rest } = value;
+  if (!isObject(texts)) return value;
+  const encoded = Object.entries(texts).map(([key, text]) => [key, Buffer.from(String(text)).toString('base64')] as const);
+  return { ...rest, data: { ...objectAt(value, 'data'), ...Object.fromEntries(encoded) } };
+};
+
 export const coreRules: Readonly<Record<string, Rule>> = {
   'v1/Pod': pod,
   'v1/PodTemplate': (value) => withField(value, 'template', podTemplate(objectAt(value, 'template'))),
@@ -78,7 +86,7 @@ export const coreRules: Readonly<Record<string, Rule>> = {
   'v1/Endpoints': each('subsets', each('ports', defaults({ protocol: 'TCP' }))),
   'v1/Namespace': namespace,
   'v1/Node': node,
-  'v1/Secret': defaults({ type: 'Opaque' }),
+  'v1/Secret': chain(stringData, defaults({ type: 'Opaque' })),
   'v1/LimitRange': at('spec', each('limits', limitRangeItem)),
   'v1/ResourceQuota': chain(at('spec', resourceLists('hard')), at('status', resourceLists('hard', 'used'))),
   'v1/PersistentVolumeClaim': claim,

@@ -1,0 +1,160 @@
+import { duplicate, fieldForbidden, invalid, notSupported, required } from '../field-error.ts';
+import type { PodSpec, ResourceRequirements } from '../generated/types/core-v1.ts';
+import type { Quantity } from '../generated/types/meta-v1.ts';
+import { isQualifiedName } from '../names.ts';
+import { addQuantity, Amount, compareQuantity, parseQuantity } from '../quantity.ts';
+import { dnsLabel, invalidEach, isNegative, type Errors } from './checks.ts';
+
+type ResourceList = Readonly<Record<string, Quantity>>;
+type NameCheck = (errors: Errors, path: string, name: string) => void;
+
+const isHugePages = (name: string) => name.startsWith('hugepages-');
+const containerResources = new Set(['cpu', 'memory', 'ephemeral-storage']);
+const standardResources = new Set([
+  ...containerResources, 'requests.cpu', 'requests.memory', 'requests.ephemeral-storage', 'limits.cpu', 'limits.memory', 'limits.ephemeral-storage', 'pods', 'services',
+  'replicationcontrollers', 'resourcequotas', 'secrets', 'configmaps', 'persistentvolumeclaims', 'storage', 'requests.storage', 'services.nodeports', 'services.loadbalancers',
+]);
+const countedResources = new Set(['pods', 'services', 'replicationcontrollers', 'resourcequotas', 'secrets', 'configmaps', 'persistentvolumeclaims', 'services.nodeports', 'services.loadbalancers']);
+/** In the domain kubernetes.io or without one. */
+const isNative = (name: string) => !name.includes('/') || name.includes('kubernetes.io/');
+export function isExtendedResource(name: string): boolean {
+  return !isNative(name) && !name.startsWith('requests.') && isQualifiedName(`requests.${name}`).length === 0;
+}
+/** What may be promised more often than it is there. */
+export const overcommitAllowed = (name: string) => isNative(name) && !isHugePages(name);
+const isInteger = (name: string) => countedResources.has(name) || isExtendedResource(name);
+
+const resourceName: NameCheck = (errors, path, name) => {
+  const messages = isQualifiedName(name);
+  invalidEach(errors, path, name, messages);
+  if (messages.length === 0 && !name.includes('/') && !standardResources.has(name) && !isHugePages(name) && !/^(requests\.)?hugepages-/.test(name)) {
+    errors.push(invalid(path, name, 'must be a standard resource type or fully qualified'));
+  }
+};
+const containerResourceName: NameCheck = (errors, path, name) => {
+  resourceName(errors, path, name);
+  if (!name.includes('/')) {
+    if (!containerResources.has(name) && !isHugePages(name)) errors.push(invalid(path, name, 'must be a standard resource for containers'));
+  } else if (!isNative(name) && !isExtendedResource(name)) errors.push(invalid(path, name, "doesn't follow extended resource name standard"));
+};
+const podResourceName: NameCheck = (errors, path, name) => {
+  const before = errors.length;
+  resourceName(errors, path, name);
+  if (errors.length === before && name !== 'cpu' && name !== 'memory' && !isHugePages(name)) errors.push(notSupported(path, name, ['cpu', 'hugepages-', 'memory']));
+};
+
+export function resourceQuantity(errors: Errors, path: string, name: string, quantity: Quantity): void {
+  const amount = parseQuantity(quantity);
+  if (amount.sign < 0) errors.push(invalid(path, amount.toString(), isNegative));
+  if (isInteger(name) && amount.nanos % 1_000_000_000n !== 0n) errors.push(invalid(path, amount.toString(), 'must be an integer'));
+}
+
+export function hugePageMultiple(errors: Errors, path: string, name: string, quantity: Quantity): void {
+  if (!isHugePages(name)) return;
+  let size: Amount;
+  try {
+    size = parseQuantity(name.slice('hugepages-'.length));
+  } catch (error) {
+    errors.push(invalid(path, parseQuantity(quantity).toString(), error instanceof Error ? error.message : String(error)));
+    return;
+  }
+  const amount = parseQuantity(quantity);
+  if (size.sign <= 0 || amount.nanos % size.nanos !== 0n) errors.push(invalid(path, amount.toString(), `${amount} is not positive integer multiple of ${name}`));
+}
+
+function requirements(errors: Errors, path: string, { limits = {}, requests = {}, claims = [] }: ResourceRequirements, checkName: NameCheck, claimNames: ReadonlySet<string>): void {
+  const limitsPath = `${path}.limits`;
+  const requestsPath = `${path}.requests`;
+  const both: readonly (readonly [string, ResourceList])[] = [[limitsPath, limits], [requestsPath, requests]];
+  for (const [listPath, list] of both) {
+    for (const [name, quantity] of Object.entries(list)) {
+      const at = `${listPath}[${name}]`;
+      checkName(errors, at, name);
+      resourceQuantity(errors, at, name, quantity);
+      if (list === requests) withinLimit(errors, requestsPath, limitsPath, name, quantity, limits);
+      hugePageMultiple(errors, at, name, quantity);
+    }
+  }
+  const names = [...Object.keys(limits), ...Object.keys(requests)];
+  if (names.some(isHugePages) && !names.includes('cpu') && !names.includes('memory')) errors.push(fieldForbidden(path, 'HugePages require cpu or memory'));
+  const seen = new Set<string>();
+  for (const [i, { name = '', request = '' }] of claims.entries()) {
+    const at = `${path}.claims[${i}]`;
+    if (name === '') {
+      errors.push(required(at));
+      continue;
+    }
+    if (request !== '') dnsLabel(errors, `${at}.request`, request);
+    const key = request === '' ? name : `${name}/${request}`;
+    // A whole claim overlaps with any of its requests.
+    if (seen.has(name) || seen.has(key) || (request === '' && [...seen].some((other) => other.startsWith(`${name}/`)))) errors.push(duplicate(at, seen.has(name) ? name : key));
+    seen.add(key);
+    if (!claimNames.has(name)) {
+      const known = claimNames.size === 0 ? ' which is empty' : `: ${[...claimNames].sort().join(', ')}`;
+      errors.push({ type: 'FieldValueNotFound', field: at, message: `Not found: ${JSON.stringify(name)}: must be one of the names in pod.spec.resourceClaims${known}` });
+    }
+  }
+}
+
+function withinLimit(errors: Errors, path: string, limitsPath: string, name: string, request: Quantity, limits: ResourceList): void {
+  const limit = Object.hasOwn(limits, name) ? limits[name] : undefined;
+  if (limit === undefined) {
+    if (!overcommitAllowed(name)) errors.push(required(limitsPath, 'Limit must be set for non overcommitable resources'));
+    return;
+  }
+  const order = compareQuantity(request, limit);
+  const shown = parseQuantity(request).toString();
+  if (order !== 0 && !overcommitAllowed(name)) errors.push(invalid(path, shown, `must be equal to ${name} limit of ${parseQuantity(limit)}`));
+  else if (order > 0) errors.push(invalid(path, shown, `must be less than or equal to ${name} limit of ${parseQuantity(limit)}`));
+}
+
+export function containerRequirements(errors: Errors, path: string, resources: ResourceRequirements | undefined, claimNames: ReadonlySet<string>): void {
+  if (resources !== undefined) requirements(errors, path, resources, containerResourceName, claimNames);
+}
+
+/** KEP-2837: what a pod asks for as a whole covers what its containers ask for. */
+export function podRequirements(errors: Errors, path: string, spec: PodSpec): void {
+  const { resources } = spec;
+  if (resources === undefined) return;
+  if (resources.claims !== undefined) errors.push(fieldForbidden(`${path}.claims`, 'claims cannot be set for Resources at pod-level'));
+  requirements(errors, path, resources, podResourceName, new Set());
+  for (const [name, sum] of aggregateRequests(spec)) {
+    const request = resources.requests?.[name] ?? '0';
+    if (compareQuantity(sum, request) > 0) {
+      errors.push(invalid(`${path}.requests[${name}]`, parseQuantity(request).toString(), `must be greater than or equal to aggregate container requests of ${sum}`));
+    }
+  }
+  for (const [i, container] of (spec.containers ?? []).entries()) {
+    for (const [name, limit] of Object.entries(container.resources?.limits ?? {})) {
+      const podLimit = resources.limits?.[name];
+      if (podLimit !== undefined && compareQuantity(limit, podLimit) > 0) {
+        errors.push(invalid(`${path}.containers[${i}][${name}].limits`, parseQuantity(limit).toString(), `must be less than or equal to pod limits of ${parseQuantity(podLimit)}`));
+      }
+    }
+  }
+}
+
+/** The most that all containers ask for at one time: sidecars run beside everything, other init containers one by one before the rest. */
+export function aggregateRequests(spec: PodSpec): ReadonlyMap<string, Amount> {
+  const add = (sums: Map<string, Amount>, list: ResourceList = {}) => {
+    for (const [name, quantity] of Object.entries(list)) sums.set(name, addQuantity(sums.get(name) ?? '0', quantity));
+  };
+  const total = new Map<string, Amount>();
+  const sidecars = new Map<string, Amount>();
+  const peaks: Map<string, Amount>[] = [];
+  for (const container of spec.containers ?? []) add(total, container.resources?.requests);
+  for (const container of spec.initContainers ?? []) {
+    if (container.restartPolicy === 'Always') {
+      add(total, container.resources?.requests);
+      add(sidecars, container.resources?.requests);
+    } else {
+      const together = new Map(sidecars);
+      add(together, container.resources?.requests);
+      peaks.push(together);
+    }
+  }
+  for (const peak of peaks) {
+    for (const [name, amount] of peak) if (compareQuantity(amount, total.get(name) ?? '0') > 0) total.set(name, amount);
+  }
+  return total;
+}
