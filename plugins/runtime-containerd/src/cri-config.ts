@@ -19,7 +19,8 @@ export function sandboxConfig(given: PodSandboxConfig, cgroupParent: CgroupParen
   const { security } = given.linux;
   return present({
     metadata: given.metadata,
-    hostname: given.hostname,
+    // a host's network comes with the host's name: the runtime refuses another
+    hostname: security.namespaces.network === 'NODE' ? '' : given.hostname,
     logDirectory: given.logDirectory,
     dnsConfig: given.dns,
     portMappings: given.portMappings.map(present),

@@ -30,11 +30,12 @@ interface CriEvent {
 export async function* criEvents(channel: CriChannel, signal: AbortSignal): AsyncGenerator<RawEvent> {
   const stream = channel.stream<CriEvent>('cri', '/runtime.v1.RuntimeService/GetContainerEvents', 'GetContainerEventsRequest', 'ContainerEventResponse', {});
   const items = itemsOf(stream, signal);
-  // an unimplemented method is answered at once, and before this
-  await channel.cri('Version', {}, { signal });
   const first = items.next();
-  const refused = await Promise.race([first.then(() => undefined, (error: unknown) => error), channel.cri('Version', {}, { signal }).then(() => undefined)]);
-  if (refused !== undefined) throw refused;
+  let refusal: unknown;
+  first.catch((error: unknown) => { refusal = error; });
+  // a method that is not implemented is answered at once, so before the second of these
+  for (let call = 0; call < 2; call++) await channel.cri('Version', {}, { signal });
+  if (refusal !== undefined) throw refusal;
   yield { kind: 'live', announcesExec: false };
   for (let item = await first; !item.done; item = await items.next()) {
     const { containerId, containerEventType, createdAt, podSandboxStatus } = item.value;

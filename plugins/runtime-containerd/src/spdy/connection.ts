@@ -70,6 +70,8 @@ export class SpdyConnection {
       forget: (stream) => this.#forget(stream),
     };
     this.closed = new Promise((resolve) => { socket.once('close', () => { this.#end(); resolve(); }); });
+    // a WINDOW_UPDATE or a key stroke must not wait for more to come
+    if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
     socket.once('end', () => { this.#end(); socket.end(); });
     socket.once('error', (error) => this.destroy(error));
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -179,6 +181,8 @@ export class SpdyConnection {
 
   #resumeSending(): void {
     for (const [stream, { bytes, done }] of [...this.#waiting]) {
+      // who had nothing of this window is first at the next one
+      if (this.#options.flowControl && this.#session.send <= 0) return;
       this.#waiting.delete(stream);
       this.#sendData(stream, bytes, done);
     }

@@ -32,7 +32,6 @@ export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }:
         return;
       }
       if (idleMs !== undefined) socket.setTimeout(idleMs, () => socket.destroy());
-      socket.setNoDelay(true);
       resolve({ connection: new SpdyConnection(socket, { role: 'client', ...options }, head), protocol });
     });
     request.once('response', (response) => {

@@ -1,0 +1,152 @@
+import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import type { RuntimeEvent } from '@oarlock/spi/runtime';
+import { afterEach, describe, expect, it } from 'vitest';
+import { codec } from '../src/codec.ts';
+import { ContainerdRuntime } from '../src/containerd-runtime.ts';
+import { EventQueue } from '../src/event-queue.ts';
+import { CriServer, noSandboxes, type Methods } from './cri-server.ts';
+
+const cleanup: (() => Promise<void>)[] = [];
+afterEach(async () => { for (const one of cleanup.splice(0).reverse()) await one(); });
+
+async function open(methods: Methods) {
+  const server = await CriServer.start(methods);
+  cleanup.push(() => server.dispose());
+  const driver = new ContainerdRuntime({ socket: server.socket, requestTimeoutSeconds: 5, imagePullTimeoutSeconds: 5, streamIdleSeconds: 5 }, { clock: systemClock, log: silentLogger });
+  await driver.start(AbortSignal.timeout(5_000));
+  cleanup.push(() => driver.stop());
+  const stop = new AbortController();
+  const items = driver.events(stop.signal)[Symbol.asyncIterator]();
+  const next = async () => (await items.next()).value as RuntimeEvent | 'resync' | undefined;
+  return { server, driver, next, stop };
+}
+
+/** CRI with one sandbox `s` and one container `c` in it, whose state a test changes. */
+function oneContainer() {
+  const state = { container: 'CONTAINER_RUNNING', looked: 0 };
+  const container = { id: 'c', podSandboxId: 's', metadata: { name: 'main', attempt: 0 } };
+  const unary: Methods['unary'] = {
+    ...noSandboxes,
+    ListPodSandbox: () => ({ items: [{ id: 's', metadata: { name: 'p' } }] }),
+    ListContainers: () => ({ containers: [{ ...container, state: state.container }] }),
+    ContainerStatus: () => { state.looked += 1; return { status: { ...container, state: state.container } }; },
+  };
+  return { state, unary };
+}
+
+const criEvent = (containerId: string, type: string) => ({ containerId, containerEventType: `CONTAINER_${type}_EVENT`, createdAt: 1_700_000_000_000_000_000, podSandboxStatus: { id: 's' } });
+const envelope = (topic: string, message: string, value: object) => ({ timestamp: { seconds: 1_700_000_000, nanos: 5e6 }, namespace: 'k8s.io', topic, event: { typeUrl: message, value: codec('containerd', message).encode(value) } });
+
+/** containerd's event service: what is forwarded comes back to the subscriber, as the real one does. */
+function eventService() {
+  let subscriber: ((item: object) => void) | undefined;
+  let waiting: (() => void) | undefined;
+  return {
+    streams: { Subscribe: (send: (item: object) => void) => { subscriber = send; waiting?.(); } },
+    Forward: (request: Record<string, unknown>) => { subscriber?.(request['envelope'] as object); return {}; },
+    send: (item: object) => subscriber?.(item),
+    drop: () => { subscriber = undefined; },
+    subscribed: () => (subscriber ? Promise.resolve() : new Promise<void>((resolve) => { waiting = resolve; })),
+  };
+}
+
+describe('events', () => {
+  it('come from CRI where there is no containerd', async () => {
+    let send: (item: object) => void = () => {};
+    const { unary } = oneContainer();
+    const { next } = await open({ unary, streams: { GetContainerEvents: (out) => { send = out; } } });
+    expect(await next()).toBe('resync');
+    for (const type of ['CREATED', 'STARTED', 'STOPPED', 'DELETED']) send(criEvent('c', type));
+    send(criEvent('s', 'STOPPED'));
+    for (const type of ['CREATED', 'STARTED', 'STOPPED', 'DELETED']) expect(await next()).toEqual({ type, sandboxId: 's', containerId: 'c', at: 1_700_000_000_000 });
+    expect(await next()).toEqual({ type: 'STOPPED', sandboxId: 's', at: 1_700_000_000_000 });
+  });
+
+  it('of containerd are told when CRI shows what they say', async () => {
+    const { state, unary } = oneContainer();
+    const service = eventService();
+    const { next } = await open({ unary: { ...unary, Forward: service.Forward }, streams: service.streams });
+    expect(await next()).toBe('resync');
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: 'c' }));
+    await expect.poll(() => state.looked).toBeGreaterThan(2);
+    state.container = 'CONTAINER_EXITED';
+    expect(await next()).toEqual({ type: 'STOPPED', sandboxId: 's', containerId: 'c', at: 1_700_000_000_005 });
+  });
+
+  it('of other processes and of strangers are not told', async () => {
+    const { state, unary } = oneContainer();
+    state.container = 'CONTAINER_EXITED';
+    const service = eventService();
+    const { next } = await open({ unary: { ...unary, Forward: service.Forward }, streams: service.streams });
+    expect(await next()).toBe('resync');
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: 'exec-1' }));
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'stranger', id: 'stranger' }));
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: '' }));
+    expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
+  });
+
+  it('begin again with resync after the runtime was away', async () => {
+    const { unary } = oneContainer();
+    let send: (item: object) => void = () => {};
+    const methods: Methods = { unary: unary ?? {}, streams: { GetContainerEvents: (out) => { send = out; } } };
+    const { server, next } = await open(methods);
+    expect(await next()).toBe('resync');
+    server.end();
+    await server.restart(methods);
+    expect(await next()).toBe('resync');
+    send(criEvent('c', 'STOPPED'));
+    expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
+  });
+
+  it('begin again with resync when the runtime ends the stream', async () => {
+    const { unary } = oneContainer();
+    let finish: () => void = () => {};
+    const { next } = await open({ unary: unary ?? {}, streams: { GetContainerEvents: (_send, end) => { finish = end; } } });
+    expect(await next()).toBe('resync');
+    finish();
+    expect(await next()).toBe('resync');
+  });
+
+  it('end with the signal', async () => {
+    const { next, stop } = await open({ unary: noSandboxes ?? {}, streams: { GetContainerEvents: () => {} } });
+    expect(await next()).toBe('resync');
+    stop.abort();
+    expect(await next()).toBeUndefined();
+  });
+
+  it('end with the driver', async () => {
+    const { driver, next } = await open({ unary: noSandboxes ?? {}, streams: { GetContainerEvents: () => {} } });
+    expect(await next()).toBe('resync');
+    await driver.stop();
+    expect(await next()).toBeUndefined();
+  });
+
+  it('fail where the runtime has none', async () => {
+    const { next } = await open({ unary: noSandboxes ?? {} });
+    await expect(next()).rejects.toMatchObject({ name: 'RuntimeError', code: 'Unsupported' });
+  });
+});
+
+describe('a queue of events', () => {
+  const event = (index: number): RuntimeEvent => ({ type: 'STOPPED', sandboxId: `${index}`, at: index });
+  it('becomes one resync when its reader is too far behind', async () => {
+    const queue = new EventQueue(3);
+    for (let index = 0; index < 5; index++) queue.push(event(index));
+    queue.end();
+    const items = [];
+    for await (const item of queue) items.push(item);
+    expect(items).toEqual(['resync', event(4)]);
+  });
+
+  it('forgets what came before a resync', async () => {
+    const queue = new EventQueue(3);
+    queue.push(event(1));
+    queue.push('resync');
+    queue.push(event(2));
+    queue.end();
+    const items = [];
+    for await (const item of queue) items.push(item);
+    expect(items).toEqual(['resync', event(2)]);
+  });
+});

@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+import { CriServer, version } from './cri-server.ts';
+
+let dir: string;
+const listening: Server[] = [];
+beforeAll(async () => { dir = await mkdtemp(join(tmpdir(), 'oarlock-probe-')); });
+afterAll(async () => {
+  for (const server of listening) server.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const probe = async (socket: string) => plugin.probe?.(plugin.config.parse({ socket }));
+async function listen(name: string, greet: string): Promise<string> {
+  const socket = join(dir, name);
+  const server = createServer((connection) => {
+    connection.on('error', () => {});
+    connection.write(greet);
+  }).listen(socket);
+  listening.push(server);
+  await once(server, 'listening');
+  return socket;
+}
+
+describe('the probe', () => {
+  it('finds a runtime', async () => {
+    const server = await CriServer.start({ unary: { Version: () => version } });
+    expect(await probe(server.socket)).toEqual({ available: true });
+    await server.dispose();
+  });
+
+  it('says why there is none', async () => {
+    expect(await probe(join(dir, 'none'))).toMatchObject({ available: false, because: expect.stringMatching(/no socket at .*installed and running/) });
+    await writeFile(join(dir, 'file'), '');
+    expect(await probe(join(dir, 'file'))).toMatchObject({ because: expect.stringContaining('is not a socket') });
+    expect(await probe(join(dir, 'file', 'below'))).toMatchObject({ because: expect.stringContaining('no socket at') });
+  });
+
+  it('tells what is no runtime, too old, dead or dumb', async () => {
+    expect(await probe(await listen('http', 'HTTP/1.1 400 Bad Request\r\n\r\n'))).toMatchObject({ available: false, because: expect.stringContaining('does not speak CRI v1') });
+    const old = await CriServer.start({});
+    expect(await probe(old.socket)).toMatchObject({ because: expect.stringContaining('does not speak CRI v1: its CRI plugin is disabled') });
+    await old.dispose();
+    const began = performance.now();
+    expect(await probe(await listen('mute', ''))).toMatchObject({ because: expect.stringContaining('did not answer within') });
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
+  it('tells that the runtime has ended', async () => {
+    const { spawn } = await import('node:child_process');
+    const socket = join(dir, 'dead');
+    // a process that is killed leaves its socket behind
+    const child = spawn(process.execPath, ['-e', `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`], { stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(child.stdout, 'data');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    expect(await probe(socket)).toMatchObject({ because: expect.stringContaining('nobody listens') });
+  });
+
+  it.skipIf(process.getuid?.() === 0)('tells that it may not connect (root always may)', async () => {
+    const socket = await listen('closed', '');
+    const { chmod } = await import('node:fs/promises');
+    await chmod(socket, 0o000);
+    expect(await probe(socket)).toMatchObject({ because: expect.stringContaining('no permission to connect') });
+  });
+
+  it('config: refuses what it does not know', () => {
+    expect(plugin.config.safeParse({ sock: '/x' }).success).toBe(false);
+    expect(plugin.config.safeParse({ socket: 'relative' }).success).toBe(false);
+    expect(plugin.config.parse({})).toMatchObject({ socket: '/run/containerd/containerd.sock' });
+  });
+});

@@ -1,0 +1,216 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { Writable } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { SpdyConnection, type SpdyOptions } from '../src/spdy/connection.ts';
+import { encodeFrame } from '../src/spdy/frames.ts';
+import type { SpdyStream } from '../src/spdy/stream.ts';
+
+const opened: { destroy(): void }[] = [];
+afterEach(() => { for (const one of opened.splice(0)) one.destroy(); });
+
+async function sockets(): Promise<[Socket, Socket]> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const near = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [far] = (await once(server, 'connection')) as [Socket];
+  server.close();
+  opened.push(near, far);
+  return [near, far];
+}
+
+async function pair(onStream: (stream: SpdyStream) => void, options: Partial<SpdyOptions> = {}) {
+  const [near, far] = await sockets();
+  const server = new SpdyConnection(far, { role: 'server', onStream, ...options });
+  const client = new SpdyConnection(near, { role: 'client', ...options });
+  return { client, server, near, far };
+}
+
+const readAll = async (stream: SpdyStream): Promise<Buffer> => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream.iterator({ destroyOnReturn: false })) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+};
+const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $flowControl', (options) => {
+  it('answers streams with headers, and closes each half by itself', async () => {
+    const { client } = await pair((stream) => {
+      stream.reply({ status: '200' });
+      // reads to the end first: the answer needs the other half to be still open
+      void readAll(stream).then((bytes) => { stream.end(`${stream.headers['streamtype']} had ${bytes.length}`); });
+    }, options);
+    const one = client.open({ streamType: 'stdin' });
+    const two = client.open({ streamType: 'resize' });
+    expect({ ...await one.replied }).toEqual({ status: '200' });
+    one.end('twelve bytes');
+    two.end();
+    expect((await readAll(one)).toString()).toBe('stdin had 12');
+    expect((await readAll(two)).toString()).toBe('resize had 0');
+    expect(one.ended).toBe('fin');
+  });
+
+  it('carries much both ways on several streams, unchanged', async () => {
+    const { client } = await pair((stream) => {
+      stream.reply();
+      stream.pipe(stream);
+    }, options);
+    const blocks = Array.from({ length: 4 }, () => randomBytes(5 * 1024 * 1024));
+    const echoes = await Promise.all(blocks.map((block) => {
+      const stream = client.open({ streamType: 'data' });
+      stream.end(block);
+      return readAll(stream);
+    }));
+    expect(echoes.map(sha)).toEqual(blocks.map(sha));
+  });
+
+  it('does not run ahead of a consumer that stands still', async () => {
+    let held: (() => void) | undefined;
+    let taken = 0;
+    const { client, near } = await pair((stream) => {
+      stream.reply();
+      stream.pipe(new Writable({ highWaterMark: 1, write(chunk: Buffer, _encoding, done) { taken += chunk.length; held = done; } }));
+    }, options);
+    const stream = client.open({ streamType: 'data' });
+    const total = 64 * 1024 * 1024;
+    const block = Buffer.alloc(64 * 1024);
+    const written = (async () => {
+      for (let sent = 0; sent < total; sent += block.length) await new Promise((resolve) => { stream.write(block, resolve); });
+      stream.end();
+    })();
+    // sending goes on until nothing moves any more
+    for (let before = -1; near.bytesWritten !== before;) {
+      before = near.bytesWritten;
+      for (let round = 0; round < 200; round++) await turn();
+    }
+    expect(near.bytesWritten).toBeLessThan(16 * 1024 * 1024);
+    // then the consumer takes all
+    while (taken < total) {
+      held?.();
+      held = undefined;
+      await turn();
+    }
+    held?.();
+    await written;
+    expect(taken).toBe(total);
+  });
+
+  it('lets what came before a reset be read', async () => {
+    const { client } = await pair((stream) => {
+      stream.reply();
+      stream.write('the last words', () => stream.reset());
+    }, options);
+    const stream = client.open({ streamType: 'data' });
+    expect((await readAll(stream)).toString()).toBe('the last words');
+    expect(stream.ended).toBe('reset');
+    expect(stream.resetStatus).toBe(5);
+    expect(stream.destroyed).toBe(true);
+  });
+
+  it('drops what is written to a stream that the peer has reset', async () => {
+    const { client } = await pair((stream) => {
+      stream.reply();
+      stream.reset();
+    }, options);
+    const stream = client.open({ streamType: 'stdin' });
+    stream.resume();
+    stream.on('error', () => {});
+    await once(stream, 'close');
+    await client.ping();
+  });
+
+  it('ends all streams when the peer is gone', async () => {
+    const { client, far } = await pair((stream) => {
+      stream.reply();
+      stream.write('half a', () => far.destroy());
+    }, options);
+    const stream = client.open({ streamType: 'data' });
+    expect((await readAll(stream)).toString()).toBe('half a');
+    expect(stream.ended).toBe('cut');
+    await client.closed;
+    expect(() => client.open({})).toThrow(/has ended/);
+    await expect(client.ping()).rejects.toMatchObject({ code: 'Closed' });
+  });
+
+  it('lets what was written go out before it closes', async () => {
+    let seen: Promise<Buffer> | undefined;
+    const { client, server } = await pair((stream) => {
+      stream.reply();
+      seen = readAll(stream);
+    }, options);
+    const stream = client.open({ streamType: 'data' });
+    stream.end(Buffer.alloc(1024, 'x'));
+    await client.close();
+    await server.closed;
+    expect((await seen)?.length).toBe(1024);
+  });
+});
+
+describe('a connection', () => {
+  it('answers pings, and pings', async () => {
+    const { client, server } = await pair(() => {});
+    await Promise.all([client.ping(), client.ping(), server.ping()]);
+  });
+
+  it('refuses streams that nobody waits for, and more than it may have', async () => {
+    const [near, far] = await sockets();
+    const server = new SpdyConnection(far, { role: 'server' });
+    const client = new SpdyConnection(near, { role: 'client' });
+    const stream = client.open({});
+    stream.on('error', () => {});
+    await expect(stream.replied).rejects.toMatchObject({ code: 'Reset', status: 3 });
+    await server.close();
+
+    const { client: other } = await pair((one) => one.reply(), { maxStreams: 2 });
+    const streams = [other.open({}), other.open({}), other.open({})];
+    const answers = await Promise.allSettled(streams.map((one) => one.replied));
+    expect(answers.map((answer) => answer.status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+  });
+
+  it('keeps to the window that the peer gave', async () => {
+    const [near, far] = await sockets();
+    const client = new SpdyConnection(near, { role: 'client', flowControl: true });
+    let bytes = 0;
+    far.on('data', (chunk: Buffer) => { bytes += chunk.length; });
+    const stream = client.open({});
+    stream.write(Buffer.alloc(1024 * 1024));
+    const sent = async () => {
+      for (let before = -1; before !== bytes;) {
+        before = bytes;
+        for (let round = 0; round < 100; round++) await turn();
+      }
+      return bytes;
+    };
+    const window = 64 * 1024;
+    expect(await sent()).toBeLessThan(window + 1024);
+    far.write(Buffer.concat([encodeFrame({ type: 'windowUpdate', stream: 1, delta: window }), encodeFrame({ type: 'windowUpdate', stream: 0, delta: window })]));
+    expect(await sent()).toBeGreaterThan(2 * window);
+    expect(bytes).toBeLessThan(2 * window + 1024);
+  });
+
+  it('ends when it is sent more than its window', async () => {
+    const [near, far] = await sockets();
+    const server = new SpdyConnection(far, { role: 'server', flowControl: true, highWaterMark: 1024, onStream: (stream) => { stream.reply(); stream.on('error', () => {}); } });
+    const client = new SpdyConnection(near, { role: 'client' });
+    const stream = client.open({});
+    stream.on('error', () => {});
+    await stream.replied;
+    stream.write(Buffer.alloc(65 * 1024));
+    await Promise.all([client.closed, server.closed]);
+    expect(stream.ended).toBe('cut');
+  });
+
+  it('ends when the peer breaks the rules', async () => {
+    const [near, far] = await sockets();
+    const client = new SpdyConnection(near, { role: 'client', onStream: (stream) => stream.reply() });
+    const stream = client.open({});
+    const failed = once(stream, 'error');
+    far.resume();
+    far.write(Buffer.from('800200060000000400000001', 'hex'));
+    await client.closed;
+    await Promise.race([failed, once(stream, 'close')]);
+    expect(stream.destroyed).toBe(true);
+  });
+});
