@@ -42,15 +42,13 @@ export interface BodyContext {
 }
 
 /**
- * What a body means to its request: an object of the expected kind, a patch, or options, which may be in the query instead.
+ * What a body means to its request: an object of the expected kind, a patch, or options. Those of deletions may be in the query instead.
  * @throws StatusError `BadRequest`, `UnsupportedMediaType`
  */
 export function decodeBody(bytes: Buffer, { route, query, contentType, warn }: BodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
-  if (verb === 'delete' || verb === 'deletecollection') {
-    return bytes.length === 0 ? optionsOf('DeleteOptions', query) : deleteOptions(bytes, bodyTypeOf(contentType));
-  }
+  if (verb === 'delete' || verb === 'deletecollection') return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
   if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
   const expected: GroupVersionKind = subresource ?? kind;
   const { object, warnings } = decodeObject(bytes, {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { collect, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
+import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
 import type { Connection } from './tls-connection.ts';
 
 const lineEnd = Buffer.from('\r\n');
@@ -13,7 +13,9 @@ export class Http1Exchange implements Exchange {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #headers: Record<string, string | string[]> = {};
-  #abort: AbortController | undefined;
+  readonly #signal: LazySignal;
+  #state: Exchange['state'] = 'fresh';
+  #code = 0;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: Connection) {
     this.method = request.method ?? 'GET';
@@ -21,20 +23,17 @@ export class Http1Exchange implements Exchange {
     this.connection = connection;
     this.#request = request;
     this.#response = response;
+    this.#signal = new LazySignal((gone) => {
+      if (response.destroyed) gone();
+      else response.once('close', () => { if (!response.writableFinished) gone(); });
+    });
   }
 
   get headers() { return this.#request.headers; }
-  get begun() { return this.#response.headersSent; }
-
-  get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      const abort = new AbortController();
-      this.#abort = abort;
-      if (this.#response.destroyed) abort.abort();
-      else this.#response.once('close', () => { if (!this.#response.writableFinished) abort.abort(); });
-    }
-    return this.#abort.signal;
-  }
+  get state() { return this.#state; }
+  get code() { return this.#code; }
+  get signal(): AbortSignal { return this.#signal.signal; }
+  cancel(reason: unknown): void { this.#signal.cancel(reason); }
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
@@ -51,11 +50,17 @@ export class Http1Exchange implements Exchange {
   }
 
   send(code: number, body: Buffer | string): void {
+    if (this.#state !== 'fresh') return;
+    this.#state = 'sent';
+    this.#code = code;
     this.#headers['Content-Length'] = String(Buffer.byteLength(body));
     this.#response.writeHead(code, this.#headers).end(this.method === 'HEAD' ? undefined : body);
   }
 
   open(code: number): Outlet {
+    if (this.#state !== 'fresh') return closedOutlet;
+    this.#state = 'open';
+    this.#code = code;
     this.#response.writeHead(code, this.#headers);
     this.#response.flushHeaders();
     const { socket } = this.#response;
@@ -63,6 +68,12 @@ export class Http1Exchange implements Exchange {
   }
 
   abort(): void { this.#response.destroy(); }
+
+  /** The connection has become something else than HTTP; this was the answer. */
+  handOver(code: number): void {
+    this.#state = 'sent';
+    this.#code = code;
+  }
 }
 
 /** Through node's own response: for HTTP/1.0, and behind earlier answers on the same connection. */

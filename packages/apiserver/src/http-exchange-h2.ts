@@ -1,5 +1,5 @@
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
-import { collect, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
+import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
 import { roomIn } from './http-exchange-h1.ts';
 import type { Connection } from './tls-connection.ts';
 
@@ -11,7 +11,9 @@ export class Http2Exchange implements Exchange {
   readonly connection: Connection;
   readonly #stream: ServerHttp2Stream;
   readonly #headers: OutgoingHttpHeaders = {};
-  #abort: AbortController | undefined;
+  readonly #signal: LazySignal;
+  #state: Exchange['state'] = 'fresh';
+  #code = 0;
   #read = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection) {
@@ -20,19 +22,16 @@ export class Http2Exchange implements Exchange {
     this.headers = headers;
     this.connection = connection;
     this.#stream = stream;
+    this.#signal = new LazySignal((gone) => {
+      if (stream.destroyed) gone();
+      else stream.once('close', () => { if (!stream.writableFinished || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone(); });
+    });
   }
 
-  get begun() { return this.#stream.headersSent; }
-
-  get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      const abort = new AbortController();
-      this.#abort = abort;
-      if (this.#stream.destroyed) abort.abort();
-      else this.#stream.once('close', () => { if (!this.#stream.writableFinished || this.#stream.rstCode !== constants.NGHTTP2_NO_ERROR) abort.abort(); });
-    }
-    return this.#abort.signal;
-  }
+  get state() { return this.#state; }
+  get code() { return this.#code; }
+  get signal(): AbortSignal { return this.#signal.signal; }
+  cancel(reason: unknown): void { this.#signal.cancel(reason); }
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
@@ -44,6 +43,9 @@ export class Http2Exchange implements Exchange {
   }
 
   send(code: number, body: Buffer | string): void {
+    if (this.#state !== 'fresh') return;
+    this.#state = 'sent';
+    this.#code = code;
     if (this.#stream.destroyed) return;
     const bodiless = this.method === 'HEAD' || body.length === 0;
     this.#headers['content-length'] = String(Buffer.byteLength(body));
@@ -53,6 +55,9 @@ export class Http2Exchange implements Exchange {
   }
 
   open(code: number): Outlet {
+    if (this.#state !== 'fresh') return closedOutlet;
+    this.#state = 'open';
+    this.#code = code;
     if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
     if (!this.#read) this.#stream.resume();
     return new StreamOutlet(this.#stream);

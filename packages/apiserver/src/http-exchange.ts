@@ -12,16 +12,20 @@ export interface Exchange {
   /** Names in lower case. */
   readonly headers: IncomingHttpHeaders;
   readonly connection: Connection;
-  /** Aborts when the client goes away before the answer is complete. Made at first use. */
+  /** Aborts when the client goes away before the answer is complete, and when `cancel` is called. Made at first use. */
   readonly signal: AbortSignal;
-  /** The answer's head is on its way: code and headers cannot change any more. */
-  readonly begun: boolean;
+  /** `sent`: the answer is complete. `open`: its head is on its way and its body is being written. */
+  readonly state: 'fresh' | 'open' | 'sent';
+  /** Of the answer; 0 while it is `fresh`. */
+  readonly code: number;
+  /** Aborts the signal: nobody waits for the answer any more. */
+  cancel(reason: unknown): void;
   setHeader(name: string, value: HeaderValue): void;
   /** The whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` when the client ends early */
   read(limit: number): Promise<Buffer>;
-  /** Sends head and body. At most once, and not after `open`. */
+  /** Sends head and body, unless an answer has begun already. */
   send(code: number, body: Buffer | string): void;
-  /** Sends the head now and the body in pieces. */
+  /** Sends the head now and the body in pieces. Closed from the start when an answer has begun already. */
   open(code: number): Outlet;
   /** Cuts the answer off: the client sees an error, not an end. */
   abort(): void;
@@ -35,6 +39,37 @@ export interface Outlet {
   drained(): Promise<void>;
   readonly closed: boolean;
   end(): void;
+}
+
+/** Where nothing can be written any more. */
+export const closedOutlet: Outlet = { closed: true, write: () => true, drained: () => Promise.resolve(), end() {} };
+
+/** The signal of an exchange, made only when somebody wants it: most requests are answered before anybody could. */
+export class LazySignal {
+  readonly #watchClient: (gone: () => void) => void;
+  #abort: AbortController | undefined;
+  #reason: unknown;
+  #cancelled = false;
+
+  /** `watchClient` is called once at most, and calls `gone` at once or later. */
+  constructor(watchClient: (gone: () => void) => void) { this.#watchClient = watchClient; }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      if (this.#cancelled) abort.abort(this.#reason);
+      else this.#watchClient(() => { abort.abort(); });
+    }
+    return this.#abort.signal;
+  }
+
+  cancel(reason: unknown): void {
+    if (this.#cancelled) return;
+    this.#cancelled = true;
+    this.#reason = reason;
+    this.#abort?.abort(reason);
+  }
 }
 
 export const tooLarge = (limit: number): StatusError => failure('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`);

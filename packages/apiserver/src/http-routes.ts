@@ -14,6 +14,8 @@ export interface Route {
   readonly name: string;
   /** Name of the options that the query holds, where the subresource has such: `PodExecOptions`. */
   readonly optionsKind: string | undefined;
+  /** The one object that a deprecated watch path names. */
+  readonly watchedName: string | undefined;
   /** Not bound by the request timeout. */
   readonly longRunning: boolean;
 }
@@ -65,8 +67,11 @@ function route({ kind, resource }: Served, method: string, info: ResourceInfo): 
   const everywhere = kind.namespaced && namespace === '';
   if (!isVerb(verb) || !kind.verbs.includes(verb) || (watchPrefix && method !== 'GET')) return noSuchMethod();
   if (everywhere && verb !== 'list' && verb !== 'watch') return noSuchMethod();
-  if (method === 'HEAD' || needsName.has(verb) !== (name !== '')) return noSuchMethod();
-  return { verb, kind, resource, subresource: undefined, namespace: kind.namespaced ? namespace : '', name, optionsKind: undefined, longRunning: verb === 'watch' };
+  if (method === 'HEAD' || (needsName.has(verb) !== (name !== '') && !watchPrefix)) return noSuchMethod();
+  return {
+    verb, kind, resource, subresource: undefined, namespace: kind.namespaced ? namespace : '', name: watchPrefix ? '' : name, optionsKind: undefined,
+    watchedName: watchPrefix && name !== '' ? name : undefined, longRunning: verb === 'watch',
+  };
 }
 
 function subresourceRoute({ kind, resource, subresources }: Served, method: string, info: ResourceInfo): Route | StatusError {
@@ -78,7 +83,7 @@ function subresourceRoute({ kind, resource, subresources }: Served, method: stri
   if (connects ? !connectMethods.has(method) && subresource.name !== 'proxy' : !subresource.verbs.includes(verb)) return noSuchMethod();
   return {
     verb, kind, resource, subresource, namespace: kind.namespaced ? info.namespace : '', name: info.name,
-    optionsKind: connects ? subresource.kind : subresource.name === 'log' ? 'PodLogOptions' : undefined, longRunning: longRunning.has(subresource.name),
+    watchedName: undefined, optionsKind: connects ? subresource.kind : subresource.name === 'log' ? 'PodLogOptions' : undefined, longRunning: longRunning.has(subresource.name),
   };
 }
 

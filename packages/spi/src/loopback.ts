@@ -24,6 +24,8 @@ export interface ApiRequest {
   readonly patchType?: PatchType;
   readonly identity: Identity;
   readonly userAgent?: string;
+  /** When it was found out who asks, in milliseconds since the epoch; absent where nothing had to be found out. */
+  readonly authentication?: { readonly from: number; readonly to: number };
   readonly cause?: Cause | undefined;
   readonly signal?: AbortSignal;
 }

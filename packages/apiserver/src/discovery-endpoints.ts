@@ -1,0 +1,68 @@
+import type { Kind } from '@oarlock/api/kinds';
+import { aggregatedDiscovery, discoveryDocuments } from './discovery.ts';
+import { sendDocument, smallDocument, type StaticDocument } from './http-document.ts';
+import type { Exchange } from './http-exchange.ts';
+import { encodeValue } from './negotiation-encoding.ts';
+import { parseAccept, type Accepted } from './negotiation.ts';
+
+type AggregatedVersion = 'v2' | 'v2beta1';
+const aggregatedForm: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
+
+/** Serves discovery from documents that are made when first asked for, and again when what is served changes. */
+export class DiscoveryEndpoints {
+  readonly #served: () => readonly Kind[];
+  readonly #serverAddress: () => string;
+  #madeOf: readonly Kind[] | undefined;
+  #plain: ReadonlyMap<string, object> = new Map();
+  #documents = new Map<string, StaticDocument>();
+
+  constructor(served: () => readonly Kind[], serverAddress: () => string) {
+    this.#served = served;
+    this.#serverAddress = serverAddress;
+  }
+
+  get paths(): readonly string[] { return [...this.#current().keys()]; }
+  has(path: string): boolean { return this.#current().has(path); }
+
+  /** The document as JSON, for clients without HTTP. */
+  value(path: string): object | undefined { return this.#current().get(path); }
+
+  /** `accepted` is asked for only where aggregated discovery is not wanted. */
+  async send(exchange: Exchange, path: string, negotiated: () => Accepted): Promise<void> {
+    const plain = this.#current().get(path);
+    const aggregated = path === '/api' || path === '/apis' ? aggregatedWanted(exchange.headers.accept) : undefined;
+    const accepted = aggregated === undefined ? negotiated() : aggregatedForm;
+    exchange.setHeader('Cache-Control', aggregated === undefined ? 'no-cache, private' : 'public');
+    const key = `${path} ${aggregated ?? accepted.format} ${accepted.pretty}`;
+    let document = this.#documents.get(key);
+    if (document === undefined) {
+      const value = aggregated === undefined ? plain : aggregatedDiscovery(this.#served(), path as '/api' | '/apis', aggregated);
+      const { contentType, body } = encodeValue(value, accepted);
+      document = smallDocument(aggregated === undefined ? contentType : `application/json;g=apidiscovery.k8s.io;v=${aggregated};as=APIGroupDiscoveryList`, body.toString());
+      this.#documents.set(key, document);
+    }
+    await sendDocument(exchange, document);
+  }
+
+  #current(): ReadonlyMap<string, object> {
+    const served = this.#served();
+    if (this.#madeOf !== served) {
+      this.#madeOf = served;
+      this.#plain = discoveryDocuments({ served, serverAddress: this.#serverAddress() });
+      this.#documents = new Map();
+    }
+    return this.#plain;
+  }
+}
+
+/** The version of aggregated discovery that a client wants before anything else we have. */
+function aggregatedWanted(accept: string | undefined): AggregatedVersion | undefined {
+  if (accept === undefined || !accept.includes('APIGroupDiscoveryList')) return undefined;
+  for (const { type, subtype, parameters } of parseAccept(accept)) {
+    if (type !== '*' && (type !== 'application' || (subtype !== 'json' && subtype !== '*'))) continue;
+    if (!parameters.has('as')) return undefined;
+    const version = parameters.get('v');
+    if (parameters.get('as') === 'APIGroupDiscoveryList' && parameters.get('g') === 'apidiscovery.k8s.io' && (version === 'v2' || version === 'v2beta1')) return version;
+  }
+  return undefined;
+}

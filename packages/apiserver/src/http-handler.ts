@@ -1,0 +1,240 @@
+import { randomUUID } from 'node:crypto';
+import type { Duplex } from 'node:stream';
+import type { Kind } from '@oarlock/api/kinds';
+import { badRequest, StatusError } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { parseTraceparent } from '@oarlock/kernel/tracing';
+import type { Authenticator, Identity } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { credentialsOf, identify } from './http-authentication.ts';
+import { refusalOf } from './http-authorization.ts';
+import { decodeBody, maxBodyBytes, patchTypeOf } from './http-body.ts';
+import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
+import type { Exchange } from './http-exchange.ts';
+import { impersonated } from './http-impersonation.ts';
+import type { Gate } from './http-inflight.ts';
+import { parseTarget, type Target } from './http-path.ts';
+import type { PathEndpoints } from './http-paths.ts';
+import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
+import { acceptedBy, sendResponse, sendStatus, sendText } from './http-response.ts';
+import { Routes, type Route } from './http-routes.ts';
+import { deadlineMs } from './http-timeout.ts';
+import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
+import type { PipelineResponse } from './response.ts';
+import type { KubeletProxy } from './upgrade-kubelet.ts';
+
+/** What HTTP needs of the pipeline. */
+export interface HttpPipeline {
+  handle(request: ApiRequest): Promise<PipelineResponse>;
+  /** The same array as long as nothing changes. */
+  served(): readonly Kind[];
+}
+
+export interface HttpHandlerOptions {
+  readonly pipeline: HttpPipeline;
+  readonly authn: readonly Authenticator[];
+  readonly authz: readonly Authorizer[];
+  readonly paths: PathEndpoints;
+  readonly kubelets: KubeletProxy;
+  readonly metrics: RequestMetrics;
+  readonly gates: { readonly readOnly: Gate; readonly mutating: Gate };
+  readonly requestTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A request that asks to become a byte stream. */
+export interface UpgradeSource {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  /** From here on the connection is no HTTP any more: the exchange has been answered with this code. */
+  begin(code: number): void;
+}
+
+/** What is known of a request while it is worked on. */
+interface Work { target?: Target; route?: Route; warnings: string[] }
+
+/** The stages of a request, in the order they run. */
+export class HttpHandler {
+  readonly #options: HttpHandlerOptions;
+  readonly #active = new Set<Exchange>();
+  readonly #longRunning = new Set<Exchange>();
+  #routes = new Routes([]);
+  #routesOf: readonly Kind[] | undefined;
+  #draining = false;
+  #idle: (() => void) | undefined;
+
+  constructor(options: HttpHandlerOptions) { this.#options = options; }
+
+  /** Never rejects: what goes wrong is an answer, too. */
+  async handle(exchange: Exchange, upgrade?: UpgradeSource): Promise<void> {
+    const { clock, metrics } = this.#options;
+    const began = clock.monotonic();
+    const work: Work = { warnings: [] };
+    this.#active.add(exchange);
+    exchange.setHeader('Audit-Id', auditIdOf(exchange));
+    exchange.setHeader('Cache-Control', 'no-cache, private');
+    try {
+      if (this.#draining) throw shuttingDown();
+      await this.#bounded(exchange, work, upgrade);
+    } catch (error) {
+      this.#sendError(exchange, error);
+    } finally {
+      this.#active.delete(exchange);
+      this.#longRunning.delete(exchange);
+      const { route, target } = work;
+      metrics.finished(reportedVerb(exchange.method, route), route, target?.query.first['dryRun'] === 'All', exchange.code, (clock.monotonic() - began) / 1000);
+      if (this.#draining && this.#active.size === 0) this.#idle?.();
+    }
+  }
+
+  get active(): number { return this.#active.size; }
+
+  /** Ends watches and streams, refuses what comes, and resolves when what is under way has been answered. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    for (const exchange of this.#longRunning) exchange.cancel(shuttingDown());
+    if (this.#active.size > 0) await new Promise<void>((resolve) => { this.#idle = resolve; });
+  }
+
+  /** Parses the request and gives it the place and the time that its kind of request has. */
+  async #bounded(exchange: Exchange, work: Work, upgrade: UpgradeSource | undefined): Promise<void> {
+    const target = parseTarget(exchange.target);
+    work.target = target;
+    const info = requestInfo(exchange.method, target);
+    const found = info.kind === 'resource' ? this.#currentRoutes().find(exchange.method, info) : undefined;
+    if (found !== undefined && !(found instanceof StatusError)) work.route = found;
+    if (work.route?.longRunning === true) {
+      this.#longRunning.add(exchange);
+      const closed = this.#options.metrics.longRunning(reportedVerb(exchange.method, work.route), work.route);
+      try {
+        await this.#authenticated(exchange, work, target, info, found, upgrade);
+      } finally {
+        closed();
+      }
+      return;
+    }
+    const { gates, clock, requestTimeoutMs } = this.#options;
+    const limit = deadlineMs(requestTimeoutMs, target.query.first['timeout']);
+    const timer = clock.after(limit, () => {
+      const status = timedOut();
+      sendStatus(exchange, status);
+      exchange.cancel(status);
+    });
+    const gate = isReadOnly(exchange.method) ? gates.readOnly : gates.mutating;
+    try {
+      await gate.enter();
+      try {
+        await this.#authenticated(exchange, work, target, info, found, upgrade);
+      } finally {
+        gate.leave();
+      }
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #authenticated(exchange: Exchange, work: Work, target: Target, info: RequestInfo, found: Route | StatusError | undefined, upgrade: UpgradeSource | undefined): Promise<void> {
+    const { authn, authz, clock, paths } = this.#options;
+    const from = clock.now();
+    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
+    if (sender instanceof StatusError) throw sender;
+    const identity = await impersonated(exchange.headers, sender, authz);
+    if (identity instanceof StatusError) throw identity;
+    if (info.kind === 'path') {
+      const refusal = await refusalOf(authz, { ...info, identity });
+      if (refusal !== undefined) throw refusal;
+      await paths.send(exchange, target, identity);
+      return;
+    }
+    if (found === undefined || found instanceof StatusError) {
+      await this.#unknown(exchange, info, identity, found);
+      return;
+    }
+    await this.#resource(exchange, work, found, target, identity, { from, to: clock.now() }, upgrade);
+  }
+
+  /** Who may not ask does not learn that there is nothing. */
+  async #unknown(exchange: Exchange, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
+    const { verb, group, version, resource, subresource, namespace, name } = info;
+    const refusal = await refusalOf(this.#options.authz, { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name });
+    if (refusal !== undefined) throw refusal;
+    if (status !== undefined && this.#currentRoutes().hasGroupVersion(info)) throw status;
+    sendText(exchange, 404, plainNotFound);
+  }
+
+  async #resource(
+    exchange: Exchange, work: Work, route: Route, target: Target, identity: Identity, authentication: { readonly from: number; readonly to: number }, upgrade: UpgradeSource | undefined,
+  ): Promise<void> {
+    const { pipeline, kubelets, clock } = this.#options;
+    const { query } = target;
+    const accepted = acceptedBy(exchange, query);
+    const request = await this.#request(exchange, work, route, target, identity, authentication);
+    const response = await pipeline.handle(request);
+    if (response.kind !== 'kubelet') {
+      await sendResponse(response, { exchange, accepted, resource: route.resource, query, clock, warnings: work.warnings, statusOf: (error) => this.#statusOf(exchange, error) });
+    } else if (!response.upgrade) await kubelets.stream(response, exchange);
+    else if (upgrade === undefined) throw badRequest('Upgrade request required');
+    else {
+      await kubelets.upgrade(response, { ...upgrade, method: exchange.method, headers: exchange.headers, signal: exchange.signal, begin: (code) => { upgrade.begin(code); } });
+    }
+  }
+
+  async #request(exchange: Exchange, work: Work, route: Route, { query }: Target, identity: Identity, authentication: { readonly from: number; readonly to: number }): Promise<ApiRequest> {
+    const { headers } = exchange;
+    const { verb, resource, subresource, namespace, name, optionsKind } = route;
+    const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
+    const patchType = verb === 'patch' ? patchTypeOf(headers['content-type']) : undefined;
+    const bytes = writes ? await exchange.read(maxBodyBytes) : noBytes;
+    const cause = parseTraceparent(headers['traceparent'] as string | undefined);
+    let body: { readonly decoded: unknown } | undefined;
+    return {
+      verb, resource, subresource: subresource?.name ?? '', namespace, name, identity, authentication,
+      query: route.watchedName === undefined ? query.first : { ...query.first, fieldSelector: nameSelector(query.first['fieldSelector'], route.watchedName) },
+      ...(patchType !== undefined && { patchType }), ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }), ...(cause !== undefined && { cause }),
+      get body() {
+        if (!writes && optionsKind === undefined) return undefined;
+        body ??= { decoded: decodeBody(bytes, { route, query, contentType: headers['content-type'], warn: (message) => { work.warnings.push(message); } }) };
+        return body.decoded;
+      },
+      get signal() { return exchange.signal; },
+    };
+  }
+
+  #currentRoutes(): Routes {
+    const served = this.#options.pipeline.served();
+    if (served !== this.#routesOf) {
+      this.#routesOf = served;
+      this.#routes = new Routes(served);
+    }
+    return this.#routes;
+  }
+
+  #sendError(exchange: Exchange, error: unknown): void {
+    if (exchange.state === 'sent') return;
+    const status = this.#statusOf(exchange, error);
+    try {
+      sendStatus(exchange, status);
+    } catch (fault) {
+      this.#options.log.error({ err: fault, method: exchange.method }, 'an error could not be sent');
+      exchange.abort();
+    }
+  }
+
+  #statusOf(exchange: Exchange, error: unknown): StatusError {
+    return statusOf(error, this.#options.log, { method: exchange.method, path: exchange.target.split('?', 1)[0] });
+  }
+}
+
+const noBytes = Buffer.alloc(0);
+const maxAuditIdLength = 64;
+
+/** The client's own, or a new one. */
+function auditIdOf({ headers }: Exchange): string {
+  const given = headers['audit-id'];
+  return typeof given === 'string' && /^[\w-]+$/.test(given) ? given.slice(0, maxAuditIdLength) : randomUUID();
+}
+
+const nameSelector = (selector: string | undefined, name: string): string => (selector === undefined || selector === '' ? `metadata.name=${name}` : `${selector},metadata.name=${name}`);

@@ -1,0 +1,131 @@
+import { badRequest } from '@oarlock/api/status';
+import type { Identity } from '@oarlock/spi/authn';
+import type { PathHandler } from '@oarlock/spi/paths';
+import type { Registry } from 'prom-client';
+import type { DiscoveryEndpoints } from './discovery-endpoints.ts';
+import type { HealthEndpoints } from './health.ts';
+import { bodyTypeOf, maxBodyBytes } from './http-body.ts';
+import { plainNotFound } from './http-errors.ts';
+import type { Exchange } from './http-exchange.ts';
+import type { Target } from './http-path.ts';
+import { acceptedBy, sendText, sendValue } from './http-response.ts';
+import { noSuchMethod, noSuchPath } from './http-routes.ts';
+import { exposition } from './metrics.ts';
+import type { OpenApiEndpoints } from './openapi-endpoints.ts';
+
+export interface PathEndpointsOptions {
+  readonly discovery: DiscoveryEndpoints;
+  readonly openApi: OpenApiEndpoints;
+  readonly health: HealthEndpoints;
+  readonly handlers: readonly PathHandler[];
+  readonly version: string;
+  registries(): readonly Registry[];
+}
+
+/** Every path that is not of a resource. They are authorized before they get here. */
+export class PathEndpoints {
+  readonly #options: PathEndpointsOptions;
+  readonly #exact = new Map<string, PathHandler>();
+  readonly #below: { readonly prefix: string; readonly handler: PathHandler }[] = [];
+  readonly #version: Readonly<Record<string, string>>;
+
+  /** @throws Error when two handlers claim one path */
+  constructor(options: PathEndpointsOptions) {
+    this.#options = options;
+    this.#version = versionInfo(options.version);
+    for (const handler of options.handlers) {
+      const below = handler.path.endsWith('/*');
+      if (below ? this.#below.some(({ prefix }) => handler.path === `${prefix}*`) : this.#exact.has(handler.path)) throw new Error(`two handlers claim ${handler.path}`);
+      if (below) this.#below.push({ prefix: handler.path.slice(0, -1), handler });
+      else this.#exact.set(handler.path, handler);
+    }
+    this.#below.sort((a, b) => b.prefix.length - a.prefix.length);
+  }
+
+  /** @throws StatusError */
+  async send(exchange: Exchange, target: Target, identity: Identity): Promise<void> {
+    const { discovery, openApi, health } = this.#options;
+    const { path, query } = target;
+    const { method } = exchange;
+    const handler = this.#handlerOf(path);
+    if (handler !== undefined) {
+      await this.#handle(handler, exchange, target, identity);
+      return;
+    }
+    const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+    const known = plain === '/' || plain === '/version' || plain === '/metrics' || health.has(plain) || openApi.has(path) || discovery.has(plain);
+    if (!known) {
+      sendText(exchange, 404, plainNotFound);
+      return;
+    }
+    if (method !== 'GET' && method !== 'HEAD') throw noSuchMethod();
+    if (health.has(plain)) {
+      const { code, text } = await health.answer(plain, query);
+      sendText(exchange, code, text);
+    } else if (openApi.has(path)) await openApi.send(exchange, path, query);
+    else if (discovery.has(plain)) await discovery.send(exchange, plain, () => acceptedBy(exchange, query));
+    else if (plain === '/metrics') {
+      const { contentType, text } = await exposition(this.#options.registries());
+      exchange.setHeader('Content-Type', contentType);
+      exchange.send(200, text);
+    } else sendValue(exchange, 200, plain === '/version' ? this.#version : { paths: this.#paths() }, { ...acceptedBy(exchange, query), pretty: true });
+  }
+
+  /** The same for callers without HTTP. @throws StatusError */
+  async value(method: string, target: Target, body: unknown, identity: Identity): Promise<unknown> {
+    const { path, query } = target;
+    const handler = this.#handlerOf(path);
+    if (handler !== undefined) {
+      if (!handler.methods.some((known) => known === method)) throw noSuchMethod();
+      const { code, body: answer } = await handler.handle({ method, path, query: query.first, body, identity });
+      if (code >= 400) throw badRequest(`${method} ${path} was answered with ${code}: ${JSON.stringify(answer)}`);
+      return answer;
+    }
+    if (method !== 'GET') throw noSuchPath();
+    if (path === '/version') return this.#version;
+    if (path === '/') return { paths: this.#paths() };
+    if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
+    if (path === '/metrics') return (await exposition(this.#options.registries())).text;
+    const document = this.#options.discovery.value(path);
+    if (document === undefined) throw noSuchPath();
+    return document;
+  }
+
+  #handlerOf(path: string): PathHandler | undefined {
+    return this.#exact.get(path) ?? this.#below.find(({ prefix }) => path.startsWith(prefix))?.handler;
+  }
+
+  async #handle(handler: PathHandler, exchange: Exchange, { path, query }: Target, identity: Identity): Promise<void> {
+    const { method } = exchange;
+    if (!handler.methods.some((known) => known === method)) throw noSuchMethod();
+    const body = method === 'GET' || method === 'DELETE' ? undefined : await jsonBody(exchange);
+    const answer = await handler.handle({ method, path, query: query.first, body, identity });
+    sendValue(exchange, answer.code, answer.body as object, acceptedBy(exchange, query));
+  }
+
+  #paths(): readonly string[] {
+    const { discovery, openApi, health } = this.#options;
+    return [...discovery.paths, ...openApi.paths, ...health.paths, '/metrics', '/version', ...this.#exact.keys()].sort();
+  }
+}
+
+async function jsonBody(exchange: Exchange): Promise<unknown> {
+  const bytes = await exchange.read(maxBodyBytes);
+  if (bytes.length === 0) return undefined;
+  if (bodyTypeOf(exchange.headers['content-type']) !== 'application/json') throw badRequest('the body has to be JSON');
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    throw badRequest(`the body is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** `version.Info` of apimachinery. */
+function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
+  const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
+  const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  return {
+    major, minor, emulationMajor: major, emulationMinor: minor, minCompatibilityMajor: major, minCompatibilityMinor: minor === '' ? '' : String(Number(minor) - 1), gitVersion,
+    gitCommit: '', gitTreeState: 'clean', buildDate: '1970-01-01T00:00:00Z', goVersion: process.version, compiler: 'node', platform,
+  };
+}

@@ -1,0 +1,136 @@
+import type { Resource } from '@oarlock/api/resource';
+import { badRequest, StatusError, type Status } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Exchange } from './http-exchange.ts';
+import { BodyWriter } from './http-flush.ts';
+import type { Query } from './http-path.ts';
+import { sendWatch } from './http-watch.ts';
+import { encodeValue, encodingOf, type EncodingOptions } from './negotiation-encoding.ts';
+import { acceptsGzip, negotiate, type Accepted } from './negotiation.ts';
+import type { Encoded, PipelineResponse } from './response.ts';
+import type { IncludeObject } from './table/encoder.ts';
+
+const includes: readonly IncludeObject[] = ['None', 'Metadata', 'Object'];
+const plainAgents = /^(?:curl|wget|mozilla\/5\.0)/i;
+const maxWarningLength = 4096;
+
+/** How a request wants its answer, out of its headers and parameters. @throws StatusError `NotAcceptable`, `BadRequest` */
+export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query): Accepted {
+  const accepted = negotiate(headers.accept);
+  const { pretty } = query.first;
+  const wanted = pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
+  return wanted === accepted.pretty ? accepted : { ...accepted, pretty: wanted };
+}
+
+export interface Sending {
+  readonly exchange: Exchange;
+  readonly accepted: Accepted;
+  readonly resource: Resource;
+  readonly query: Query;
+  readonly clock: Clock;
+  readonly warnings: readonly string[];
+  statusOf(error: unknown): StatusError;
+}
+
+/** Sends what the pipeline answered, except what goes on at a kubelet. */
+export async function sendResponse(response: Exclude<PipelineResponse, { kind: 'kubelet' }>, sending: Sending): Promise<void> {
+  const { exchange, accepted, clock, query } = sending;
+  const options: EncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
+  switch (response.kind) {
+    case 'object': {
+      addWarnings(exchange, [...sending.warnings, ...response.warnings]);
+      sendItem(response.code, response.item, sending, options);
+      return;
+    }
+    case 'list': {
+      addWarnings(exchange, [...sending.warnings, ...response.warnings]);
+      await sendList(response, exchange, accepted, options);
+      return;
+    }
+    case 'watch': {
+      const encoding = encodingOf(accepted, 'watch', response.resource, options);
+      await sendWatch(exchange, response.frames, { encoding, causes: exchange.headers['x-oarlock-cause'] === '1', statusOf: sending.statusOf });
+    }
+  }
+}
+
+function sendItem(code: number, item: Encoded, { exchange, accepted, resource }: Sending, options: EncodingOptions): void {
+  const { kind, apiVersion } = item.object;
+  const isStatus = kind === 'Status' && apiVersion === 'v1';
+  // a subresource answers with a kind of its own, which has no columns
+  const shown = kind === resource.kind ? resource : { ...resource, group: '', resource: '', kind: kind ?? '' };
+  const encoding = encodingOf(isStatus ? { ...accepted, as: undefined } : accepted, 'object', shown, options);
+  exchange.setHeader('Content-Type', encoding.contentType);
+  exchange.send(code, encoding.item(item));
+}
+
+async function sendList({ items, metadata, resource }: Extract<PipelineResponse, { kind: 'list' }>, exchange: Exchange, accepted: Accepted, options: EncodingOptions): Promise<void> {
+  const encoding = encodingOf(accepted, 'list', resource, options);
+  exchange.setHeader('Content-Type', encoding.contentType);
+  const body = new BodyWriter(exchange, 200, { gzip: acceptsGzip(exchange.headers['accept-encoding'] as string | undefined) });
+  body.add(encoding.listHead(metadata));
+  let first = true;
+  for (const item of items) {
+    encoding.listItem(item, first, body);
+    first = false;
+    if (!body.full) continue;
+    await body.flush();
+    if (body.closed) return;
+  }
+  body.add(encoding.listTail(metadata));
+  await body.end();
+}
+
+function includeObjectOf(query: Query): IncludeObject {
+  const wanted = query.first['includeObject'];
+  if (wanted === undefined || wanted === '') return 'Metadata';
+  const known = includes.find((include) => include === wanted);
+  if (known === undefined) throw badRequest(`unrecognized includeObject value: ${JSON.stringify(wanted)}`);
+  return known;
+}
+
+/** RFC 9111 warnings as Kubernetes sends them; together bounded, so that no client chokes on the head. */
+function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
+  if (warnings.length === 0) return;
+  const values: string[] = [];
+  let length = 0;
+  for (const text of new Set(warnings)) {
+    // eslint-disable-next-line no-control-regex -- they must not get into a header
+    const quoted = `299 - "${text.replaceAll(/[\u0000-\u001F\u007F]+/g, ' ').replaceAll(/["\\]/g, '\\$&')}"`;
+    length += quoted.length;
+    if (length > maxWarningLength) break;
+    values.push(Buffer.from(quoted).toString('latin1'));
+  }
+  exchange.setHeader('Warning', values);
+}
+
+/** Sends a refusal or fault as `Status`; in place of whatever was asked for, so only its format counts. */
+export function sendStatus(exchange: Exchange, { status }: StatusError): void {
+  if (exchange.state !== 'fresh') {
+    if (exchange.state === 'open') exchange.abort(); // the client must not take what it has for the whole
+    return;
+  }
+  const { retryAfterSeconds } = status.details ?? {};
+  if (retryAfterSeconds !== undefined && retryAfterSeconds > 0) exchange.setHeader('Retry-After', String(retryAfterSeconds));
+  sendValue(exchange, status.code ?? 500, status, formatOf(exchange));
+}
+
+function formatOf(exchange: Exchange): Pick<Accepted, 'format' | 'pretty'> {
+  try {
+    return { format: negotiate(exchange.headers.accept).format, pretty: false };
+  } catch {
+    return { format: 'json', pretty: false }; // an error has to be told, whatever is accepted
+  }
+}
+
+export function sendValue(exchange: Exchange, code: number, value: object | Status, accepted: Pick<Accepted, 'format' | 'pretty'>): void {
+  const { contentType, body } = encodeValue(value, accepted);
+  exchange.setHeader('Content-Type', contentType);
+  exchange.send(code, body);
+}
+
+export function sendText(exchange: Exchange, code: number, text: string): void {
+  exchange.setHeader('Content-Type', 'text/plain; charset=utf-8');
+  exchange.setHeader('X-Content-Type-Options', 'nosniff');
+  exchange.send(code, text);
+}

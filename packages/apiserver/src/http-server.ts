@@ -1,0 +1,169 @@
+import { once } from 'node:events';
+import { ServerResponse, type IncomingMessage } from 'node:http';
+import { createSecureServer, type Http2SecureServer, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import type { Exchange } from './http-exchange.ts';
+import { Http1Exchange } from './http-exchange-h1.ts';
+import { Http2Exchange } from './http-exchange-h2.ts';
+import type { UpgradeSource } from './http-handler.ts';
+import { ClientCertificates, type Connection } from './tls-connection.ts';
+
+export interface HttpServerOptions {
+  readonly pair: KeyPair;
+  readonly caBundle: string;
+  readonly maxStreamsPerConnection: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+  handle(exchange: Exchange, upgrade?: UpgradeSource): Promise<void>;
+}
+
+/** Heads larger than that are refused: tokens and long selectors fit. */
+const maxHeaderBytes = 96 * 1024;
+const maxHeaderPairs = 256;
+const headersTimeoutMs = 30_000;
+const idleTimeoutMs = 120_000;
+const handshakeTimeoutMs = 20_000;
+const streamWindow = 256 * 1024;
+const sessionWindow = 4 * 1024 * 1024;
+/** What one session may hold of answers that its client does not read, in MB. */
+const maxSessionMemory = 64;
+
+/** HTTP/2, HTTP/1.1 and upgrades on one TLS port. */
+export class HttpServer {
+  readonly #server: Http2SecureServer;
+  readonly #options: HttpServerOptions;
+  readonly #certificates: ClientCertificates;
+  readonly #connections = new WeakMap<object, Connection>();
+  readonly #sockets = new Set<Socket>();
+  /** With how many streams each has open. */
+  readonly #sessions = new Map<ServerHttp2Session, number>();
+  #stopping = false;
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options;
+    this.#certificates = new ClientCertificates(options.caBundle, options.clock);
+    this.#server = createSecureServer({
+      allowHTTP1: true, requestCert: true, rejectUnauthorized: false, minVersion: 'TLSv1.2', cert: options.pair.certificate, key: options.pair.key, ca: options.caBundle,
+      handshakeTimeout: handshakeTimeoutMs, maxHeaderListPairs: maxHeaderPairs, maxSessionMemory, noDelay: true,
+      settings: { maxConcurrentStreams: options.maxStreamsPerConnection, initialWindowSize: streamWindow, maxHeaderListSize: maxHeaderBytes },
+      ...{ maxHeaderSize: maxHeaderBytes, http1Options: { keepAliveTimeout: idleTimeoutMs } },
+    });
+    Object.assign(this.#server, { headersTimeout: headersTimeoutMs, keepAliveTimeout: idleTimeoutMs });
+    this.#listenForRequests();
+  }
+
+  /** Rejects when the address cannot be had. */
+  async listen(address: string, port: number): Promise<AddressInfo> {
+    this.#server.listen({ host: address, port, backlog: 1024 });
+    await once(this.#server, 'listening');
+    this.#server.on('error', (error) => { this.#options.log.error({ err: error }, 'the server failed'); });
+    return this.#server.address() as AddressInfo;
+  }
+
+  /** From now on new connections are shown this certificate. */
+  renew({ certificate, key }: KeyPair): void {
+    this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, minVersion: 'TLSv1.2' });
+  }
+
+  /** Takes no further connections and gives the port back; what is connected may finish, and is told not to come again. */
+  refuse(): void {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    this.#server.close();
+    for (const session of this.#sessions.keys()) session.close();
+  }
+
+  /** Ends what is still connected. Resolves when everything is closed. */
+  async close(): Promise<void> {
+    this.refuse();
+    const gone = [...this.#sockets].map((socket) => new Promise<void>((resolve) => { socket.once('close', () => { resolve(); }); }));
+    for (const session of this.#sessions.keys()) session.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.all(gone);
+  }
+
+  #listenForRequests(): void {
+    const server = this.#server;
+    const { log } = this.#options;
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => { this.#sockets.delete(socket); });
+    });
+    server.on('session', (session) => {
+      this.#sessions.set(session, 0);
+      session.setLocalWindowSize(sessionWindow);
+      session.once('close', () => { this.#sessions.delete(session); });
+      session.setTimeout(idleTimeoutMs, () => { if (this.#sessions.get(session) === 0) session.close(); });
+      if (this.#stopping) session.close();
+    });
+    server.on('request', (request: unknown, response: unknown) => { this.#http1(request as IncomingMessage, response as ServerResponse); });
+    // the listener above has node serve HTTP/2 in the guise of HTTP/1.1, too, which costs more than the streams themselves
+    server.removeAllListeners('stream');
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => { this.#http2(stream, headers); });
+    server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => { this.#upgrade(request, socket, head); });
+    server.on('sessionError', (error) => { log.debug({ err: error }, 'an HTTP/2 session failed'); });
+    server.on('tlsClientError', (error) => { log.debug({ err: error }, 'a TLS handshake failed'); });
+    server.on('clientError', (error: Error, socket: Duplex) => { refuseConnection(error, socket); });
+  }
+
+  #http1(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#stopping) response.shouldKeepAlive = false;
+    response.on('error', () => { response.destroy(); });
+    void this.#options.handle(new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket)));
+  }
+
+  #http2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { session } = stream;
+    stream.on('error', () => { stream.destroy(); });
+    if (session === undefined || stream.destroyed) return;
+    this.#count(session, 1);
+    stream.once('close', () => { this.#count(session, -1); });
+    void this.#options.handle(new Http2Exchange(stream, headers, this.#connection(session, session.socket as TLSSocket)));
+  }
+
+  /** Once the upgrade is agreed on the socket is nobody's but the handler's; until then there is an answer as usual, and the last one. */
+  #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on('error', () => { socket.destroy(); });
+    socket.setTimeout(0);
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once('finish', () => { socket.end(); });
+    const exchange = new Http1Exchange(request, response, this.#connection(socket, socket as TLSSocket));
+    const begin = (code: number) => {
+      response.detachSocket(socket);
+      exchange.handOver(code);
+    };
+    void this.#options.handle(exchange, { socket, head, begin });
+  }
+
+  #count(session: ServerHttp2Session, change: number): void {
+    const open = this.#sessions.get(session);
+    if (open !== undefined) this.#sessions.set(session, open + change);
+  }
+
+  #connection(key: object, socket: TLSSocket): Connection {
+    let connection = this.#connections.get(key);
+    if (connection === undefined) {
+      connection = this.#certificates.connection(socket);
+      this.#connections.set(key, connection);
+    }
+    return connection;
+  }
+}
+
+const answers: Readonly<Record<string, string>> = { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large', ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout' };
+
+/** What cannot be parsed is answered, if it can be, and cut off. */
+function refuseConnection(error: Error, socket: Duplex): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  socket.end(`HTTP/1.1 ${answers[(error as NodeJS.ErrnoException).code ?? ''] ?? '400 Bad Request'}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+}

@@ -1,0 +1,182 @@
+import { request as httpsRequest, Agent, type RequestOptions } from 'node:https';
+import { STATUS_CODES, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { badRequest, failure, StatusError } from '@oarlock/api/status';
+import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import type { Exchange } from './http-exchange.ts';
+import { internalError } from './http-errors.ts';
+import type { PipelineResponse } from './response.ts';
+import { splice } from './upgrade-splice.ts';
+
+type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
+
+const connectMs = 30_000;
+const lingerMs = 2_000;
+const maxErrorBytes = 50_000;
+const maxConnectionsPerNode = 64;
+/** Of one connection, or of the sender's credentials: not for the kubelet. */
+const keptBack: ReadonlySet<string> = new Set([
+  'authorization', 'connection', 'cookie', 'host', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings',
+]);
+
+export interface Upgrade {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  /** Ends both connections. */
+  readonly signal: AbortSignal;
+  /** Called with the answer's code when the client's connection stops being HTTP, as late as possible: refusals before are thrown. */
+  begin(code: number): void;
+}
+
+/** Goes on at a node: the API server as a client of kubelets, which it knows by the cluster's CA and which know it by its certificate. */
+export class KubeletProxy {
+  readonly #keys: ClusterKeys;
+  readonly #signal: AbortSignal;
+  #agent: Promise<Agent> | undefined;
+
+  constructor(keys: ClusterKeys, signal: AbortSignal) {
+    this.#keys = keys;
+    this.#signal = signal;
+    signal.addEventListener('abort', () => { void this.#agent?.then((agent) => { agent.destroy(); }, () => undefined); }, { once: true });
+  }
+
+  /** Answers with what the kubelet answers, as it comes: logs, whether they follow or not. @throws StatusError */
+  async stream(target: KubeletTarget, exchange: Exchange): Promise<void> {
+    const { signal } = exchange;
+    const response = await this.#get(target, signal);
+    const code = response.statusCode ?? 502;
+    if (code < 200 || code > 206) throw await refusalOf(response, code);
+    exchange.setHeader('Content-Type', response.headers['content-type'] ?? 'text/plain');
+    const outlet = exchange.open(code);
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        if (!outlet.write([chunk])) await outlet.drained();
+        if (outlet.closed) return;
+      }
+      outlet.end();
+    } catch {
+      exchange.abort(); // cut off at the node's end: the client must not take it for the whole
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /** Joins the client's connection with one to the kubelet once that agrees to the upgrade; else passes its refusal on. @throws StatusError */
+  async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: Upgrade): Promise<void> {
+    const agent = await this.#connections();
+    const request = httpsRequest({
+      ...agent.options, ...this.#address(target), agent: false, method, path: target.path, headers: { ...passedOn(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
+    });
+    const abandon = () => { request.destroy(); };
+    socket.once('close', abandon);
+    signal.addEventListener('abort', abandon, { once: true });
+    try {
+      const { response, upgraded } = await answerOf(request);
+      const code = response.statusCode ?? 502;
+      begin(upgraded === undefined ? code : 101);
+      if (upgraded === undefined) {
+        await passRefusal(response, socket);
+        return;
+      }
+      const stop = () => { socket.destroy(); upgraded.socket.destroy(); };
+      signal.addEventListener('abort', stop, { once: true });
+      socket.write(headText(101, response));
+      await splice(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
+    } catch (error) {
+      throw unreachable(target, error);
+    } finally {
+      socket.off('close', abandon);
+    }
+  }
+
+  async #get(target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
+    const agent = await this.#connections();
+    return new Promise((resolve, reject) => {
+      const request = httpsRequest({ ...this.#address(target), method: 'GET', path: target.path, agent, signal });
+      request.setTimeout(connectMs, () => { request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`)); });
+      request.once('error', (error) => { reject(unreachable(target, error)); });
+      request.once('response', (response) => {
+        request.setTimeout(0);
+        resolve(response);
+      });
+      request.end();
+    });
+  }
+
+  #address({ host, port }: KubeletTarget): RequestOptions { return { host, port, ...(host.includes(':') && { family: 6 }) }; }
+
+  /** The certificate is issued when it is first needed; a failure is not kept. */
+  #connections(): Promise<Agent> {
+    if (this.#agent === undefined) {
+      this.#agent = this.#keys.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'], usages: ['client'] }).then((pair) => agentOf(pair, this.#keys.caBundle));
+      this.#agent.catch(() => { this.#agent = undefined; });
+    }
+    return this.#agent;
+  }
+}
+
+interface Answer { readonly response: IncomingMessage; readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer } }
+
+function answerOf(request: ClientRequest): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    request.setTimeout(connectMs, () => { request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`)); });
+    request.once('error', reject);
+    request.once('response', (response) => { resolve({ response }); });
+    request.once('upgrade', (response, socket, head) => {
+      socket.setTimeout(0);
+      resolve({ response, upgraded: { socket, head } });
+    });
+    request.end();
+  });
+}
+
+function agentOf({ certificate, key }: KeyPair, ca: string): Agent {
+  return new Agent({ cert: certificate, key, ca, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'], keepAlive: true, maxSockets: maxConnectionsPerNode, maxFreeSockets: 2 });
+}
+
+function passedOn(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !keptBack.has(name) && !name.startsWith('impersonate-') && !name.startsWith(':')));
+}
+
+function unreachable({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return internalError(`error dialing backend of node ${nodeName} at ${host}:${port}: ${why}`, error);
+}
+
+/** What the kubelet says is wrong, under the code that Kubernetes gives it. */
+async function refusalOf(response: IncomingMessage, code: number): Promise<StatusError> {
+  const text = await errorText(response);
+  switch (code) {
+    case 400: return badRequest(text);
+    case 500: return internalError(text);
+    case 404: return failure('NotFound', `the server could not find the requested resource: ${text}`, {});
+    default: return failure('InternalError', text, {}, code);
+  }
+}
+
+async function errorText(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    chunks.push(chunk.subarray(0, maxErrorBytes - size));
+    size += chunk.length;
+    if (size >= maxErrorBytes) break;
+  }
+  return Buffer.concat(chunks).toString('utf8').trim();
+}
+
+async function passRefusal(response: IncomingMessage, socket: Duplex): Promise<void> {
+  const text = await errorText(response);
+  const type = response.headers['content-type'] ?? 'text/plain';
+  const code = response.statusCode ?? 502;
+  socket.end(`HTTP/1.1 ${code} ${STATUS_CODES[code] ?? ''}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`);
+}
+
+function headText(code: number, response: IncomingMessage): string {
+  const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
+  for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) lines.push(`${response.rawHeaders[i]}: ${response.rawHeaders[i + 1]}`);
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}

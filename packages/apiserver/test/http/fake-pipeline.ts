@@ -1,0 +1,61 @@
+import { kinds, type Kind } from '@oarlock/api/kinds';
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
+import { notFound } from '@oarlock/api/status';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import type { Cause } from '@oarlock/kernel/tracing';
+import type { HttpPipeline } from '../../src/http-handler.ts';
+import type { Encoded, PipelineResponse, WatchFrame } from '../../src/response.ts';
+
+export function encoded(object: KubeObject, revision = Number(object.metadata?.resourceVersion ?? 1)): Encoded & { encodings: number } {
+  let json: Buffer | undefined;
+  const item = {
+    object: deepFreeze(object), revision, encodings: 0,
+    json() {
+      if (json === undefined) {
+        item.encodings += 1;
+        json = Buffer.from(JSON.stringify(object));
+      }
+      return json;
+    },
+  };
+  return item;
+}
+
+export function frame(type: WatchFrame['type'], item: Encoded, cause?: Cause): WatchFrame {
+  const line = Buffer.from(`{"type":"${type}","object":${item.json().toString('utf8')}}\n`);
+  return { type, item, cause, json: () => line };
+}
+
+export const configMap = (name: string, more: object = {}): KubeObject => ({
+  kind: 'ConfigMap', apiVersion: 'v1', metadata: { name, namespace: 'default', resourceVersion: '7', uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' }, ...more,
+}) as KubeObject;
+
+/** Answers from functions that a test sets, and keeps the requests. */
+export class FakePipeline implements HttpPipeline {
+  readonly requests: ApiRequest[] = [];
+  readonly bodies: unknown[] = [];
+  readonly #served: readonly Kind[] = kinds.filter(({ servedByDefault }) => servedByDefault);
+  answer: (request: ApiRequest) => PipelineResponse | Promise<PipelineResponse> = ({ resource, name }) => { throw notFound(resource, name); };
+  readBody = true;
+
+  served() { return this.#served; }
+
+  async handle(request: ApiRequest): Promise<PipelineResponse> {
+    this.requests.push(request);
+    if (this.readBody) this.bodies.push(request.body);
+    return this.answer(request);
+  }
+
+  object(object: KubeObject, code: 200 | 201 | 202 = 200, warnings: readonly string[] = []): void {
+    const item = encoded(object);
+    this.answer = () => ({ kind: 'object', code, item, warnings });
+  }
+
+  list(items: readonly Encoded[], metadata: object = { resourceVersion: '42' }): void {
+    this.answer = ({ resource }) => ({ kind: 'list', resource, items, metadata, warnings: [] });
+  }
+
+  watch(frames: () => AsyncIterable<readonly WatchFrame[]>): void {
+    this.answer = ({ resource }) => ({ kind: 'watch', resource, frames: frames() });
+  }
+}

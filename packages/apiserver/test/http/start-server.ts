@@ -1,0 +1,121 @@
+import { request as request1, type IncomingHttpHeaders, type RequestOptions } from 'node:https';
+import { connect, type ClientHttp2Session } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import type { PathHandler } from '@oarlock/spi/paths';
+import { Registry } from 'prom-client';
+import { DiscoveryEndpoints } from '../../src/discovery-endpoints.ts';
+import { HealthEndpoints, ping, type HealthCheck } from '../../src/health.ts';
+import { HttpHandler } from '../../src/http-handler.ts';
+import { Gate } from '../../src/http-inflight.ts';
+import { PathEndpoints } from '../../src/http-paths.ts';
+import { HttpServer } from '../../src/http-server.ts';
+import { RequestMetrics } from '../../src/metrics.ts';
+import { OpenApiEndpoints } from '../../src/openapi-endpoints.ts';
+import { KubeletProxy } from '../../src/upgrade-kubelet.ts';
+import { FakePipeline } from './fake-pipeline.ts';
+import { testKeys, type TestKeys } from './keys.ts';
+
+export interface ServerSettings {
+  readonly authn?: readonly Authenticator[];
+  readonly authz?: readonly Authorizer[];
+  readonly clock?: Clock;
+  readonly requestTimeoutMs?: number;
+  readonly handlers?: readonly PathHandler[];
+  readonly checks?: readonly HealthCheck[];
+  readonly keys?: TestKeys;
+  readonly gates?: { readonly readOnly: Gate; readonly mutating: Gate };
+}
+
+/** The client certificate's common name is the user; whoever shows nothing is anonymous. */
+export const byCertificate: Authenticator = {
+  authenticate: ({ certificate, bearerToken }) => {
+    if (bearerToken !== undefined) return bearerToken === 'good' ? authenticated({ name: 'token-user', groups: ['testers'] }) : { outcome: 'rejected', because: 'unknown token' };
+    const name = /CN=(.*)/.exec(certificate?.subject ?? '')?.[1];
+    return authenticated(name === undefined ? anonymous : { name, groups: ['system:masters'] });
+  },
+};
+export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', because: 'test' }) };
+
+export interface Answer { readonly code: number; readonly headers: IncomingHttpHeaders; readonly bytes: Buffer; readonly text: string; json<T = Record<string, never>>(): T }
+
+export async function startServer(settings: ServerSettings = {}) {
+  const keys = settings.keys ?? await testKeys();
+  const clock = settings.clock ?? systemClock;
+  const pipeline = new FakePipeline();
+  const registry = new Registry();
+  const gates = settings.gates ?? { readOnly: new Gate(400, 400), mutating: new Gate(200, 200) };
+  const abort = new AbortController();
+  const checks = settings.checks ?? [ping];
+  const served = () => pipeline.served();
+  const paths = new PathEndpoints({
+    discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'), openApi: new OpenApiEndpoints(served, 'v1.36.0'), health: new HealthEndpoints(() => checks, clock, () => undefined),
+    handlers: settings.handlers ?? [], version: 'v1.36.0+oarlock.test', registries: () => [registry],
+  });
+  const handler = new HttpHandler({
+    pipeline, paths, gates, clock, log: silentLogger, authn: settings.authn ?? [byCertificate], authz: settings.authz ?? [allowAll],
+    kubelets: new KubeletProxy(keys, abort.signal), metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
+    requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
+  });
+  const server = new HttpServer({
+    pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }), caBundle: keys.caBundle, clock, log: silentLogger,
+    maxStreamsPerConnection: 250, handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
+  });
+  const { port }: AddressInfo = await server.listen('127.0.0.1', 0);
+  const sessions: ClientHttp2Session[] = [];
+
+  const http1 = (method: string, path: string, { headers = {}, body, tls = {} }: { readonly headers?: Record<string, string | readonly string[]>; readonly body?: string | Buffer; readonly tls?: RequestOptions } = {}): Promise<Answer> =>
+    new Promise((resolve, reject) => {
+      const request = request1({ host: '127.0.0.1', port, method, path, headers: headers as Record<string, string>, ca: keys.caBundle, agent: false, ...tls }, (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => { chunks.push(chunk); });
+        response.on('end', () => { resolve(answerOf(response.statusCode ?? 0, response.headers, chunks)); });
+        response.on('error', reject);
+      });
+      request.on('error', reject);
+      request.end(body);
+    });
+
+  const session = (pair?: KeyPair) => {
+    const made = connect(`https://127.0.0.1:${port}`, { ca: keys.caBundle, ...(pair && { cert: pair.certificate, key: pair.key }) });
+    made.on('error', () => undefined);
+    sessions.push(made);
+    return made;
+  };
+  let shared: ClientHttp2Session | undefined;
+  const http2 = (method: string, path: string, { headers = {}, body, over }: { readonly headers?: Record<string, string>; readonly body?: string | Buffer; readonly over?: ClientHttp2Session } = {}): Promise<Answer> =>
+    new Promise((resolve, reject) => {
+      const stream = (over ?? (shared ??= session())).request({ ':method': method, ':path': path, ...headers });
+      const chunks: Buffer[] = [];
+      let head: IncomingHttpHeaders = {};
+      let code = 0;
+      stream.on('response', (received) => { head = received; code = Number(received[':status']); });
+      stream.on('data', (chunk: Buffer) => { chunks.push(chunk); });
+      stream.on('end', () => { resolve(answerOf(code, head, chunks)); });
+      stream.on('error', reject);
+      stream.end(body);
+    });
+
+  const stop = async () => {
+    const drained = handler.drain();
+    server.refuse();
+    await drained;
+    for (const made of sessions) made.destroy();
+    abort.abort();
+    await server.close();
+  };
+  return { keys, pipeline, handler, server, port, registry, http1, http2, session, stop };
+}
+export type TestServer = Awaited<ReturnType<typeof startServer>>;
+
+function answerOf(code: number, headers: IncomingHttpHeaders, chunks: readonly Buffer[]): Answer {
+  const raw = Buffer.concat(chunks);
+  const bytes = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
+  const text = bytes.toString('utf8');
+  return { code, headers, bytes: raw, text, json: <T>() => JSON.parse(text) as T };
+}
