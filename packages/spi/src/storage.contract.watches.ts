@@ -131,16 +131,18 @@ export function watchContract({ test, testUnless }: Suite): void {
     const two = await bench.write(keys.map((key) => ({ key, value: bytes(`${large}2`) })));
     const three = await bench.write(keys.map((key) => ({ key, value: null })));
     await recording.reached(three);
-    const from = bench.watch('/key-1', recording.after);
-    await from.reached(three);
-    for (const { batches } of [recording, from]) {
-      for (const revision of [one, two, three]) {
-        const holding = batches.filter((batch) => batch.changes.some((change) => revisionOf(change) === revision));
-        expect(holding).toHaveLength(1);
-      }
-    }
     expect(recording.changes.filter((change) => revisionOf(change) === two).map(keyOf).sort()).toEqual([...keys].sort());
-    expect(from.changes).toHaveLength(3 * 11);
+    const others: Revision[] = [];
+    for (let at = 0; at < 40; at += 1) others.push(await bench.write(keys.slice(0, 70).map((key) => ({ key, value: bytes(`${at}`) }))));
+    await recording.reached(others.at(-1)!);
+    const late = [bench.watch('/', recording.after), bench.watch('/key-1', recording.after)];
+    for (const watch of late) await watch.reached(others.at(-1)!);
+    for (const { batches } of [recording, ...late]) {
+      const holding = batches.flatMap((batch) => [...new Set(batch.changes.map(revisionOf))]);
+      expect(holding).toEqual([one, two, three, ...others]);
+    }
+    expect(late[0]!.changes).toHaveLength(300 + 40 * 70);
+    expect(late[1]!.changes).toHaveLength(33 + 40 * 11);
   });
 
   test('reports progress on request to every watch, without a write, and never too early', async (bench) => {

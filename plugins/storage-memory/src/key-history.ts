@@ -30,7 +30,6 @@ export class KeyHistory implements ExpiryItem {
 
   /** What stands under the key now. */
   get entry(): Entry | undefined { return this.#versions[this.#versions.length - 1]?.entry; }
-  get newest(): Version | undefined { return this.#versions[this.#versions.length - 1]; }
 
   add(version: Version): void { this.#versions.push(version); }
 
@@ -44,12 +43,12 @@ export class KeyHistory implements ExpiryItem {
     return low > this.#first ? (this.#versions[low - 1] as Version).entry : undefined;
   }
 
-  /** Visits the versions after a revision, oldest first. */
-  since(revision: Revision, visit: (version: Version) => void): void {
+  /** Adds the versions after a revision to `found`. */
+  since(revision: Revision, found: Version[]): void {
     for (let at = this.#versions.length - 1; at >= this.#first; at -= 1) {
       const version = this.#versions[at] as Version;
       if (version.revision <= revision) return;
-      visit(version);
+      found.push(version);
     }
   }
 

@@ -28,18 +28,19 @@ export const defaults = {
 /** What a change costs beside the value it replaced: its objects, its place in the log. */
 const changeBytes = 256;
 /** Work done at a stretch, so that nobody waits long for the event loop. */
-const slice = { expired: 500, forgotten: 2_000, backlog: 1_000 };
+const slice = { expired: 500, forgotten: 2_000, backlog: 1_000, read: 5_000 };
+const turn = () => new Promise<void>((resolve) => { setImmediate(resolve); });
 
 /**
- * Keys in a map and in two sorted indexes: those that stand, and those that are gone but can be read in the past. Each key has its
- * versions, and all versions are in one log. Whatever is read was written: values are handed on, never copied.
+ * Keys in a map and in two sorted indexes: those that stand, and all that can be read, now or in the past. Each key has its versions,
+ * and all versions are in one log. What is handed out is what was handed in: values are never copied.
  */
 export class MemoryStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #options: Required<MemoryStorageOptions>;
   readonly #keys = new Map<string, KeyHistory>();
   readonly #live = new SortedIndex<KeyHistory>();
-  readonly #gone = new SortedIndex<KeyHistory>();
+  readonly #all = new SortedIndex<KeyHistory>();
   readonly #log = new CommitLog();
   readonly #past = new PastRanges();
   readonly #expiry: Expiry<KeyHistory>;
@@ -59,7 +60,7 @@ export class MemoryStorage implements StorageDriver {
   get stats() {
     return {
       revision: this.#revision, compacted: this.#compacted, keys: this.#live.size, history: this.#log.size, historyBytes: this.#historyBytes,
-      watches: this.#hub.size, expiring: this.#expiry.size, steps: this.#live.steps + this.#gone.steps + this.#hub.steps,
+      watches: this.#hub.size, expiring: this.#expiry.size, steps: this.#live.steps + this.#all.steps + this.#hub.steps,
     };
   }
 
@@ -81,12 +82,18 @@ export class MemoryStorage implements StorageDriver {
     const from = sortKey(prefix);
     const behindAfter = after === undefined ? '' : `${sortKey(after)}\u0000`;
     const start = behindAfter > from ? behindAfter : from;
-    if (revision !== undefined && revision !== this.#revision) return this.#pastPage(prefix, start, limit, revision);
+    if (revision !== undefined && revision !== this.#revision) return this.#pastPage(from, start, limit, revision);
     const total = Math.max(0, this.#live.rank(behind(from)) - this.#live.rank(start));
     const count = Math.min(total, limit);
+    const read = { revision: this.#revision, more: total > count, remaining: total - count };
+    if (count > slice.read) {
+      const long = await this.#gather(start, behind(from), read.revision, count);
+      if (long) return { entries: long.entries, ...read };
+      return this.range({ prefix, limit, ...(after !== undefined && { after }) });
+    }
     const entries: Entry[] = [];
     if (count > 0) this.#live.from(start, (history) => entries.push(history.entry as Entry) < count);
-    return { entries, revision: this.#revision, more: total > count, remaining: total - count };
+    return { entries, ...read };
   }
 
   async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
@@ -129,7 +136,7 @@ export class MemoryStorage implements StorageDriver {
     this.#compacted = revision;
     this.#past.compact(revision);
     // what may not be read any more can be cleared away at leisure
-    while (!this.#forget(slice.forgotten)) await new Promise<void>((resolve) => { setImmediate(resolve); });
+    while (!this.#forget(slice.forgotten)) await turn();
   }
 
   #checkRunning(): void {
@@ -139,7 +146,7 @@ export class MemoryStorage implements StorageDriver {
   #checkReadable(revision: Revision | undefined): void {
     this.#checkRunning();
     if (revision === undefined) return;
-    if (revision < this.#compacted) throw new StorageError('Compacted', `revision ${revision} is compacted: the oldest one is ${this.#compacted}`);
+    if (revision < this.#compacted) throw this.#compactedError(revision);
     if (revision > this.#revision) throw new StorageError('FutureRevision', `revision ${revision} is in the future: the store is at ${this.#revision}`);
   }
 
@@ -175,12 +182,13 @@ export class MemoryStorage implements StorageDriver {
 
   #put(key: string, value: Uint8Array, ttlSeconds: number | undefined, revision: Revision): void {
     let history = this.#keys.get(key);
-    if (!history) this.#keys.set(key, history = new KeyHistory(key, sortKey(key)));
-    const previous = history.entry;
-    if (!previous) {
-      if (history.newest) this.#gone.delete(history.sortKey);
-      this.#live.set(history.sortKey, history);
+    if (!history) {
+      history = new KeyHistory(key, sortKey(key));
+      this.#keys.set(key, history);
+      this.#all.set(history.sortKey, history);
     }
+    const previous = history.entry;
+    if (!previous) this.#live.set(history.sortKey, history);
     const entry: Entry = { key, value, revision, created: previous ? previous.created : revision };
     this.#record({ history, revision, entry, change: { type: 'put', entry, previous }, replaced: previous ? previous.value.length : 0 });
     if (ttlSeconds !== undefined) this.#expiry.set(history, ttlSeconds); else this.#expiry.clear(history);
@@ -191,7 +199,6 @@ export class MemoryStorage implements StorageDriver {
     const previous = history?.entry;
     if (!history || !previous) return false;
     this.#live.delete(history.sortKey);
-    this.#gone.set(history.sortKey, history);
     this.#record({ history, revision, entry: undefined, change: { type: 'delete', previous, revision }, replaced: previous.value.length });
     this.#expiry.clear(history);
     return true;
@@ -229,14 +236,16 @@ export class MemoryStorage implements StorageDriver {
       const { history } = version;
       history.forgetBefore(version);
       if (!history.forgotten) continue;
-      this.#gone.delete(history.sortKey);
+      this.#all.delete(history.sortKey);
       this.#keys.delete(history.key);
     }
     return false;
   }
 
-  #pastPage(prefix: string, start: string, limit: number, revision: Revision): Page {
-    const { keys, entries } = this.#past.get(prefix, revision, () => this.#gather(prefix, revision));
+  async #pastPage(from: string, start: string, limit: number, revision: Revision): Promise<Page> {
+    const range = await this.#past.get(from, revision, () => this.#gather(from, behind(from), revision));
+    if (!range) throw this.#compactedError(revision);
+    const { keys, entries } = range;
     let low = 0;
     for (let high = keys.length; low < high;) {
       const middle = (low + high) >> 1;
@@ -247,27 +256,34 @@ export class MemoryStorage implements StorageDriver {
     return { entries: page, revision, more: remaining > 0, remaining };
   }
 
-  /** What stood under a prefix at a revision of the past: by way of the keys that stand, and of those that are gone. */
-  #gather(prefix: string, revision: Revision): PastRange {
-    const found: { key: string; entry: Entry }[] = [];
-    this.#visitHistories(prefix, (history) => {
-      const entry = history.at(revision);
-      if (entry) found.push({ key: history.sortKey, entry });
-    });
-    found.sort((a, b) => (a.key < b.key ? -1 : 1));
-    return { revision, keys: found.map(({ key }) => key), entries: found.map(({ entry }) => entry) };
+  /**
+   * The first entries from `start` to before `end` as of a revision. Others get their turn in between: what stood at a revision does
+   * not change, and its keys stay where they are. Undefined when it was compacted meanwhile.
+   */
+  async #gather(start: string, end: string | undefined, revision: Revision, limit = Infinity): Promise<PastRange | undefined> {
+    const keys: string[] = [];
+    const entries: Entry[] = [];
+    for (let next: string | undefined = start; next !== undefined;) {
+      let left = slice.read;
+      const first: string = next;
+      next = undefined;
+      this.#all.from(first, (history, key) => {
+        if (end !== undefined && key >= end) return false;
+        if (left === 0) { next = key; return false; }
+        left -= 1;
+        const entry = history.at(revision);
+        if (!entry) return true;
+        keys.push(key);
+        return entries.push(entry) < limit;
+      });
+      if (next !== undefined) await turn();
+      if (revision < this.#compacted) return undefined;
+    }
+    return { revision, keys, entries };
   }
 
-  #visitHistories(prefix: string, visit: (history: KeyHistory) => void): void {
-    const from = sortKey(prefix);
-    const end = behind(from);
-    for (const index of [this.#live, this.#gone]) {
-      index.from(from, (history, key) => {
-        if (end !== undefined && key >= end) return false;
-        visit(history);
-        return true;
-      });
-    }
+  #compactedError(revision: Revision): StorageError {
+    return new StorageError('Compacted', `revision ${revision} is compacted: the oldest one is ${this.#compacted}`);
   }
 
   /** What happened under a prefix after a revision, whole commits to a batch. Found in the log or by the keys, whichever is shorter. */
@@ -275,10 +291,14 @@ export class MemoryStorage implements StorageDriver {
     const first = this.#log.after(after);
     const from = sortKey(prefix);
     const end = behind(from);
-    const keys = this.#live.rank(end) - this.#live.rank(from) + this.#gone.rank(end) - this.#gone.rank(from);
+    const keys = this.#all.rank(end) - this.#all.rank(from);
     const versions: Version[] = [];
     if (keys < this.#log.size - first) {
-      this.#visitHistories(prefix, (history) => history.since(after, (version) => { versions.push(version); }));
+      this.#all.from(from, (history, key) => {
+        if (end !== undefined && key >= end) return false;
+        history.since(after, versions);
+        return true;
+      });
       versions.sort((a, b) => a.revision - b.revision);
     } else {
       for (let at = first; at < this.#log.size; at += 1) {

@@ -8,21 +8,21 @@ const most = { ranges: 16, entries: 1_000_000 };
 
 /** Ranges of the past that are being read page by page, so that the pages of a list cost as much as the list. The least recently used one goes first. */
 export class PastRanges {
-  readonly #ranges = new Map<string, PastRange>();
+  readonly #ranges = new Map<string, { readonly revision: Revision; readonly range: Promise<PastRange | undefined>; size: number }>();
   #entries = 0;
 
-  get(prefix: string, revision: Revision, gather: () => PastRange): PastRange {
+  async get(prefix: string, revision: Revision, gather: () => Promise<PastRange | undefined>): Promise<PastRange | undefined> {
     const id = `${revision} ${prefix}`;
     const known = this.#ranges.get(id);
-    if (known) {
-      this.#ranges.delete(id);
-      this.#ranges.set(id, known);
-      return known;
+    this.#ranges.delete(id);
+    const kept = known ?? { revision, range: gather(), size: 0 };
+    this.#ranges.set(id, kept);
+    const range = await kept.range;
+    if (kept.size === 0 && this.#ranges.get(id) === kept) {
+      kept.size = range?.entries.length ?? 0;
+      this.#entries += kept.size;
     }
-    const range = gather();
-    this.#ranges.set(id, range);
-    this.#entries += range.entries.length;
-    for (const [oldest] of this.#ranges) {
+    for (const oldest of this.#ranges.keys()) {
       if (this.#ranges.size === 1 || (this.#ranges.size <= most.ranges && this.#entries <= most.entries)) break;
       this.#drop(oldest);
     }
@@ -31,12 +31,11 @@ export class PastRanges {
 
   /** Lets go of what may not be read any more. */
   compact(revision: Revision): void {
-    if (this.#ranges.size === 0) return;
-    for (const [id, range] of this.#ranges) if (range.revision < revision) this.#drop(id);
+    for (const [id, kept] of this.#ranges) if (kept.revision < revision) this.#drop(id);
   }
 
   #drop(id: string): void {
-    this.#entries -= this.#ranges.get(id)?.entries.length ?? 0;
+    this.#entries -= this.#ranges.get(id)?.size ?? 0;
     this.#ranges.delete(id);
   }
 }
