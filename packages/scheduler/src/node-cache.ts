@@ -1,0 +1,179 @@
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import type { NodeInfo, PodInfo, Snapshot } from '@oarlock/spi/scheduling';
+import { allocatableOf, podInfo, Tally } from './amounts.ts';
+
+const placeholder = (name: string): Node => ({ metadata: { name } });
+
+/** `protocol/ip/port` of the host ports a pod takes. */
+export function hostPorts({ spec }: Pod): readonly string[] {
+  let found: string[] | undefined;
+  for (const { ports } of spec?.containers ?? []) {
+    for (const port of ports ?? []) if (port.hostPort) (found ??= []).push(`${port.protocol ?? 'TCP'}/${port.hostIP || '0.0.0.0'}/${port.hostPort}`);
+  }
+  return found ?? [];
+}
+
+/** A node with its pods. It changes between scheduling cycles, never during one: a cycle runs without interruption. */
+export class NodeState implements NodeInfo {
+  readonly name: string;
+  readonly pods: PodInfo[] = [];
+  readonly requested = new Tally();
+  readonly nonZeroRequested = new Tally();
+  readonly #usedPorts = new Set<string>();
+  /** How many pods hold each: for a moment two may, when one of them is only assumed. */
+  readonly #ports = new Map<string, number>();
+  readonly #at = new Map<string, number>();
+  #node: Node;
+  #allocatable = new Tally();
+  #images: ReadonlyMap<string, number> = new Map();
+  /** False while only pods have been heard of, not the node. */
+  present = false;
+
+  constructor(name: string) {
+    this.name = name;
+    this.#node = placeholder(name);
+  }
+
+  get node(): Node { return this.#node; }
+  get allocatable(): Tally { return this.#allocatable; }
+  get images(): ReadonlyMap<string, number> { return this.#images; }
+  get usedPorts(): ReadonlySet<string> { return this.#usedPorts; }
+
+  setNode(node: Node): void {
+    const before = this.#node;
+    this.#node = node;
+    this.present = true;
+    if (before.status?.allocatable !== node.status?.allocatable) this.#allocatable = allocatableOf(node.status?.allocatable);
+    if (before.status?.images !== node.status?.images) {
+      this.#images = new Map((node.status?.images ?? []).flatMap(({ names, sizeBytes }) => (names ?? []).map((name): [string, number] => [name, sizeBytes ?? 0])));
+    }
+  }
+
+  add(pod: PodInfo): void {
+    this.#at.set(pod.key, this.pods.length);
+    this.pods.push(pod);
+    this.requested.add(pod.requests);
+    this.nonZeroRequested.add(pod.nonZeroRequests);
+    for (const port of hostPorts(pod.pod)) {
+      this.#usedPorts.add(port);
+      this.#ports.set(port, (this.#ports.get(port) ?? 0) + 1);
+    }
+  }
+
+  remove(key: string): void {
+    const index = this.#at.get(key);
+    const pod = index === undefined ? undefined : this.pods[index];
+    const last = this.pods.pop();
+    if (index === undefined || pod === undefined || last === undefined) {
+      if (last !== undefined) this.pods.push(last);
+      return;
+    }
+    this.#at.delete(key);
+    if (last !== pod) {
+      this.pods[index] = last;
+      this.#at.set(last.key, index);
+    }
+    this.requested.add(pod.requests, -1);
+    this.nonZeroRequested.add(pod.nonZeroRequests, -1);
+    for (const port of hostPorts(pod.pod)) {
+      const left = (this.#ports.get(port) ?? 1) - 1;
+      this.#ports.set(port, left);
+      if (left > 0) continue;
+      this.#ports.delete(port);
+      this.#usedPorts.delete(port);
+    }
+  }
+}
+
+/** All nodes with the pods bound to them and those that are about to be. */
+export class NodeCache implements Snapshot {
+  readonly #states = new Map<string, NodeState>();
+  readonly #nodeOfPod = new Map<string, string>();
+  readonly #assumed = new Set<string>();
+  #list: NodeState[] | undefined;
+
+  /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. */
+  get nodes(): readonly NodeState[] { return this.#list ??= byZoneInTurn([...this.#states.values()].filter(({ present }) => present)); }
+  get(name: string): NodeState | undefined {
+    const state = this.#states.get(name);
+    return state?.present ? state : undefined;
+  }
+  isAssumed(key: string): boolean { return this.#assumed.has(key); }
+
+  setNode(node: Node): void {
+    const state = this.#state(node.metadata?.name ?? '');
+    const moved = !state.present || zoneOf(state.node) !== zoneOf(node);
+    state.setNode(node);
+    if (moved) this.#list = undefined;
+  }
+
+  removeNode(name: string): void {
+    const state = this.#states.get(name);
+    if (state === undefined) return;
+    state.present = false;
+    this.#list = undefined;
+    if (state.pods.length === 0) this.#states.delete(name);
+  }
+
+  /** A pod that is bound. Replaces what was known or assumed of it. */
+  setPod(pod: Pod): void {
+    const info = podInfo(pod);
+    this.#remove(info.key);
+    this.#assumed.delete(info.key);
+    this.#place(info, pod.spec?.nodeName ?? '');
+  }
+
+  removePod(key: string): void {
+    this.#assumed.delete(key);
+    this.#remove(key);
+  }
+
+  /** Counts a pod on a node before its binding has been written. */
+  assume(pod: PodInfo, node: string): void {
+    this.#remove(pod.key);
+    this.#assumed.add(pod.key);
+    this.#place(pod, node);
+  }
+  /** The binding came to nothing. */
+  forget(key: string): void {
+    if (this.#assumed.delete(key)) this.#remove(key);
+  }
+
+  #place(pod: PodInfo, node: string): void {
+    this.#nodeOfPod.set(pod.key, node);
+    this.#state(node).add(pod);
+  }
+
+  #remove(key: string): void {
+    const name = this.#nodeOfPod.get(key);
+    if (name === undefined) return;
+    this.#nodeOfPod.delete(key);
+    const state = this.#states.get(name);
+    state?.remove(key);
+    if (state !== undefined && !state.present && state.pods.length === 0) this.#states.delete(name);
+  }
+
+  #state(name: string): NodeState {
+    const known = this.#states.get(name);
+    if (known !== undefined) return known;
+    const state = new NodeState(name);
+    this.#states.set(name, state);
+    return state;
+  }
+}
+
+const zoneOf = ({ metadata }: Node) => `${metadata?.labels?.['topology.kubernetes.io/region'] ?? ''}/${metadata?.labels?.['topology.kubernetes.io/zone'] ?? ''}`;
+
+function byZoneInTurn(states: readonly NodeState[]): NodeState[] {
+  const zones = new Map<string, NodeState[]>();
+  for (const state of states) {
+    const zone = zones.get(zoneOf(state.node));
+    if (zone) zone.push(state);
+    else zones.set(zoneOf(state.node), [state]);
+  }
+  if (zones.size === 1) return [...states];
+  const lists = [...zones.values()];
+  const order: NodeState[] = [];
+  for (let index = 0; order.length < states.length; index++) for (const list of lists) { const state = list[index]; if (state) order.push(state); }
+  return order;
+}

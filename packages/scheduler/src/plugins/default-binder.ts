@@ -1,0 +1,31 @@
+import { resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
+import type { Binding } from '@oarlock/api/types/core-v1';
+import { Client } from '@oarlock/spi/client';
+import { Scheduling, success, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { z } from 'zod';
+
+const bindings = resource<Binding>('', 'v1', 'pods', 'Binding', true);
+
+/** Writes the binding. */
+export const defaultBinder = Scheduling.plugin({
+  id: 'scheduling-default-binder',
+  config: z.strictObject({}),
+  needs: { client: Client },
+  create: ({ client }): SchedulingPlugin => ({
+    name: 'DefaultBinder',
+    async bind(_state, { pod }, node, { cause, signal }) {
+      const name = { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' };
+      const binding: Binding = {
+        apiVersion: 'v1', kind: 'Binding', metadata: { ...name, ...(pod.metadata?.uid !== undefined && { uid: pod.metadata.uid }) }, target: { kind: 'Node', name: node },
+      };
+      try {
+        await client.causedBy(cause).create(bindings, binding, { subresource: 'binding', name, signal });
+        return success;
+      } catch (error) {
+        if (isStatus(error)) return unschedulable(error.message);
+        throw error;
+      }
+    },
+  }),
+});

@@ -1,0 +1,181 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { nodes, pods } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
+import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { noTracer } from '@oarlock/kernel/tracing';
+import { builtin } from '@oarlock/scheduler/builtin';
+import { Framework } from '@oarlock/scheduler/framework';
+import { Scheduler } from '@oarlock/scheduler/scheduler';
+import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
+import { Client } from '@oarlock/spi/client';
+import { Scheduling } from '@oarlock/spi/scheduling';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+let clock: FakeClock;
+let api: MemoryApi;
+let abort: AbortController;
+let told: { reason: string; message: string }[];
+let scheduler: Scheduler;
+
+async function start(): Promise<void> {
+  const host = new PluginHost({ clock }).provide(Client, api.client());
+  for (const plugin of builtin) host.place({ plugin });
+  await host.start();
+  scheduler = new Scheduler({
+    client: api.client(), informers: api.informers, framework: new Framework(host.get(Scheduling)), clock, log: silentLogger, tracer: noTracer, random: sequence(7),
+    recorder: { event: (_about: KubeObject, _type: string, reason: string, message: string) => { told.push({ reason, message }); } },
+    metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => scheduler.depth), schedulerName: 'default-scheduler', parallelBinds: 10, initialBackoffMs: 1000, maxBackoffMs: 10_000,
+  });
+  void scheduler.run(abort.signal);
+  await clock.settle();
+}
+beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); abort = new AbortController(); told = []; });
+afterEach(async () => { abort.abort(); await api.stop(); });
+
+const node = (name: string, more: { labels?: Record<string, string>; spec?: Node['spec']; cpu?: string; memory?: string; pods?: string; images?: { names: string[]; sizeBytes: number }[] } = {}): Node => ({
+  apiVersion: 'v1', kind: 'Node', metadata: { name, labels: more.labels ?? {} }, ...(more.spec && { spec: more.spec }),
+  status: { allocatable: { cpu: more.cpu ?? '4', memory: more.memory ?? '8Gi', pods: more.pods ?? '110' }, ...(more.images && { images: more.images }) },
+});
+const pod = (name: string, spec: Partial<PodSpec> = {}): Pod => ({ apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name }, spec: { containers: [{ name: 'c', image: 'a:1' }], ...spec } });
+const asking = (cpu: string): Partial<PodSpec> => ({ containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu } } }] });
+const submit = async (...some: Pod[]) => { for (const each of some) await api.client().create(pods, each); await clock.settle(); };
+const placeOf = (name: string) => api.object(pods, { namespace: 'd', name })?.spec?.nodeName;
+const scheduled = (name: string) => api.object(pods, { namespace: 'd', name })?.status?.conditions?.find(({ type }) => type === 'PodScheduled');
+
+describe('scheduler', () => {
+  it('binds a pod and says so', async () => {
+    api.seed(nodes, node('n'));
+    await start();
+    await submit(pod('a'));
+    expect(placeOf('a')).toBe('n');
+    expect(told).toContainEqual({ reason: 'Scheduled', message: 'Successfully assigned d/a to n' });
+  });
+
+  it('says why nothing fits, and tries again when a node comes', async () => {
+    api.seed(nodes, node('small', { cpu: '1' }), node('tainted', { spec: { taints: [{ key: 'x', effect: 'NoSchedule' }] } }), node('off', { spec: { unschedulable: true } }));
+    await start();
+    await submit(pod('a', asking('2')));
+    expect(placeOf('a')).toBeUndefined();
+    const message = '0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable.';
+    expect(scheduled('a')).toMatchObject({ status: 'False', reason: 'Unschedulable', message });
+    expect(told).toContainEqual({ reason: 'FailedScheduling', message });
+    await api.client().create(nodes, node('big', { cpu: '8' }));
+    await clock.advance(1_100);
+    expect(placeOf('a')).toBe('big');
+  });
+
+  it('leaves pods of other schedulers and gated pods alone', async () => {
+    api.seed(nodes, node('n'));
+    await start();
+    await submit(pod('other', { schedulerName: 'mine' }), pod('gated', { schedulingGates: [{ name: 'wait' }] }));
+    expect([placeOf('other'), placeOf('gated')]).toEqual([undefined, undefined]);
+    await api.client().patch(pods, { namespace: 'd', name: 'gated' }, 'merge', { spec: { schedulingGates: null } });
+    await clock.settle();
+    expect(placeOf('gated')).toBe('n');
+  });
+
+  it('counts what it has placed before it is told so', async () => {
+    api.seed(nodes, node('n', { cpu: '1' }), node('m', { cpu: '1' }));
+    await start();
+    await submit(...['a', 'b', 'c'].map((name) => pod(name, asking('600m'))));
+    expect([placeOf('a'), placeOf('b')].sort()).toEqual(['m', 'n']);
+    expect(placeOf('c')).toBeUndefined();
+    await api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
+    await clock.advance(1_100);
+    expect(placeOf('c')).toBeDefined();
+  });
+
+  it('spreads by what is least asked for', async () => {
+    api.seed(nodes, node('a'), node('b'), node('c'));
+    await start();
+    await submit(...Array.from({ length: 9 }, (_, index) => pod(`p${index}`)));
+    const counts = new Map<string, number>();
+    for (const each of api.objects(pods)) counts.set(each.spec?.nodeName ?? '', (counts.get(each.spec?.nodeName ?? '') ?? 0) + 1);
+    expect(Object.fromEntries(counts)).toEqual({ a: 3, b: 3, c: 3 });
+  });
+
+  it('backs off when a binding fails, and frees the room meanwhile', async () => {
+    api.seed(nodes, node('n'));
+    await start();
+    api.failNext({ verb: 'create', subresource: 'binding' }, failure('InternalError', 'no luck'));
+    await submit(pod('a'));
+    expect(placeOf('a')).toBeUndefined();
+    expect(scheduled('a')).toMatchObject({ reason: 'SchedulerError', message: 'no luck' });
+    await clock.advance(1_100);
+    expect(placeOf('a')).toBe('n');
+  });
+
+  it('takes pods of higher priority first', async () => {
+    await start();
+    await submit(pod('low', { ...asking('3'), priority: 1 }), pod('high', { ...asking('3'), priority: 9 }));
+    await api.client().create(nodes, node('n'));
+    await clock.advance(10_000);
+    expect([placeOf('high'), placeOf('low')]).toEqual(['n', undefined]);
+  });
+
+  it('forgets a pod that is deleted while it waits', async () => {
+    await start();
+    await submit(pod('a'));
+    await api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
+    await clock.settle();
+    expect(scheduler.depth).toEqual({ active: 0, backoff: 0, unschedulable: 0 });
+  });
+
+  it('explains each node without changing anything', async () => {
+    api.seed(nodes, node('n'), node('off', { spec: { unschedulable: true } }));
+    await start();
+    const answer = scheduler.explain(pod('a'));
+    expect(answer.find((each) => each.node === 'off')).toEqual({ node: 'off', refusedBy: 'NodeUnschedulable', reasons: ['node(s) were unschedulable'] });
+    expect(answer.find((each) => each.node === 'n')?.scores).toMatchObject({ NodeResourcesFit: expect.any(Number) });
+  });
+});
+
+describe('node constraints', () => {
+  const affinity = (required: object): Partial<PodSpec> => ({ affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [required] } } } });
+  const cases: readonly [name: string, spec: Partial<PodSpec>, wanted: string | undefined][] = [
+    ['node selector', { nodeSelector: { disk: 'ssd' } }, 'ssd'],
+    ['node selector that nothing has', { nodeSelector: { disk: 'tape' } }, undefined],
+    ['In', affinity({ matchExpressions: [{ key: 'disk', operator: 'In', values: ['hdd'] }] }), 'hdd'],
+    ['NotIn', affinity({ matchExpressions: [{ key: 'disk', operator: 'NotIn', values: ['hdd'] }] }), 'ssd'],
+    ['Gt', affinity({ matchExpressions: [{ key: 'size', operator: 'Gt', values: ['5'] }] }), 'hdd'],
+    ['Lt', affinity({ matchExpressions: [{ key: 'size', operator: 'Lt', values: ['5'] }] }), 'ssd'],
+    ['name field', affinity({ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['hdd'] }] }), 'hdd'],
+    ['empty term', affinity({}), undefined],
+    ['preferred', { affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, preference: { matchExpressions: [{ key: 'disk', operator: 'In', values: ['hdd'] }] } }] } } }, 'hdd'],
+  ];
+  it.each(cases)('%s', async (_name, spec, wanted) => {
+    api.seed(nodes, node('ssd', { labels: { disk: 'ssd', size: '1' } }), node('hdd', { labels: { disk: 'hdd', size: '9' } }));
+    await start();
+    await submit(pod('a', spec));
+    expect(placeOf('a')).toBe(wanted);
+  });
+
+  it('tolerations let a pod onto a tainted node, and a preferred taint is avoided', async () => {
+    api.seed(nodes, node('hard', { spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule' }] } }), node('soft', { spec: { taints: [{ key: 's', effect: 'PreferNoSchedule' }] } }), node('free'));
+    await start();
+    await submit(pod('plain'), pod('tolerant', { nodeSelector: {}, tolerations: [{ key: 'k', operator: 'Equal', value: 'v', effect: 'NoSchedule' }] }));
+    expect(placeOf('plain')).toBe('free');
+    expect(['hard', 'free']).toContain(placeOf('tolerant'));
+  });
+
+  it('host ports are given once per node', async () => {
+    api.seed(nodes, node('n'));
+    await start();
+    const port = (hostIP?: string): Partial<PodSpec> => ({ containers: [{ name: 'c', ports: [{ containerPort: 80, hostPort: 80, ...(hostIP && { hostIP }) }] }] });
+    await submit(pod('a', port()), pod('b', port('10.0.0.1')));
+    expect([placeOf('a'), placeOf('b')]).toEqual(['n', undefined]);
+    expect(scheduled('b')?.message).toBe('0/1 nodes are available: 1 node(s) didn\'t have free ports for the requested pod ports.');
+  });
+
+  it('a node takes no more pods than it allows', async () => {
+    api.seed(nodes, node('n', { pods: '1' }));
+    await start();
+    await submit(pod('a'), pod('b'));
+    expect(scheduled('b')?.message).toBe('0/1 nodes are available: 1 Too many pods.');
+  });
+});
