@@ -2,14 +2,27 @@ import { categories, groupOrder, shortNames } from './facts.mjs';
 
 /** Rows of discovery facts, grouped by group and version in discovery order. */
 export function kindsModule({ resources }) {
-  const rows = resources.filter((r) => r.subresource === undefined).map((r) => {
-    const subresources = resources.filter((s) => s.subresource !== undefined && s.group === r.group && s.version === r.version && s.resource === r.resource);
-    return [
-      r.group, r.version, r.resource, r.kind, r.namespaced ? 1 : 0, r.served ? 1 : 0, r.verbs.join(','), (shortNames[r.resource] ?? []).join(','),
-      Object.keys(categories).filter((c) => categories[c].includes(r.resource)).join(','),
-      subresources.map((s) => [s.subresource, s.kind, s.kindGroup, s.kindVersion, s.verbs.join(',')]),
-    ];
-  });
+  const rows = resources
+    .filter((r) => r.subresource === undefined)
+    .map((r) => {
+      const subresources = resources.filter(
+        (s) => s.subresource !== undefined && s.group === r.group && s.version === r.version && s.resource === r.resource,
+      );
+      return [
+        r.group,
+        r.version,
+        r.resource,
+        r.kind,
+        r.namespaced ? 1 : 0,
+        r.served ? 1 : 0,
+        r.verbs.join(','),
+        (shortNames[r.resource] ?? []).join(','),
+        Object.keys(categories)
+          .filter((c) => categories[c].includes(r.resource))
+          .join(','),
+        subresources.map((s) => [s.subresource, s.kind, s.kindGroup, s.kindVersion, s.verbs.join(',')]),
+      ];
+    });
   for (const name of [...Object.keys(shortNames), ...Object.values(categories).flat()]) {
     if (!rows.some((row) => row[2] === name)) throw new Error(`facts name an unknown resource: ${name}`);
   }

@@ -16,12 +16,19 @@ export function resourcesModule({ resources, definitions }) {
     taken.add(name);
     const file = fileOf(r.group, r.version);
     const type = r.kind + pascal(file);
-    if (!definitions.has(`${r.group === '' ? 'core' : r.group}/${r.version}.${r.kind}`)) throw new Error(`no definition for ${r.kind} in ${file}`);
+    if (!definitions.has(`${r.group === '' ? 'core' : r.group}/${r.version}.${r.kind}`))
+      throw new Error(`no definition for ${r.kind} in ${file}`);
     imports.set(file, [...(imports.get(file) ?? []), `${r.kind} as ${type}`]);
     return `export const ${name} = resource<${type}>('${r.group}', '${r.version}', '${r.resource}', '${r.kind}', ${r.namespaced});`;
   });
-  const head = [...imports].sort(([a], [b]) => (a < b ? -1 : 1)).map(([file, names]) => `import type { ${names.join(', ')} } from './types/${file}.ts';`);
+  const head = [...imports]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([file, names]) => `import type { ${names.join(', ')} } from './types/${file}.ts';`);
   return `import { resource } from '../resource.ts';\n${head.join('\n')}\n\n${lines.join('\n')}\n`;
 }
 
-const pascal = (file) => file.split('-').map((part) => part[0].toUpperCase() + part.slice(1)).join('');
+const pascal = (file) =>
+  file
+    .split('-')
+    .map((part) => part[0].toUpperCase() + part.slice(1))
+    .join('');

@@ -26,7 +26,9 @@ export function schemaModule({ definitions }) {
     }
   }
   if (kinds.length > 0) throw new Error(`kinds away from their definition: ${JSON.stringify(kinds)}`);
-  const lines = [...tables].sort(([a], [b]) => (a < b ? -1 : 1)).map(([gv, table]) => `  ${JSON.stringify(gv)}: ${quote(JSON.stringify(table))},`);
+  const lines = [...tables]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([gv, table]) => `  ${JSON.stringify(gv)}: ${quote(JSON.stringify(table))},`);
   return `/** Group and version (the core group is \`core\`, shared types are \`meta/v1\`) -> JSON text of its definitions; tools/generate-api/schema.mjs says how a type is written. */
 export const schemaTable: Readonly<Record<string, string>> = {
 ${lines.join('\n')}
@@ -38,8 +40,10 @@ export const quote = (json) => `'${json.replaceAll('\\', '\\\\').replaceAll("'",
 
 function text(type, gv) {
   const attributes = [
-    type.listType && type.base === 'array' && `list=${type.listType}`, type.listMapKeys && `keys=${type.listMapKeys.join(',')}`,
-    type.patchStrategy && `patch=${type.patchStrategy.join(',')}`, type.patchMergeKey && `mergeKey=${type.patchMergeKey}`,
+    type.listType && type.base === 'array' && `list=${type.listType}`,
+    type.listMapKeys && `keys=${type.listMapKeys.join(',')}`,
+    type.patchStrategy && `patch=${type.patchStrategy.join(',')}`,
+    type.patchMergeKey && `mergeKey=${type.patchMergeKey}`,
     type.mapType && `map=${type.mapType}`,
   ].filter(Boolean);
   return [shape(type, gv), ...attributes].join(' ');

@@ -22,7 +22,8 @@ export async function readSpec(dir) {
   return { definitions: new Map([...definitions].sort(([a], [b]) => (a < b ? -1 : 1))), protobuf, resources: readResources(tsv) };
 }
 
-const isList = (d) => d.gvks.length > 0 && d.properties.some((p) => p.name === 'items') && d.properties.some((p) => p.type.ref === 'meta/v1.ListMeta');
+const isList = (d) =>
+  d.gvks.length > 0 && d.properties.some((p) => p.name === 'items') && d.properties.some((p) => p.type.ref === 'meta/v1.ListMeta');
 
 function addDefinition(definitions, id, body) {
   const at = id.lastIndexOf('.');
@@ -53,12 +54,16 @@ function fromOpenapi(schema) {
 
 function typeOf(s) {
   const attributes = {
-    listType: s['x-kubernetes-list-type'], listMapKeys: s['x-kubernetes-list-map-keys'], mapType: s['x-kubernetes-map-type'],
-    patchStrategy: s['x-kubernetes-patch-strategy']?.split(','), patchMergeKey: s['x-kubernetes-patch-merge-key'],
+    listType: s['x-kubernetes-list-type'],
+    listMapKeys: s['x-kubernetes-list-map-keys'],
+    mapType: s['x-kubernetes-map-type'],
+    patchStrategy: s['x-kubernetes-patch-strategy']?.split(','),
+    patchMergeKey: s['x-kubernetes-patch-merge-key'],
   };
   if (s.$ref !== undefined) return { ...named(idOf(s.$ref)), ...attributes };
   if (s.type === 'array') return { base: 'array', items: typeOf(s.items), ...attributes };
-  if (s.type === 'object') return s.additionalProperties ? { base: 'map', values: typeOf(s.additionalProperties), ...attributes } : { base: 'any' };
+  if (s.type === 'object')
+    return s.additionalProperties ? { base: 'map', values: typeOf(s.additionalProperties), ...attributes } : { base: 'any' };
   if (s.type === 'integer') return { base: s.format };
   if (s.type === 'number') return { base: 'double' };
   if (s.type === 'boolean') return { base: 'bool' };
@@ -78,7 +83,12 @@ function fromProtobuf(fields, name, pkg) {
   return {
     gvks: kind ? [{ group: group === 'core' || group === 'meta' ? '' : group, version: pkg.split('.').at(-1), kind: name }] : [],
     properties: [
-      ...(kind ? [{ name: 'apiVersion', required: false, type: string }, { name: 'kind', required: false, type: string }] : []),
+      ...(kind
+        ? [
+            { name: 'apiVersion', required: false, type: string },
+            { name: 'kind', required: false, type: string },
+          ]
+        : []),
       ...Object.entries(fields).map(([field, [, type]]) => ({ name: field, required: false, type: protobufType(type) })),
     ].sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
@@ -92,20 +102,40 @@ function protobufType(type) {
 }
 
 function readResources(tsv) {
-  const rows = tsv.trim().split('\n').slice(1).map((line) => {
-    const [group, version, path, gvk, scope, verbs, served] = line.split('\t');
-    const [resource, subresource] = path.split('/');
-    const [gv, kind] = gvk.split(' ');
-    const [kindGroup, kindVersion] = gv.includes('/') ? gv.split('/') : ['', gv];
-    return { group, version, resource, subresource, kind, kindGroup, kindVersion, namespaced: scope === 'Namespaced', verbs: verbs.split(','), served: served === 'default' };
-  });
+  const rows = tsv
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((line) => {
+      const [group, version, path, gvk, scope, verbs, served] = line.split('\t');
+      const [resource, subresource] = path.split('/');
+      const [gv, kind] = gvk.split(' ');
+      const [kindGroup, kindVersion] = gv.includes('/') ? gv.split('/') : ['', gv];
+      return {
+        group,
+        version,
+        resource,
+        subresource,
+        kind,
+        kindGroup,
+        kindVersion,
+        namespaced: scope === 'Namespaced',
+        verbs: verbs.split(','),
+        served: served === 'default',
+      };
+    });
   const order = (r) => {
     const at = groupOrder.indexOf(r.group);
     if (at < 0) throw new Error(`group ${r.group} has no place in groupOrder`);
     return at;
   };
-  return rows.sort((a, b) => order(a) - order(b) || compareVersions(a.version, b.version)
-    || compare(a.resource, b.resource) || compare(a.subresource ?? '', b.subresource ?? ''));
+  return rows.sort(
+    (a, b) =>
+      order(a) - order(b) ||
+      compareVersions(a.version, b.version) ||
+      compare(a.resource, b.resource) ||
+      compare(a.subresource ?? '', b.subresource ?? ''),
+  );
 }
 
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);

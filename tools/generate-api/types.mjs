@@ -3,10 +3,24 @@ import { fileOf } from './spec.mjs';
 
 /** Written by hand beside the generated zone; meta-v1 passes them on. */
 const handWritten = {
-  ObjectMeta: 'object', OwnerReference: 'object', ManagedFieldsEntry: 'object', ListMeta: 'object', Time: 'object',
-  Status: 'status', StatusCause: 'status', StatusDetails: 'status',
+  ObjectMeta: 'object',
+  OwnerReference: 'object',
+  ManagedFieldsEntry: 'object',
+  ListMeta: 'object',
+  Time: 'object',
+  Status: 'status',
+  StatusCause: 'status',
+  StatusDetails: 'status',
 };
-const aliases = { Quantity: 'string | number', IntOrString: 'number | string', MicroTime: 'string', RawExtension: 'unknown', FieldsV1: 'unknown', Patch: 'unknown', JSON: 'unknown' };
+const aliases = {
+  Quantity: 'string | number',
+  IntOrString: 'number | string',
+  MicroTime: 'string',
+  RawExtension: 'unknown',
+  FieldsV1: 'unknown',
+  Patch: 'unknown',
+  JSON: 'unknown',
+};
 const scalars = { string: 'string', bytes: 'string', int32: 'number', int64: 'number', double: 'number', bool: 'boolean', any: 'unknown' };
 
 /** [['core-v1', text], ...] */
@@ -56,22 +70,36 @@ function moduleText(file, members) {
     const isObject = d.gvks.length > 0 && d.properties.some((p) => p.name === 'metadata' && p.type.ref === 'meta/v1.ObjectMeta');
     const base = isObject ? ` extends ${importFrom('../../object.ts', 'KubeObject')}` : '';
     const inherited = isObject ? ['apiVersion', 'kind', 'metadata'] : [];
-    const lines = d.properties.filter((p) => !inherited.includes(p.name))
+    const lines = d.properties
+      .filter((p) => !inherited.includes(p.name))
       .map((p) => `  readonly ${key(p.name)}${p.required ? '' : '?'}: ${render(p.type)};`);
     if (isObject) lines.unshift(`  readonly metadata?: ${importFrom('../../object.ts', 'ObjectMeta')};`);
-    body.push(lines.length === 0 ? `export type ${d.name} = Readonly<Record<string, never>>;` : `export interface ${d.name}${base} {\n${lines.join('\n')}\n}`);
+    body.push(
+      lines.length === 0
+        ? `export type ${d.name} = Readonly<Record<string, never>>;`
+        : `export interface ${d.name}${base} {\n${lines.join('\n')}\n}`,
+    );
   }
-  const head = [...imports].sort(([a], [b]) => (a < b ? -1 : 1)).map(([from, names]) => {
-    const list = [...names].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, local]) => (name === local ? name : `${name} as ${local}`));
-    return `import type { ${list.join(', ')} } from '${from}';`;
-  });
+  const head = [...imports]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([from, names]) => {
+      const list = [...names].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, local]) => (name === local ? name : `${name} as ${local}`));
+      return `import type { ${list.join(', ')} } from '${from}';`;
+    });
   if (file === 'meta-v1') {
     for (const from of ['object', 'status']) {
-      const names = Object.keys(handWritten).filter((name) => handWritten[name] === from).sort();
+      const names = Object.keys(handWritten)
+        .filter((name) => handWritten[name] === from)
+        .sort();
       head.push(`export type { ${names.join(', ')} } from '../../${from}.ts';`);
     }
   }
   return `${head.join('\n')}${head.length > 0 ? '\n\n' : ''}${body.join('\n\n')}\n`;
 }
 
-const pascal = (from) => from.replace(/^.*\/|\.ts$/g, '').split('-').map((part) => part[0].toUpperCase() + part.slice(1)).join('');
+const pascal = (from) =>
+  from
+    .replace(/^.*\/|\.ts$/g, '')
+    .split('-')
+    .map((part) => part[0].toUpperCase() + part.slice(1))
+    .join('');

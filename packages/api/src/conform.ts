@@ -47,16 +47,22 @@ class Walk {
   readonly #strict: boolean;
   /** Names of the fields on the way, without list indices: how Go names the place of a mismatch. */
   readonly #path: string[] = [];
-  constructor(strict: boolean) { this.#strict = strict; }
+  constructor(strict: boolean) {
+    this.#strict = strict;
+  }
 
   /** `struct` is the innermost struct around the value. */
   visit(schema: Schema, value: unknown, struct: Schema, depth: number): unknown {
     if (depth > maxDepth) throw badRequest('json: exceeded max depth');
     switch (schema.type) {
-      case 'any': checkJson(value, depth); return value;
+      case 'any':
+        checkJson(value, depth);
+        return value;
       case 'object': {
         if (!isObject(value)) return this.#mismatch(schema, value, kindOf(value), struct);
-        return schema.properties === undefined ? this.#map(schema, value, struct, depth) : this.#struct(schema, schema.properties, value, depth);
+        return schema.properties === undefined
+          ? this.#map(schema, value, struct, depth)
+          : this.#struct(schema, schema.properties, value, depth);
       }
       case 'array': {
         if (!Array.isArray(value)) return this.#mismatch(schema, value, kindOf(value), struct);
@@ -67,15 +73,21 @@ class Walk {
         const [low, high] = schema.format === 'int32' ? int32 : int64;
         return Number.isInteger(value) && value >= low && value <= high ? value : this.#mismatch(schema, value, `number ${value}`, struct);
       }
-      case 'number': return typeof value === 'number' ? value : this.#mismatch(schema, value, kindOf(value), struct);
-      case 'boolean': return typeof value === 'boolean' ? value : this.#mismatch(schema, value, kindOf(value), struct);
-      case 'string': return this.#string(schema, value, struct);
+      case 'number':
+        return typeof value === 'number' ? value : this.#mismatch(schema, value, kindOf(value), struct);
+      case 'boolean':
+        return typeof value === 'boolean' ? value : this.#mismatch(schema, value, kindOf(value), struct);
+      case 'string':
+        return this.#string(schema, value, struct);
     }
   }
 
   #mismatch(schema: Schema, value: unknown, what: string, struct: Schema): unknown {
     if (!this.#strict) return value;
-    const place = this.#path.length === 0 ? 'value' : `struct field ${struct.name?.slice(struct.name.lastIndexOf('.') + 1) ?? ''}.${this.#path.join('.')}`;
+    const place =
+      this.#path.length === 0
+        ? 'value'
+        : `struct field ${struct.name?.slice(struct.name.lastIndexOf('.') + 1) ?? ''}.${this.#path.join('.')}`;
     throw new TypeMismatch(`json: cannot unmarshal ${what} into Go ${place} of type ${goType(schema)}`);
   }
   #refuse(message: string, value: unknown): unknown {
@@ -126,21 +138,27 @@ class Walk {
   #string(schema: Schema, value: unknown, struct: Schema): unknown {
     if (schema.format === 'quantity') return this.#quantity(value);
     if (schema.format === 'int-or-string' && typeof value === 'number') {
-      return Number.isInteger(value) && value >= int32[0] && value <= int32[1] ? value : this.#mismatch({ type: 'integer', format: 'int32' }, value, `number ${value}`, struct);
+      return Number.isInteger(value) && value >= int32[0] && value <= int32[1]
+        ? value
+        : this.#mismatch({ type: 'integer', format: 'int32' }, value, `number ${value}`, struct);
     }
     if (typeof value !== 'string') return this.#mismatch(schema, value, kindOf(value), struct);
     switch (schema.format) {
       case 'date-time': {
-        return plainTime.test(value) ? value : canonicalTime(value) ?? this.#refuse(badTime(value, '2006-01-02T15:04:05Z07:00'), value);
+        return plainTime.test(value) ? value : (canonicalTime(value) ?? this.#refuse(badTime(value, '2006-01-02T15:04:05Z07:00'), value));
       }
-      case 'micro-time': return canonicalMicroTime(value) ?? this.#refuse(badTime(value, '2006-01-02T15:04:05.000000Z07:00'), value);
-      case 'byte': return this.#bytes(value);
-      default: return value;
+      case 'micro-time':
+        return canonicalMicroTime(value) ?? this.#refuse(badTime(value, '2006-01-02T15:04:05.000000Z07:00'), value);
+      case 'byte':
+        return this.#bytes(value);
+      default:
+        return value;
     }
   }
 
   #quantity(value: unknown): unknown {
-    if (typeof value !== 'string' && typeof value !== 'number') return this.#refuse("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'", value);
+    if (typeof value !== 'string' && typeof value !== 'number')
+      return this.#refuse("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'", value);
     try {
       return parseQuantity(value).toString();
     } catch (error) {
@@ -158,17 +176,31 @@ class Walk {
   }
 }
 
-const badTime = (value: string, layout: string) => `parsing time ${JSON.stringify(value)} as ${JSON.stringify(layout)}: cannot parse ${JSON.stringify(value)} as "2006"`;
+const badTime = (value: string, layout: string) =>
+  `parsing time ${JSON.stringify(value)} as ${JSON.stringify(layout)}: cannot parse ${JSON.stringify(value)} as "2006"`;
 
 /** What Go leaves in a list or map for null. */
 function zeroOf(schema: Schema): unknown {
   switch (schema.type) {
-    case 'object': return {};
-    case 'array': return [];
-    case 'string': return schema.format === 'quantity' ? '0' : schema.format === 'int-or-string' ? 0 : schema.format === 'date-time' || schema.format === 'micro-time' ? null : '';
-    case 'integer': case 'number': return 0;
-    case 'boolean': return false;
-    case 'any': return null;
+    case 'object':
+      return {};
+    case 'array':
+      return [];
+    case 'string':
+      return schema.format === 'quantity'
+        ? '0'
+        : schema.format === 'int-or-string'
+          ? 0
+          : schema.format === 'date-time' || schema.format === 'micro-time'
+            ? null
+            : '';
+    case 'integer':
+    case 'number':
+      return 0;
+    case 'boolean':
+      return false;
+    case 'any':
+      return null;
   }
 }
 
@@ -178,11 +210,17 @@ function goType(schema: Schema): string {
       if (schema.name !== undefined) return schema.name.slice(schema.name.indexOf('/') + 1);
       return `map[string]${schema.additionalProperties === undefined ? 'interface {}' : goType(schema.additionalProperties)}`;
     }
-    case 'array': return `[]${schema.items === undefined ? 'interface {}' : goType(schema.items)}`;
-    case 'integer': return schema.format ?? 'int64';
-    case 'number': return 'float64';
-    case 'boolean': return 'bool';
-    case 'string': return schema.format === 'byte' ? '[]uint8' : 'string';
-    case 'any': return 'interface {}';
+    case 'array':
+      return `[]${schema.items === undefined ? 'interface {}' : goType(schema.items)}`;
+    case 'integer':
+      return schema.format ?? 'int64';
+    case 'number':
+      return 'float64';
+    case 'boolean':
+      return 'bool';
+    case 'string':
+      return schema.format === 'byte' ? '[]uint8' : 'string';
+    case 'any':
+      return 'interface {}';
   }
 }

@@ -4,7 +4,14 @@ import { ParseError } from './parse-error.ts';
 export type Nanoseconds = bigint;
 
 const units: Readonly<Record<string, bigint>> = {
-  ns: 1n, us: 1_000n, 'µs': 1_000n, 'μs': 1_000n, ms: 1_000_000n, s: 1_000_000_000n, m: 60_000_000_000n, h: 3_600_000_000_000n,
+  ns: 1n,
+  us: 1_000n,
+  µs: 1_000n,
+  μs: 1_000n,
+  ms: 1_000_000n,
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  h: 3_600_000_000_000n,
 };
 const max = 2n ** 63n - 1n;
 const quote = (text: string) => JSON.stringify(text);
@@ -39,7 +46,10 @@ export function formatDuration(duration: Nanoseconds): string {
   const sign = duration < 0n ? '-' : '';
   const nanos = duration < 0n ? -duration : duration;
   const decimal = (value: bigint, per: bigint) => {
-    const fraction = (value % per).toString().padStart(per.toString().length - 1, '0').replace(/0+$/, '');
+    const fraction = (value % per)
+      .toString()
+      .padStart(per.toString().length - 1, '0')
+      .replace(/0+$/, '');
     return `${value / per}${fraction === '' ? '' : `.${fraction}`}`;
   };
   if (nanos < 1_000n) return `${sign}${nanos}ns`;

@@ -1,6 +1,10 @@
 import { ParseError } from './parse-error.ts';
 
-export interface FieldRequirement { readonly field: string; readonly operator: '=' | '!='; readonly value: string }
+export interface FieldRequirement {
+  readonly field: string;
+  readonly operator: '=' | '!=';
+  readonly value: string;
+}
 
 /** A parsed field selector. Immutable; its requirements are all to be met. */
 export interface FieldSelector {
@@ -18,8 +22,12 @@ const maxLength = 64 * 1024;
 
 class Parsed implements FieldSelector {
   readonly requirements: readonly FieldRequirement[];
-  constructor(requirements: readonly FieldRequirement[]) { this.requirements = requirements; }
-  get empty() { return this.requirements.length === 0; }
+  constructor(requirements: readonly FieldRequirement[]) {
+    this.requirements = requirements;
+  }
+  get empty() {
+    return this.requirements.length === 0;
+  }
   matches(values: Readonly<Record<string, string>>): boolean {
     for (const { field, operator, value } of this.requirements) {
       const actual = Object.hasOwn(values, field) ? values[field] : '';
@@ -30,7 +38,9 @@ class Parsed implements FieldSelector {
   exact(field: string): string | undefined {
     return this.requirements.find((requirement) => requirement.field === field && requirement.operator === '=')?.value;
   }
-  toString() { return this.requirements.map(({ field, operator, value }) => `${field}${operator}${escapeFieldValue(value)}`).join(','); }
+  toString() {
+    return this.requirements.map(({ field, operator, value }) => `${field}${operator}${escapeFieldValue(value)}`).join(',');
+  }
 }
 
 /** Selects every object. */
@@ -65,13 +75,15 @@ const splitTerms = (text: string) => text.match(/(?:\\[\s\S]|[^\\,])+/g) ?? [];
 export function parseFieldSelector(text: string): FieldSelector {
   if (text.length > maxLength) throw refuse(`a field selector may not be longer than ${maxLength} characters`);
   if (text === '') return everyField;
-  const requirements = splitTerms(text).sort().map((term): FieldRequirement => {
-    // The first operator counts: fields hold none.
-    const match = /^(.*?)(!=|==|=)(.*)$/s.exec(term);
-    if (match === null) throw refuse(`invalid selector: '${text}'; can't understand '${term}'`);
-    const [, field = '', operator, value = ''] = match;
-    return { field, operator: operator === '!=' ? '!=' : '=', value: unescape(value) };
-  });
+  const requirements = splitTerms(text)
+    .sort()
+    .map((term): FieldRequirement => {
+      // The first operator counts: fields hold none.
+      const match = /^(.*?)(!=|==|=)(.*)$/s.exec(term);
+      if (match === null) throw refuse(`invalid selector: '${text}'; can't understand '${term}'`);
+      const [, field = '', operator, value = ''] = match;
+      return { field, operator: operator === '!=' ? '!=' : '=', value: unescape(value) };
+    });
   return requirements.length === 0 ? everyField : new Parsed(requirements);
 }
 

@@ -8,7 +8,12 @@ export const maxJsonPatchCopyBytes = 3 * 1024 * 1024;
 
 class Inapplicable extends Error {}
 
-interface Operation { readonly op: string; readonly path: string; readonly from?: string; readonly value?: unknown }
+interface Operation {
+  readonly op: string;
+  readonly path: string;
+  readonly from?: string;
+  readonly value?: unknown;
+}
 
 /**
  * Applies an RFC 6902 patch. Neither argument is changed; what the patch leaves alone is shared with the result.
@@ -16,9 +21,13 @@ interface Operation { readonly op: string; readonly path: string; readonly from?
  *   operation that does not apply, its `cause` saying which and why.
  */
 export function applyJsonPatch(document: unknown, patch: unknown): unknown {
-  if (!Array.isArray(patch)) throw badRequest(`json: cannot unmarshal ${isObject(patch) ? 'object' : typeof patch} into Go value of type jsonpatch.Patch`);
+  if (!Array.isArray(patch))
+    throw badRequest(`json: cannot unmarshal ${isObject(patch) ? 'object' : typeof patch} into Go value of type jsonpatch.Patch`);
   if (patch.length > maxJsonPatchOperations) {
-    throw failure('RequestEntityTooLarge', `Request entity too large: The allowed maximum operations in a JSON patch is ${maxJsonPatchOperations}, got ${patch.length}`);
+    throw failure(
+      'RequestEntityTooLarge',
+      `Request entity too large: The allowed maximum operations in a JSON patch is ${maxJsonPatchOperations}, got ${patch.length}`,
+    );
   }
   const draft = new Draft(document);
   for (const operation of patch as unknown[]) {
@@ -44,7 +53,10 @@ function readOperation(operation: unknown): Operation {
 function pointer(path: string): string[] {
   if (path === '') return [];
   if (!path.startsWith('/')) throw new Inapplicable(`path ${JSON.stringify(path)} does not start with a slash`);
-  return path.slice(1).split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return path
+    .slice(1)
+    .split('/')
+    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
 /** A document under change: containers are copied once, when first changed. */
@@ -52,24 +64,35 @@ class Draft {
   root: unknown;
   readonly #own = new WeakSet<object>();
   #copied = 0;
-  constructor(root: unknown) { this.root = root; }
+  constructor(root: unknown) {
+    this.root = root;
+  }
 
   apply({ op, path, from, value }: Operation): void {
     const tokens = pointer(path);
     switch (op) {
-      case 'add': case 'replace': case 'test': {
+      case 'add':
+      case 'replace':
+      case 'test': {
         if (value === undefined) throw new Inapplicable(`${op} operation does not apply: missing value`);
         if (op === 'add') this.#add(tokens, value, path);
         else if (op === 'replace') this.#replace(tokens, value, path);
         else this.#test(tokens, value, path);
         return;
       }
-      case 'remove': { this.#remove(tokens, path); return; }
-      case 'move': case 'copy': {
+      case 'remove': {
+        this.#remove(tokens, path);
+        return;
+      }
+      case 'move':
+      case 'copy': {
         if (from === undefined) throw new Inapplicable(`${op} operation does not apply: missing from`);
         const source = pointer(from);
         if (op === 'move') {
-          if (path === from) { this.#get(source, from); return; }
+          if (path === from) {
+            this.#get(source, from);
+            return;
+          }
           if (path.startsWith(`${from}/`)) throw new Inapplicable(`move operation does not apply: ${path} lies within ${from}`);
           const moved = this.#get(source, from);
           this.#remove(source, from);
@@ -77,14 +100,19 @@ class Draft {
         } else this.#copy(source, from, tokens, path);
         return;
       }
-      default: throw new Inapplicable(`unexpected kind: ${op}`);
+      default:
+        throw new Inapplicable(`unexpected kind: ${op}`);
     }
   }
 
   #get(tokens: readonly string[], path: string): unknown {
     let value = this.root;
     for (const token of tokens) {
-      value = Array.isArray(value) ? value[Draft.#index(value, token, path, value.length - 1)] : isObject(value) ? own(value, token) : undefined;
+      value = Array.isArray(value)
+        ? value[Draft.#index(value, token, path, value.length - 1)]
+        : isObject(value)
+          ? own(value, token)
+          : undefined;
       if (value === undefined) throw new Inapplicable(`doc is missing path ${JSON.stringify(path)}: missing value`);
     }
     return value;
@@ -92,7 +120,8 @@ class Draft {
 
   static #index(array: readonly unknown[], token: string, path: string, max: number): number {
     const index = /^(0|[1-9][0-9]{0,9})$/.test(token) ? Number(token) : Number.NaN;
-    if (!(index <= max)) throw new Inapplicable(`invalid index ${JSON.stringify(token)} in path ${JSON.stringify(path)} of an array of ${array.length}`);
+    if (!(index <= max))
+      throw new Inapplicable(`invalid index ${JSON.stringify(token)} in path ${JSON.stringify(path)} of an array of ${array.length}`);
     return index;
   }
 
@@ -119,7 +148,10 @@ class Draft {
 
   #add(tokens: readonly string[], value: unknown, path: string): void {
     const last = tokens.at(-1);
-    if (last === undefined) { this.root = value; return; }
+    if (last === undefined) {
+      this.root = value;
+      return;
+    }
     const parent = this.#parent(tokens, path);
     if (!Array.isArray(parent)) parent[safeKey(last)] = value;
     else if (last === '-') parent.push(value);
@@ -129,7 +161,10 @@ class Draft {
   #replace(tokens: readonly string[], value: unknown, path: string): void {
     this.#get(tokens, path);
     const last = tokens.at(-1);
-    if (last === undefined) { this.root = value; return; }
+    if (last === undefined) {
+      this.root = value;
+      return;
+    }
     (this.#parent(tokens, path) as MutableObject)[last] = value;
   }
 
@@ -158,7 +193,9 @@ class Draft {
     const text = JSON.stringify(this.#get(source, from));
     this.#copied += text.length;
     if (this.#copied > maxJsonPatchCopyBytes) {
-      throw new Inapplicable(`Unable to complete the copy, the accumulated size increase of copy is ${this.#copied}, exceeding the limit ${maxJsonPatchCopyBytes}`);
+      throw new Inapplicable(
+        `Unable to complete the copy, the accumulated size increase of copy is ${this.#copied}, exceeding the limit ${maxJsonPatchCopyBytes}`,
+      );
     }
     this.#add(tokens, JSON.parse(text), path);
   }

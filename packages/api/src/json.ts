@@ -2,7 +2,9 @@ import { badRequest } from './status.ts';
 
 /** What JSON.parse returns, with readonly views. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export interface JsonObject { readonly [key: string]: Json }
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
 export type MutableObject = Record<string, unknown>;
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

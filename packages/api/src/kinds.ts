@@ -1,7 +1,15 @@
 import { groupRows, kindRows, type KindRow } from './generated/kind-table.ts';
 
-export interface GroupVersionKind { readonly group: string; readonly version: string; readonly kind: string }
-export interface GroupVersionResource { readonly group: string; readonly version: string; readonly resource: string }
+export interface GroupVersionKind {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+}
+export interface GroupVersionResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+}
 
 /** A subresource with the kind of its requests: `pods/eviction` takes policy/v1 Eviction. */
 export interface Subresource {
@@ -58,9 +66,25 @@ export const groupOf = (name: string): Group | undefined => groupByName.get(name
 
 function toKind([group, version, resource, kind, namespaced, served, verbs, shortNames, categories, subresources]: KindRow): Kind {
   return {
-    group, version, resource, singular: kind.toLowerCase(), kind, listKind: `${kind}List`, namespaced: namespaced === 1, verbs: words(verbs),
-    shortNames: words(shortNames), categories: words(categories), servedByDefault: served === 1, preferred: groupOf(group)?.preferredVersion === version,
-    subresources: subresources.map(([name, subKind, subGroup, subVersion, subVerbs]) => ({ name, kind: subKind, group: subGroup, version: subVersion, verbs: words(subVerbs) })),
+    group,
+    version,
+    resource,
+    singular: kind.toLowerCase(),
+    kind,
+    listKind: `${kind}List`,
+    namespaced: namespaced === 1,
+    verbs: words(verbs),
+    shortNames: words(shortNames),
+    categories: words(categories),
+    servedByDefault: served === 1,
+    preferred: groupOf(group)?.preferredVersion === version,
+    subresources: subresources.map(([name, subKind, subGroup, subVersion, subVerbs]) => ({
+      name,
+      kind: subKind,
+      group: subGroup,
+      version: subVersion,
+      verbs: words(subVerbs),
+    })),
   };
 }
 

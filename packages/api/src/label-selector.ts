@@ -30,16 +30,28 @@ const int64 = /^[+-]?[0-9]{1,19}$/;
 function compileRequirement({ key, operator, values }: LabelRequirement): (labels: Labels) => boolean {
   const [first = ''] = values;
   switch (operator) {
-    case '=': case '==': return (labels) => has(labels, key) && labels[key] === first;
-    case '!=': return (labels) => !has(labels, key) || labels[key] !== first;
-    case 'exists': return (labels) => has(labels, key);
-    case '!': return (labels) => !has(labels, key);
-    case 'in': { const set = new Set(values); return (labels) => has(labels, key) && set.has(labels[key] ?? ''); }
-    case 'notin': { const set = new Set(values); return (labels) => !has(labels, key) || !set.has(labels[key] ?? ''); }
-    case 'gt': case 'lt': {
+    case '=':
+    case '==':
+      return (labels) => has(labels, key) && labels[key] === first;
+    case '!=':
+      return (labels) => !has(labels, key) || labels[key] !== first;
+    case 'exists':
+      return (labels) => has(labels, key);
+    case '!':
+      return (labels) => !has(labels, key);
+    case 'in': {
+      const set = new Set(values);
+      return (labels) => has(labels, key) && set.has(labels[key] ?? '');
+    }
+    case 'notin': {
+      const set = new Set(values);
+      return (labels) => !has(labels, key) || !set.has(labels[key] ?? '');
+    }
+    case 'gt':
+    case 'lt': {
       const bound = BigInt(first);
       return (labels) => {
-        const text = has(labels, key) ? labels[key] ?? '' : '';
+        const text = has(labels, key) ? (labels[key] ?? '') : '';
         return int64.test(text) && (operator === 'gt' ? BigInt(text) > bound : BigInt(text) < bound);
       };
     }
@@ -49,12 +61,19 @@ function compileRequirement({ key, operator, values }: LabelRequirement): (label
 function requirementText({ key, operator, values }: LabelRequirement): string {
   const list = [...values].sort().join(',');
   switch (operator) {
-    case 'exists': return key;
-    case '!': return `!${key}`;
-    case 'in': case 'notin': return `${key} ${operator} (${list})`;
-    case 'gt': return `${key}>${list}`;
-    case 'lt': return `${key}<${list}`;
-    default: return `${key}${operator}${list}`;
+    case 'exists':
+      return key;
+    case '!':
+      return `!${key}`;
+    case 'in':
+    case 'notin':
+      return `${key} ${operator} (${list})`;
+    case 'gt':
+      return `${key}>${list}`;
+    case 'lt':
+      return `${key}<${list}`;
+    default:
+      return `${key}${operator}${list}`;
   }
 }
 
@@ -66,13 +85,17 @@ class Compiled implements Selector {
     this.requirements = [...requirements].sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
     this.#predicates = this.requirements.map(compileRequirement);
   }
-  get empty() { return this.requirements.length === 0; }
+  get empty() {
+    return this.requirements.length === 0;
+  }
   matches(labels: Labels | undefined): boolean {
     const actual = labels ?? noLabels;
     for (const predicate of this.#predicates) if (!predicate(actual)) return false;
     return true;
   }
-  toString() { return this.requirements.map(requirementText).join(','); }
+  toString() {
+    return this.requirements.map(requirementText).join(',');
+  }
 }
 const noLabels: Labels = Object.freeze({});
 
@@ -83,7 +106,7 @@ export const nothing: Selector = { requirements: [], empty: false, none: true, m
 
 const joined = (errors: readonly FieldError[]) => {
   const lines = [...new Set(errors.map(({ field, message }) => `${field}: ${message}`))];
-  return lines.length === 1 ? lines[0] ?? '' : `[${lines.join(', ')}]`;
+  return lines.length === 1 ? (lines[0] ?? '') : `[${lines.join(', ')}]`;
 };
 const refuse = (message: string) => new ParseError('label-selector', message);
 
@@ -117,13 +140,17 @@ const objectOperators: Readonly<Record<string, LabelOperator>> = { In: 'in', Not
  */
 export function selectorFromObject(selector: LabelSelector | undefined): Selector {
   if (selector === undefined) return nothing;
-  const requirements = Object.entries(selector.matchLabels ?? {}).map(([key, value]): LabelRequirement => ({ key, operator: '=', values: [value] }));
+  const requirements = Object.entries(selector.matchLabels ?? {}).map(
+    ([key, value]): LabelRequirement => ({ key, operator: '=', values: [value] }),
+  );
   for (const { key, operator, values = [] } of selector.matchExpressions ?? []) {
     const op = Object.hasOwn(objectOperators, operator) ? objectOperators[operator] : undefined;
     if (op === undefined) throw refuse(`${JSON.stringify(operator)} is not a valid label selector operator`);
     const wantsValues = op === 'in' || op === 'notin';
-    if (wantsValues && values.length === 0) throw refuse("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty");
-    if (!wantsValues && values.length > 0) throw refuse(`values: Invalid value: ${JSON.stringify(values)}: values set must be empty for exists and does not exist`);
+    if (wantsValues && values.length === 0)
+      throw refuse("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty");
+    if (!wantsValues && values.length > 0)
+      throw refuse(`values: Invalid value: ${JSON.stringify(values)}: values set must be empty for exists and does not exist`);
     requirements.push({ key, operator: op, values });
   }
   for (const requirement of requirements) checkRequirement(requirement);
@@ -131,7 +158,10 @@ export function selectorFromObject(selector: LabelSelector | undefined): Selecto
 }
 
 type Token = 'id' | 'in' | 'notin' | 'end' | 'error' | ')' | ',' | '!' | '==' | '=' | '>' | '<' | '!=' | '(';
-interface Item { readonly token: Token; readonly text: string }
+interface Item {
+  readonly token: Token;
+  readonly text: string;
+}
 const symbols: ReadonlySet<string> = new Set([')', ',', '!', '==', '=', '>', '<', '!=', '(']);
 const maxLength = 64 * 1024;
 
@@ -150,7 +180,7 @@ function scan(text: string): Item[] {
 
 /** `,!` is two symbols, `!=` and `==` are one. */
 function scanSymbols(run: string, items: Item[]): void {
-  for (let at = 0; at < run.length;) {
+  for (let at = 0; at < run.length; ) {
     const two = run.slice(at, at + 2);
     const symbol = two.length === 2 && symbols.has(two) ? two : run.charAt(at);
     items.push({ token: symbol as Token, text: symbol });
@@ -161,16 +191,22 @@ function scanSymbols(run: string, items: Item[]): void {
 class Parser {
   readonly #items: readonly Item[];
   #at = 0;
-  constructor(text: string) { this.#items = scan(text); }
+  constructor(text: string) {
+    this.#items = scan(text);
+  }
 
-  #look(): Item { return this.#items[this.#at] ?? { token: 'end', text: '' }; }
+  #look(): Item {
+    return this.#items[this.#at] ?? { token: 'end', text: '' };
+  }
   #next(): Item {
     const item = this.#look();
     this.#at++;
     return item;
   }
   /** Keywords are plain words where a key or a value stands. */
-  static #isWord({ token }: Item) { return token === 'id' || token === 'in' || token === 'notin'; }
+  static #isWord({ token }: Item) {
+    return token === 'id' || token === 'in' || token === 'notin';
+  }
 
   parse(): LabelRequirement[] {
     const requirements: LabelRequirement[] = [];
@@ -211,10 +247,18 @@ class Parser {
   #operator(): LabelOperator {
     const { token, text } = this.#next();
     switch (token) {
-      case '=': case '==': case '!=': case 'in': case 'notin': return token;
-      case '>': return 'gt';
-      case '<': return 'lt';
-      default: throw refuse(`found '${text}', expected: in, notin, =, ==, !=, gt, lt`);
+      case '=':
+      case '==':
+      case '!=':
+      case 'in':
+      case 'notin':
+        return token;
+      case '>':
+        return 'gt';
+      case '<':
+        return 'lt';
+      default:
+        throw refuse(`found '${text}', expected: in, notin, =, ==, !=, gt, lt`);
     }
   }
 

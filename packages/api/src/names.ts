@@ -17,15 +17,27 @@ const label1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
 const labelKey = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
 const labelValue = `(${labelKey})?`;
 const whole = (pattern: string) => new RegExp(`^(?:${pattern})$`);
-const [label1123Regexp, subdomain1123Regexp, label1035Regexp, labelKeyRegexp, labelValueRegexp] =
-  [label1123, subdomain1123, label1035, labelKey, labelValue].map(whole) as [RegExp, RegExp, RegExp, RegExp, RegExp];
+const [label1123Regexp, subdomain1123Regexp, label1035Regexp, labelKeyRegexp, labelValueRegexp] = [
+  label1123,
+  subdomain1123,
+  label1035,
+  labelKey,
+  labelValue,
+].map(whole) as [RegExp, RegExp, RegExp, RegExp, RegExp];
 
 export function isDns1123Label(value: string): string[] {
   const errors = value.length > 63 ? [maxLenError(63)] : [];
   if (!label1123Regexp.test(value)) {
-    errors.push(subdomain1123Regexp.test(value) ? 'must not contain dots' : regexError(
-      "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
-      label1123, 'my-name', '123-abc'));
+    errors.push(
+      subdomain1123Regexp.test(value)
+        ? 'must not contain dots'
+        : regexError(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+            label1123,
+            'my-name',
+            '123-abc',
+          ),
+    );
   }
   return errors;
 }
@@ -33,9 +45,13 @@ export function isDns1123Label(value: string): string[] {
 export function isDns1123Subdomain(value: string): string[] {
   const errors = value.length > 253 ? [maxLenError(253)] : [];
   if (!subdomain1123Regexp.test(value)) {
-    errors.push(regexError(
-      "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
-      subdomain1123, 'example.com'));
+    errors.push(
+      regexError(
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+        subdomain1123,
+        'example.com',
+      ),
+    );
   }
   return errors;
 }
@@ -43,9 +59,14 @@ export function isDns1123Subdomain(value: string): string[] {
 export function isDns1035Label(value: string): string[] {
   const errors = value.length > 63 ? [maxLenError(63)] : [];
   if (!label1035Regexp.test(value)) {
-    errors.push(regexError(
-      "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-      label1035, 'my-name', 'abc-123'));
+    errors.push(
+      regexError(
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+        label1035,
+        'my-name',
+        'abc-123',
+      ),
+    );
   }
   return errors;
 }
@@ -55,9 +76,13 @@ const wildcardRegexp = whole(wildcard);
 export function isWildcardDns1123Subdomain(value: string): string[] {
   const errors = value.length > 253 ? [maxLenError(253)] : [];
   if (!wildcardRegexp.test(value)) {
-    errors.push(regexError(
-      "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-      wildcard, '*.example.com'));
+    errors.push(
+      regexError(
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+        wildcard,
+        '*.example.com',
+      ),
+    );
   }
   return errors;
 }
@@ -85,9 +110,15 @@ export function isQualifiedName(value: string): string[] {
 export function isLabelValue(value: string): string[] {
   const errors = value.length > 63 ? [maxBytesError(63)] : [];
   if (!labelValueRegexp.test(value)) {
-    errors.push(regexError(
-      "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-      labelValue, 'MyValue', 'my_value', '12345'));
+    errors.push(
+      regexError(
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+        labelValue,
+        'MyValue',
+        'my_value',
+        '12345',
+      ),
+    );
   }
   return errors;
 }
@@ -113,7 +144,15 @@ const configMapKeyRegexp = whole(configMapKey);
 export function isConfigMapKey(value: string): string[] {
   const errors = value.length > 253 ? [maxLenError(253)] : [];
   if (!configMapKeyRegexp.test(value)) {
-    errors.push(regexError("a valid config key must consist of alphanumeric characters, '-', '_' or '.'", configMapKey, 'key.name', 'KEY_NAME', 'key-name'));
+    errors.push(
+      regexError(
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+        configMapKey,
+        'key.name',
+        'KEY_NAME',
+        'key-name',
+      ),
+    );
   }
   if (value === '.' || value === '..') errors.push(`must not be '${value}'`);
   else if (value.startsWith('..')) errors.push("must not start with '..'");
@@ -132,14 +171,25 @@ export function isEnvVarName(value: string): string[] {
 const cIdentifier = '[A-Za-z_][A-Za-z0-9_]*';
 const cIdentifierRegexp = whole(cIdentifier);
 export function isCIdentifier(value: string): string[] {
-  return cIdentifierRegexp.test(value) ? [] : [regexError(
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'", cIdentifier, 'my_name', 'MY_NAME', 'MyName')];
+  return cIdentifierRegexp.test(value)
+    ? []
+    : [
+        regexError(
+          "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
+          cIdentifier,
+          'my_name',
+          'MY_NAME',
+          'MyName',
+        ),
+      ];
 }
 
 const headerName = '[-A-Za-z0-9]+';
 const headerNameRegexp = whole(headerName);
 export function isHttpHeaderName(value: string): string[] {
-  return headerNameRegexp.test(value) ? [] : [regexError("a valid HTTP header must consist of alphanumeric characters or '-'", headerName, 'X-Header-Name')];
+  return headerNameRegexp.test(value)
+    ? []
+    : [regexError("a valid HTTP header must consist of alphanumeric characters or '-'", headerName, 'X-Header-Name')];
 }
 
 const inRange = (value: number, low: number, high: number) => (value >= low && value <= high ? [] : [inclusiveRangeError(low, high)]);
@@ -160,5 +210,7 @@ export function isPortName(value: string): string[] {
 const percent = '[0-9]+%';
 const percentRegexp = whole(percent);
 export function isPercent(value: string): string[] {
-  return percentRegexp.test(value) ? [] : [regexError("a valid percent string must be a numeric string followed by an ending '%'", percent, '1%', '93%')];
+  return percentRegexp.test(value)
+    ? []
+    : [regexError("a valid percent string must be a numeric string followed by an ending '%'", percent, '1%', '93%')];
 }

@@ -88,8 +88,12 @@ export function deepFreeze<T>(value: T): T {
 /** The reference that names `owner` as the managing controller of a dependent. */
 export function controllerRef(owner: KubeObject): OwnerReference {
   return {
-    apiVersion: owner.apiVersion ?? '', kind: owner.kind ?? '', name: owner.metadata?.name ?? '', uid: owner.metadata?.uid ?? '',
-    controller: true, blockOwnerDeletion: true,
+    apiVersion: owner.apiVersion ?? '',
+    kind: owner.kind ?? '',
+    name: owner.metadata?.name ?? '',
+    uid: owner.metadata?.uid ?? '',
+    controller: true,
+    blockOwnerDeletion: true,
   };
 }
 

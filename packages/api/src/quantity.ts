@@ -51,14 +51,24 @@ export class Amount {
   }
 
   compare(other: Amount): -1 | 0 | 1 {
-    const [a, b] = this.#scale === other.#scale && !Number.isNaN(this.#small) && !Number.isNaN(other.#small)
-      ? [this.#small, other.#small] : [this.nanos, other.nanos];
+    const [a, b] =
+      this.#scale === other.#scale && !Number.isNaN(this.#small) && !Number.isNaN(other.#small)
+        ? [this.#small, other.#small]
+        : [this.nanos, other.nanos];
     return a < b ? -1 : a > b ? 1 : 0;
   }
-  plus(other: Amount): Amount { return this.#combine(other, 1); }
-  minus(other: Amount): Amount { return this.#combine(other, -1); }
-  negated(): Amount { return Amount.ofNanos(-this.nanos, this.format); }
-  times(factor: bigint): Amount { return Amount.ofNanos(this.nanos * factor, this.format); }
+  plus(other: Amount): Amount {
+    return this.#combine(other, 1);
+  }
+  minus(other: Amount): Amount {
+    return this.#combine(other, -1);
+  }
+  negated(): Amount {
+    return Amount.ofNanos(-this.nanos, this.format);
+  }
+  times(factor: bigint): Amount {
+    return Amount.ofNanos(this.nanos * factor, this.format);
+  }
 
   #combine(other: Amount, sign: 1 | -1): Amount {
     // A zero takes the format of what it meets, as sums usually start from one.
@@ -86,7 +96,9 @@ export class Amount {
     this.#text ??= format(this);
     return this.#text;
   }
-  toJSON(): string { return this.toString(); }
+  toJSON(): string {
+    return this.toString();
+  }
 }
 
 const divideAwayFromZero = (value: bigint, divisor: bigint): bigint => {

@@ -15,7 +15,13 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly [typed]?: T;
 }
 
-export function resource<T extends KubeObject>(group: string, version: string, name: string, kind: string, namespaced: boolean): Resource<T> {
+export function resource<T extends KubeObject>(
+  group: string,
+  version: string,
+  name: string,
+  kind: string,
+  namespaced: boolean,
+): Resource<T> {
   return Object.freeze({ group, version, resource: name, kind, namespaced });
 }
 

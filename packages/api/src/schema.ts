@@ -25,7 +25,10 @@ export interface Schema {
 export type PatchStrategy = 'merge' | 'replace' | 'retainKeys';
 
 type Rows = Readonly<Record<string, Readonly<Record<string, string>>>>;
-interface Body { readonly properties: ReadonlyMap<string, Schema>; readonly required: readonly string[] }
+interface Body {
+  readonly properties: ReadonlyMap<string, Schema>;
+  readonly required: readonly string[];
+}
 type Attributes = Pick<Schema, 'listType' | 'listMapKeys' | 'mapType' | 'patchStrategy' | 'patchMergeKey'>;
 
 /** A struct: its properties are read from the table when first asked for. */
@@ -58,8 +61,12 @@ class Definition implements Schema {
     }
     return this.#body;
   }
-  get properties() { return this.#parsed.properties; }
-  get required() { return this.#parsed.required; }
+  get properties() {
+    return this.#parsed.properties;
+  }
+  get required() {
+    return this.#parsed.required;
+  }
 }
 
 /** A struct in a place that has attributes of its own, such as `patch=retainKeys`. */
@@ -73,16 +80,29 @@ class Placed implements Schema {
     this.mapType = attributes.mapType ?? definition.mapType;
     this.patchStrategy = attributes.patchStrategy;
   }
-  get name() { return this.#definition.name; }
-  get properties() { return this.#definition.properties; }
-  get required() { return this.#definition.required; }
+  get name() {
+    return this.#definition.name;
+  }
+  get properties() {
+    return this.#definition.properties;
+  }
+  get required() {
+    return this.#definition.required;
+  }
 }
 
 const scalars: Readonly<Record<string, Schema>> = {
-  string: { type: 'string' }, bytes: { type: 'string', format: 'byte' }, bool: { type: 'boolean' }, int32: { type: 'integer', format: 'int32' },
-  int64: { type: 'integer', format: 'int64' }, double: { type: 'number', format: 'double' }, time: { type: 'string', format: 'date-time' },
-  'micro-time': { type: 'string', format: 'micro-time' }, quantity: { type: 'string', format: 'quantity' },
-  'int-or-string': { type: 'string', format: 'int-or-string' }, any: { type: 'any', format: 'raw' },
+  string: { type: 'string' },
+  bytes: { type: 'string', format: 'byte' },
+  bool: { type: 'boolean' },
+  int32: { type: 'integer', format: 'int32' },
+  int64: { type: 'integer', format: 'int64' },
+  double: { type: 'number', format: 'double' },
+  time: { type: 'string', format: 'date-time' },
+  'micro-time': { type: 'string', format: 'micro-time' },
+  quantity: { type: 'string', format: 'quantity' },
+  'int-or-string': { type: 'string', format: 'int-or-string' },
+  any: { type: 'any', format: 'raw' },
 };
 
 const tables = new Map<string, Rows>();
@@ -143,8 +163,10 @@ function parseAttributes(parts: readonly string[]): Attributes {
   const of = (name: string) => parts.find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1);
   const [listType, keys, mapType, patch, mergeKey] = [of('list'), of('keys'), of('map'), of('patch'), of('mergeKey')];
   return {
-    ...(listType !== undefined && { listType: listType as 'atomic' | 'set' | 'map' }), ...(keys !== undefined && { listMapKeys: keys.split(',') }),
-    ...(mapType !== undefined && { mapType: mapType as 'atomic' | 'granular' }), ...(patch !== undefined && { patchStrategy: patch.split(',') as PatchStrategy[] }),
+    ...(listType !== undefined && { listType: listType as 'atomic' | 'set' | 'map' }),
+    ...(keys !== undefined && { listMapKeys: keys.split(',') }),
+    ...(mapType !== undefined && { mapType: mapType as 'atomic' | 'granular' }),
+    ...(patch !== undefined && { patchStrategy: patch.split(',') as PatchStrategy[] }),
     ...(mergeKey !== undefined && { patchMergeKey: mergeKey }),
   };
 }

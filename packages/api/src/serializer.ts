@@ -52,7 +52,10 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
       ({ value, duplicates } = parseYaml(text));
       checkJson(value);
     } else value = parseJson(text);
-    if (!isObject(value)) throw badRequest(`couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`);
+    if (!isObject(value))
+      throw badRequest(
+        `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`,
+      );
   } catch (error) {
     if (isStatus(error, 'BadRequest')) {
       throw badRequest(`the object provided is unrecognized (must be of type ${expected.kind}): ${error.message} (${summary(text)})`);
@@ -61,8 +64,12 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
   }
   const actual = checkKind(value, expected);
   const schema = options.schema ?? schemaOf(actual);
-  const handled = (why: string) => badRequest(`${actual.kind} in version ${JSON.stringify(actual.version)} cannot be handled as a ${expected.kind}: ${why}`);
-  if (schema === undefined) throw handled(`no kind ${JSON.stringify(actual.kind)} is registered for version ${JSON.stringify(versionOf(actual))} in scheme "pkg/api/legacyscheme/scheme.go:30"`);
+  const handled = (why: string) =>
+    badRequest(`${actual.kind} in version ${JSON.stringify(actual.version)} cannot be handled as a ${expected.kind}: ${why}`);
+  if (schema === undefined)
+    throw handled(
+      `no kind ${JSON.stringify(actual.kind)} is registered for version ${JSON.stringify(versionOf(actual))} in scheme "pkg/api/legacyscheme/scheme.go:30"`,
+    );
   let object: KubeObject;
   try {
     object = conform(schema, value);
@@ -70,7 +77,8 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
     if (error instanceof TypeMismatch) throw handled(error.message);
     throw error;
   }
-  const warnings = fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
+  const warnings =
+    fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
   if (warnings.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${warnings.join(', ')}`);
   if (object.kind !== actual.kind || object.apiVersion === undefined || object.apiVersion === '') {
     object = { ...object, kind: actual.kind, apiVersion: versionOf(actual) };
@@ -89,7 +97,9 @@ function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVers
     const field = Object.hasOwn(value, name) ? value[name] : undefined;
     if (field === undefined || field === null || typeof field === 'string') return field ?? '';
     const go = name === 'kind' ? 'Kind' : 'APIVersion';
-    throw badRequest(`couldn't get version/kind; json parse error: json: cannot unmarshal ${typeof field} into Go struct field .${name} of type string (${go})`);
+    throw badRequest(
+      `couldn't get version/kind; json parse error: json: cannot unmarshal ${typeof field} into Go struct field .${name} of type string (${go})`,
+    );
   };
   const kind = text('kind') || expected.kind;
   const apiVersion = text('apiVersion');
@@ -97,7 +107,9 @@ function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVers
   const actual = { group, version, kind };
   if (kind !== expected.kind || group !== expected.group) {
     if (schemaOf(actual) === undefined) return actual;
-    throw badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`);
+    throw badRequest(
+      `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`,
+    );
   }
   if (version !== expected.version) {
     throw badRequest(`the API version in the data (${versionOf(actual)}) does not match the expected API version (${versionOf(expected)})`);
@@ -125,7 +137,8 @@ function parseJson(text: string): unknown {
 
 function goSyntaxError(error: unknown, text: string): string {
   const message = error instanceof Error ? error.message : String(error);
-  if (text.trim() === '' || message.includes('end of JSON input') || message.includes('Unterminated')) return 'unexpected end of JSON input';
+  if (text.trim() === '' || message.includes('end of JSON input') || message.includes('Unterminated'))
+    return 'unexpected end of JSON input';
   const token = /Unexpected token '?(.)/s.exec(message)?.[1];
   return token === undefined ? message : `invalid character '${token}' looking for beginning of value`;
 }
@@ -139,6 +152,10 @@ function summary(text: string): string {
 
 /** JSON as Kubernetes writes it: `kind`, `apiVersion` and `metadata` first; properties that are undefined are left out. */
 export function encodeObject(object: object): string {
-  const { kind, apiVersion, metadata, ...rest } = object as { readonly kind?: unknown; readonly apiVersion?: unknown; readonly metadata?: unknown };
+  const { kind, apiVersion, metadata, ...rest } = object as {
+    readonly kind?: unknown;
+    readonly apiVersion?: unknown;
+    readonly metadata?: unknown;
+  };
   return JSON.stringify({ kind, apiVersion, metadata, ...rest });
 }

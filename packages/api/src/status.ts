@@ -2,14 +2,33 @@ import type { ListMeta } from './object.ts';
 
 /** Machine readable reasons of `metav1.Status`, each with the HTTP code that Kubernetes answers it with. */
 export const statusCodes = {
-  BadRequest: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405, NotAcceptable: 406,
-  AlreadyExists: 409, Conflict: 409, Gone: 410, Expired: 410, RequestEntityTooLarge: 413, UnsupportedMediaType: 415,
-  Invalid: 422, TooManyRequests: 429, InternalError: 500, ServiceUnavailable: 503, ServerTimeout: 500, Timeout: 504,
+  BadRequest: 400,
+  Unauthorized: 401,
+  Forbidden: 403,
+  NotFound: 404,
+  MethodNotAllowed: 405,
+  NotAcceptable: 406,
+  AlreadyExists: 409,
+  Conflict: 409,
+  Gone: 410,
+  Expired: 410,
+  RequestEntityTooLarge: 413,
+  UnsupportedMediaType: 415,
+  Invalid: 422,
+  TooManyRequests: 429,
+  InternalError: 500,
+  ServiceUnavailable: 503,
+  ServerTimeout: 500,
+  Timeout: 504,
 } as const;
 export type StatusReason = keyof typeof statusCodes;
 
 /** Causes carry `FieldValueRequired` and its like; `field` is a path such as `spec.containers[0].name`. */
-export interface StatusCause { readonly reason?: string; readonly message?: string; readonly field?: string }
+export interface StatusCause {
+  readonly reason?: string;
+  readonly message?: string;
+  readonly field?: string;
+}
 export interface StatusDetails {
   readonly name?: string;
   readonly group?: string;
@@ -37,20 +56,37 @@ export class StatusError extends Error {
     super(status.message ?? status.reason ?? 'unknown', options);
     this.status = status;
   }
-  get reason(): string { return this.status.reason ?? ''; }
-  get code(): number { return this.status.code ?? 500; }
+  get reason(): string {
+    return this.status.reason ?? '';
+  }
+  get code(): number {
+    return this.status.code ?? 500;
+  }
 }
 
 export function failure(reason: StatusReason, message: string, details?: StatusDetails, code: number = statusCodes[reason]): StatusError {
-  return new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, ...(details && { details }), code });
+  return new StatusError({
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Failure',
+    message,
+    reason,
+    ...(details && { details }),
+    code,
+  });
 }
 
-interface Named { readonly group: string; readonly resource: string }
+interface Named {
+  readonly group: string;
+  readonly resource: string;
+}
 const qualified = ({ group, resource }: Named) => (group === '' ? resource : `${resource}.${group}`);
 const detailsOf = ({ group, resource }: Named, name: string): StatusDetails => ({ name, ...(group !== '' && { group }), kind: resource });
 
 export const notFound = (r: Named, name: string) => failure('NotFound', `${qualified(r)} "${name}" not found`, detailsOf(r, name));
-export const alreadyExists = (r: Named, name: string) => failure('AlreadyExists', `${qualified(r)} "${name}" already exists`, detailsOf(r, name));
+export const alreadyExists = (r: Named, name: string) =>
+  failure('AlreadyExists', `${qualified(r)} "${name}" already exists`, detailsOf(r, name));
 export const conflict = (r: Named, name: string, why: string) =>
   failure('Conflict', `Operation cannot be fulfilled on ${qualified(r)} "${name}": ${why}`, detailsOf(r, name));
 export const objectModified = 'the object has been modified; please apply your changes to the latest version and try again';

@@ -7,9 +7,14 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const deletePrefix = '$deleteFromPrimitiveList/';
 const orderPrefix = '$setElementOrder/';
-const isDirective = (key: string) => key === '$patch' || key === '$retainKeys' || key.startsWith(deletePrefix) || key.startsWith(orderPrefix);
+const isDirective = (key: string) =>
+  key === '$patch' || key === '$retainKeys' || key.startsWith(deletePrefix) || key.startsWith(orderPrefix);
 
-const goMap = (value: Fields) => `map[${Object.keys(value).sort().map((key) => `${key}:${typeof value[key] === 'object' ? JSON.stringify(value[key]) : String(value[key])}`).join(' ')}]`;
+const goMap = (value: Fields) =>
+  `map[${Object.keys(value)
+    .sort()
+    .map((key) => `${key}:${typeof value[key] === 'object' ? JSON.stringify(value[key]) : String(value[key])}`)
+    .join(' ')}]`;
 const badOrder = () => badRequest('invalid patch format of setElementOrder list');
 const noMergeKey = (item: Fields, mergeKey: string) => badRequest(`map: ${goMap(item)} does not contain declared merge key: ${mergeKey}`);
 
@@ -72,7 +77,8 @@ function mergeValue(current: unknown, value: unknown, schema: Schema | undefined
 
 /** A value without directives and nulls: what is stored where there was nothing to merge with. */
 function clean(value: unknown): unknown {
-  if (Array.isArray(value)) return value.filter((item) => !(isObject(item) && Object.hasOwn(item, '$patch') && item['$patch'] !== 'merge')).map(clean);
+  if (Array.isArray(value))
+    return value.filter((item) => !(isObject(item) && Object.hasOwn(item, '$patch') && item['$patch'] !== 'merge')).map(clean);
   if (!isObject(value)) return value;
   const result: MutableObject = {};
   for (const key of Object.keys(value)) {
@@ -104,7 +110,11 @@ function mergeList(original: readonly unknown[], patch: readonly unknown[], sche
   return arrange(merged, wanted, original, mergeKey);
 }
 
-interface MergedItems { readonly merged: readonly unknown[]; readonly wanted: readonly unknown[]; readonly mergeKey: string }
+interface MergedItems {
+  readonly merged: readonly unknown[];
+  readonly wanted: readonly unknown[];
+  readonly mergeKey: string;
+}
 
 /** Merges items, new ones last; `wanted` are those of the patch in their order. */
 function mergeItems(original: readonly unknown[], patch: readonly unknown[], schema: Schema | undefined): MergedItems {
@@ -140,7 +150,11 @@ function keyOf(item: unknown, mergeKey: string): string {
 }
 
 /** Takes the items that are directives out of the patch and obeys them. */
-function obeyItemDirectives(original: readonly unknown[], patch: readonly unknown[], mergeKey: string): { kept: readonly unknown[]; wanted: Fields[] } {
+function obeyItemDirectives(
+  original: readonly unknown[],
+  patch: readonly unknown[],
+  mergeKey: string,
+): { kept: readonly unknown[]; wanted: Fields[] } {
   const wanted: Fields[] = [];
   const gone = new Set<string>();
   let replace = false;
@@ -178,7 +192,8 @@ function mergeOrdered(result: MutableObject, patch: Fields, key: string, schema:
   const list = fieldSchema(schema, field);
   const mergeKey = list?.patchMergeKey ?? '';
   checkOrder(change ?? [], order, mergeKey);
-  const merged = current === undefined ? (clean(change) as unknown[]) : change === undefined ? current : mergeItems(current, change, list).merged;
+  const merged =
+    current === undefined ? (clean(change) as unknown[]) : change === undefined ? current : mergeItems(current, change, list).merged;
   result[field] = arrange(merged, order, current ?? [], mergeKey);
 }
 
@@ -191,7 +206,9 @@ function checkOrder(items: readonly unknown[], order: readonly unknown[], mergeK
     if (isObject(item) && Object.hasOwn(item, '$patch')) continue;
     while (at < order.length && idOf(order[at]) !== idOf(item)) at++;
     if (at === order.length) {
-      throw badRequest(`The order in patch list:\n${JSON.stringify(items)}\n doesn't match $setElementOrder list:\n${JSON.stringify(order)}\n`);
+      throw badRequest(
+        `The order in patch list:\n${JSON.stringify(items)}\n doesn't match $setElementOrder list:\n${JSON.stringify(order)}\n`,
+      );
     }
     at++;
   }

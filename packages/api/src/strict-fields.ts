@@ -35,14 +35,18 @@ export function unknownFields(schema: Schema, value: unknown): string[] {
   return errors;
 }
 
-const [quote, backslash, comma, openBrace, closeBrace, openBracket, closeBracket] = ['"', '\\', ',', '{', '}', '[', ']'].map((c) => c.charCodeAt(0));
+const [quote, backslash, comma, openBrace, closeBrace, openBracket, closeBracket] = ['"', '\\', ',', '{', '}', '[', ']'].map((c) =>
+  c.charCodeAt(0),
+);
 
 /** Walks JSON text; trusts that it is well formed and no deeper than the parser's limit. */
 class Scan {
   readonly errors = new Set<string>();
   readonly #text: string;
   #at = 0;
-  constructor(text: string) { this.#text = text; }
+  constructor(text: string) {
+    this.#text = text;
+  }
 
   #space(): number {
     for (;;) {

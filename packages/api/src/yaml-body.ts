@@ -8,8 +8,17 @@ const maxDepth = 100;
 const maxAliasCount = 100;
 
 /** YAML 1.1 as Go's library reads it: no timestamps, no base 60, no binary, sets or ordered maps. */
-const unwanted = new Set(['tag:yaml.org,2002:timestamp', 'tag:yaml.org,2002:binary', 'tag:yaml.org,2002:omap', 'tag:yaml.org,2002:pairs', 'tag:yaml.org,2002:set']);
-const customTags = (tags: Tags): Tags => tags.filter((tag: Tags[number] | TagId) => typeof tag !== 'object' || (!unwanted.has(tag.tag) && !('format' in tag && tag.format === 'TIME')));
+const unwanted = new Set([
+  'tag:yaml.org,2002:timestamp',
+  'tag:yaml.org,2002:binary',
+  'tag:yaml.org,2002:omap',
+  'tag:yaml.org,2002:pairs',
+  'tag:yaml.org,2002:set',
+]);
+const customTags = (tags: Tags): Tags =>
+  tags.filter(
+    (tag: Tags[number] | TagId) => typeof tag !== 'object' || (!unwanted.has(tag.tag) && !('format' in tag && tag.format === 'TIME')),
+  );
 
 export interface YamlBody {
   readonly value: unknown;
@@ -25,11 +34,19 @@ export interface YamlBody {
 export function parseYaml(text: string): YamlBody {
   const lines = new LineCounter();
   const tokens = readTokens(text, lines);
-  const documents = [...new Composer({ version: '1.1', customTags, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(tokens, true, text.length)];
+  const documents = [
+    ...new Composer({ version: '1.1', customTags, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(
+      tokens,
+      true,
+      text.length,
+    ),
+  ];
   const [document] = documents;
-  if (document === undefined || documents.length > 1) throw badRequest('error converting YAML to JSON: yaml: expected a single document in the stream');
+  if (document === undefined || documents.length > 1)
+    throw badRequest('error converting YAML to JSON: yaml: expected a single document in the stream');
   const [error] = document.errors;
-  if (error !== undefined) throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+  if (error !== undefined)
+    throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
   try {
     return { value: document.toJS({ maxAliasCount }) as unknown, duplicates: duplicateKeys(document, lines) };
   } catch (cause) {
@@ -45,7 +62,8 @@ function readTokens(text: string, lines: LineCounter): CST.Token[] {
   let count = 0;
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
-    if (++count > maxYamlTokens) throw failure('RequestEntityTooLarge', `Request entity too large: a YAML document may have ${maxYamlTokens} tokens; send JSON`);
+    if (++count > maxYamlTokens)
+      throw failure('RequestEntityTooLarge', `Request entity too large: a YAML document may have ${maxYamlTokens} tokens; send JSON`);
     tokens.push(...parser.next(lexeme));
   }
   tokens.push(...parser.end());
@@ -76,7 +94,8 @@ function duplicateKeys(document: Document.Parsed, lines: LineCounter): string[] 
       for (const { key } of map.items) {
         if (!isScalar(key) || isMap(key)) continue;
         const name = String(key.value);
-        if (seen.has(name) && name !== '<<') found.push(`  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${JSON.stringify(name)} already set in map`);
+        if (seen.has(name) && name !== '<<')
+          found.push(`  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${JSON.stringify(name)} already set in map`);
         seen.add(name);
       }
     },

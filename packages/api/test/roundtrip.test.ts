@@ -7,12 +7,14 @@ import { decodeObject, encodeObject } from '@oarlock/api/serializer';
 // Samples that hold one value in every field of a kind. They are not part of the repository.
 const folder = fileURLToPath(new URL('../../../../shared/spec/roundtrip-v1.36/', import.meta.url));
 const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.json')) : [];
-const samples = names.map((name) => {
-  const text = readFileSync(folder + name, 'utf8');
-  const { apiVersion = '', kind = '' } = JSON.parse(text) as { apiVersion?: string; kind?: string };
-  const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/') : ['', apiVersion];
-  return { name, text, gvk: { group, version, kind } };
-}).filter(({ gvk }) => schemaOf(gvk) !== undefined);
+const samples = names
+  .map((name) => {
+    const text = readFileSync(folder + name, 'utf8');
+    const { apiVersion = '', kind = '' } = JSON.parse(text) as { apiVersion?: string; kind?: string };
+    const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/') : ['', apiVersion];
+    return { name, text, gvk: { group, version, kind } };
+  })
+  .filter(({ gvk }) => schemaOf(gvk) !== undefined);
 
 /** Every value has the type that the schema states; fields that are there count. */
 function typed(schema: Schema, value: unknown, path: string): void {
@@ -29,11 +31,14 @@ function typed(schema: Schema, value: unknown, path: string): void {
     }
   } else if (schema.format === 'int-or-string') expect(['number', 'string'], path).toContain(typeof value);
   // A time in a map may be null.
-  else if (value !== null || schema.format !== 'date-time') expect(typeof value, path).toBe(schema.type === 'integer' ? 'number' : schema.type);
+  else if (value !== null || schema.format !== 'date-time')
+    expect(typeof value, path).toBe(schema.type === 'integer' ? 'number' : schema.type);
 }
 
 describe.skipIf(names.length === 0)('samples of every kind', () => {
-  it('cover the kinds', () => { expect(samples.length).toBeGreaterThan(100); });
+  it('cover the kinds', () => {
+    expect(samples.length).toBeGreaterThan(100);
+  });
   it.each(samples)('$name passes strictly and comes back as it was', ({ text, gvk }) => {
     const { object } = decodeObject(text, { type: 'application/json', expected: gvk, fieldValidation: 'Strict' });
     typed(schemaOf(gvk) as Schema, object, gvk.kind);

@@ -7,12 +7,26 @@ import type { Resource } from '@oarlock/api/resource';
 describe('kinds', () => {
   it('knows every resource with its discovery facts', () => {
     expect(kindOfResource({ group: '', version: 'v1', resource: 'pods' })).toMatchObject({
-      kind: 'Pod', listKind: 'PodList', singular: 'pod', namespaced: true, shortNames: ['po'], categories: ['all'], servedByDefault: true, preferred: true,
+      kind: 'Pod',
+      listKind: 'PodList',
+      singular: 'pod',
+      namespaced: true,
+      shortNames: ['po'],
+      categories: ['all'],
+      servedByDefault: true,
+      preferred: true,
     });
     const pod = kindOf({ group: '', version: 'v1', kind: 'Pod' });
-    expect(pod?.subresources.find((s) => s.name === 'eviction')).toEqual({ name: 'eviction', group: 'policy', version: 'v1', kind: 'Eviction', verbs: ['create'] });
-    expect(kindOf({ group: 'apps', version: 'v1', kind: 'Deployment' })?.subresources.map((s) => `${s.name} ${s.group}/${s.version} ${s.kind}`))
-      .toEqual(['scale autoscaling/v1 Scale', 'status apps/v1 Deployment']);
+    expect(pod?.subresources.find((s) => s.name === 'eviction')).toEqual({
+      name: 'eviction',
+      group: 'policy',
+      version: 'v1',
+      kind: 'Eviction',
+      verbs: ['create'],
+    });
+    expect(
+      kindOf({ group: 'apps', version: 'v1', kind: 'Deployment' })?.subresources.map((s) => `${s.name} ${s.group}/${s.version} ${s.kind}`),
+    ).toEqual(['scale autoscaling/v1 Scale', 'status apps/v1 Deployment']);
     expect(kinds.filter((k) => k.servedByDefault)).not.toHaveLength(0);
   });
   it('orders groups and versions as discovery does', () => {
@@ -38,14 +52,23 @@ describe('schemaOf', () => {
     expect(pod?.name).toBe('core/v1.PodSpec');
     expect(pod).toBe(definitionOf('core/v1.PodSpec'));
     expect(spec?.required).toEqual(['selector', 'template']);
-    expect(pod?.properties?.get('containers')).toMatchObject({ type: 'array', listType: 'map', listMapKeys: ['name'], patchStrategy: ['merge'], patchMergeKey: 'name' });
+    expect(pod?.properties?.get('containers')).toMatchObject({
+      type: 'array',
+      listType: 'map',
+      listMapKeys: ['name'],
+      patchStrategy: ['merge'],
+      patchMergeKey: 'name',
+    });
     expect(spec?.properties?.get('strategy')).toMatchObject({ type: 'object', patchStrategy: ['retainKeys'] });
     expect(schemaOf({ group: '', version: 'v1', kind: 'LabelSelector' })?.mapType).toBe('atomic');
   });
   it('tells structs, maps and raw values apart', () => {
     const secret = schemaOf({ group: '', version: 'v1', kind: 'Secret' })?.properties;
     expect(secret?.get('data')?.additionalProperties).toEqual({ type: 'string', format: 'byte' });
-    expect(schemaOf({ group: 'apps', version: 'v1', kind: 'ControllerRevision' })?.properties?.get('data')).toEqual({ type: 'any', format: 'raw' });
+    expect(schemaOf({ group: 'apps', version: 'v1', kind: 'ControllerRevision' })?.properties?.get('data')).toEqual({
+      type: 'any',
+      format: 'raw',
+    });
     expect(schemaOf({ group: '', version: 'v1', kind: 'nope' })).toBeUndefined();
     expect(schemaOf({ group: '__proto__', version: 'v1', kind: 'constructor' })).toBeUndefined();
   });

@@ -12,7 +12,8 @@ const deployment = { group: 'apps', version: 'v1', kind: 'Deployment' };
 const json = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
 const decode = (body: unknown, expected = deployment, fieldValidation: FieldValidation = 'Ignore') =>
   decodeObject<Record<string, unknown>>(Buffer.from(json(body)), { type: 'application/json', expected, fieldValidation });
-const yaml = (text: string, fieldValidation: FieldValidation = 'Ignore') => decodeObject<Record<string, unknown>>(text, { type: 'application/yaml', expected: pod, fieldValidation });
+const yaml = (text: string, fieldValidation: FieldValidation = 'Ignore') =>
+  decodeObject<Record<string, unknown>>(text, { type: 'application/yaml', expected: pod, fieldValidation });
 const message = (run: () => unknown): string => {
   try {
     run();
@@ -27,38 +28,81 @@ const full = { apiVersion: 'apps/v1', kind: 'Deployment' };
 describe('decodeObject', () => {
   it('fills in kind and apiVersion, drops unknown fields and nulls, makes canonical', () => {
     const { object, warnings } = decode({
-      metadata: { name: 'a', creationTimestamp: null, labels: { x: null } }, spec: { foo: 1, template: { spec: { containers: [{ name: 'c', bar: 2, resources: { limits: { cpu: '1000m', memory: 1024 } } }] } } },
+      metadata: { name: 'a', creationTimestamp: null, labels: { x: null } },
+      spec: { foo: 1, template: { spec: { containers: [{ name: 'c', bar: 2, resources: { limits: { cpu: '1000m', memory: 1024 } } }] } } },
     });
     expect(object).toEqual({
-      ...full, metadata: { name: 'a', labels: { x: '' } }, spec: { template: { spec: { containers: [{ name: 'c', resources: { limits: { cpu: '1', memory: '1024' } } }] } } },
+      ...full,
+      metadata: { name: 'a', labels: { x: '' } },
+      spec: { template: { spec: { containers: [{ name: 'c', resources: { limits: { cpu: '1', memory: '1024' } } }] } } },
     });
     expect(warnings).toEqual([]);
   });
   it.each([
-    ['{', 'the object provided is unrecognized (must be of type Deployment): couldn\'t get version/kind; json parse error: '],
-    ['', "the object provided is unrecognized (must be of type Deployment): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"],
+    ['{', "the object provided is unrecognized (must be of type Deployment): couldn't get version/kind; json parse error: "],
+    [
+      '',
+      "the object provided is unrecognized (must be of type Deployment): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)",
+    ],
     ['hello', "json parse error: invalid character 'h' looking for beginning of value (68656c6c6f)"],
     ['[]', 'json: cannot unmarshal array into Go value of type struct'],
-    [{ ...full, spec: { replicas: 'x' } }, 'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32'],
-    [{ ...full, spec: { replicas: 1.5 } }, 'json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32'],
+    [
+      { ...full, spec: { replicas: 'x' } },
+      'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32',
+    ],
+    [
+      { ...full, spec: { replicas: 1.5 } },
+      'json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32',
+    ],
     [{ ...full, spec: { replicas: 2 ** 31 } }, 'cannot unmarshal number 2147483648 into'],
     [{ ...full, spec: { paused: 'yes' } }, 'json: cannot unmarshal string into Go struct field DeploymentSpec.spec.paused of type bool'],
     [{ ...full, spec: [] }, 'json: cannot unmarshal array into Go struct field Deployment.spec of type v1.DeploymentSpec'],
-    [{ ...full, metadata: { labels: { a: 1 } } }, 'json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string'],
-    [{ ...full, metadata: { labels: 'a' } }, 'json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string'],
-    [{ ...full, spec: { template: { spec: { containers: [{ name: 1 }] } } } }, 'json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string'],
-    [{ ...full, spec: { template: { spec: { containers: [{ resources: { limits: { cpu: 'x' } } }] } } } }, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
+    [
+      { ...full, metadata: { labels: { a: 1 } } },
+      'json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string',
+    ],
+    [
+      { ...full, metadata: { labels: 'a' } },
+      'json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string',
+    ],
+    [
+      { ...full, spec: { template: { spec: { containers: [{ name: 1 }] } } } },
+      'json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string',
+    ],
+    [
+      { ...full, spec: { template: { spec: { containers: [{ resources: { limits: { cpu: 'x' } } }] } } } },
+      "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ],
     [{ ...full, metadata: { creationTimestamp: 'x' } }, 'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"'],
-    [{ apiVersion: 'v1', kind: 'Service' }, 'Service in version "v1" cannot be handled as a Deployment: converting (v1.Service) to (v1.Deployment): unknown conversion'],
-    [{ apiVersion: 'apps/v1', kind: 'Nope' }, 'Nope in version "v1" cannot be handled as a Deployment: no kind "Nope" is registered for version "apps/v1" in scheme'],
-    [{ apiVersion: 'apps/v1beta1', kind: 'Deployment' }, 'the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)'],
+    [
+      { apiVersion: 'v1', kind: 'Service' },
+      'Service in version "v1" cannot be handled as a Deployment: converting (v1.Service) to (v1.Deployment): unknown conversion',
+    ],
+    [
+      { apiVersion: 'apps/v1', kind: 'Nope' },
+      'Nope in version "v1" cannot be handled as a Deployment: no kind "Nope" is registered for version "apps/v1" in scheme',
+    ],
+    [
+      { apiVersion: 'apps/v1beta1', kind: 'Deployment' },
+      'the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)',
+    ],
   ])('refuses %j', (body, expected) => expect(message(() => decode(body))).toContain(expected));
 
   it('tells of unknown and duplicate fields in the order of the text', () => {
-    const text = '{"apiVersion":"apps/v1","kind":"Deployment","unknown1":{"x":1,"x":2},"metadata":{"name":"a","labels":{"l":"1","l":"2"}},"spec":{"unknownDupe":1,"unknownDupe":2,"paused":true,"paused":false,"template":{"spec":{"containers":[{"name":"a"},{"unknownNested":[{"a":["]}"]}],"image":"x","\\u0069mage":"y"}]}}}}';
-    const found = ['unknown field "unknown1"', 'duplicate field "metadata.labels.l"', 'unknown field "spec.unknownDupe"', 'duplicate field "spec.paused"', 'unknown field "spec.template.spec.containers[1].unknownNested"', 'duplicate field "spec.template.spec.containers[1].image"'];
+    const text =
+      '{"apiVersion":"apps/v1","kind":"Deployment","unknown1":{"x":1,"x":2},"metadata":{"name":"a","labels":{"l":"1","l":"2"}},"spec":{"unknownDupe":1,"unknownDupe":2,"paused":true,"paused":false,"template":{"spec":{"containers":[{"name":"a"},{"unknownNested":[{"a":["]}"]}],"image":"x","\\u0069mage":"y"}]}}}}';
+    const found = [
+      'unknown field "unknown1"',
+      'duplicate field "metadata.labels.l"',
+      'unknown field "spec.unknownDupe"',
+      'duplicate field "spec.paused"',
+      'unknown field "spec.template.spec.containers[1].unknownNested"',
+      'duplicate field "spec.template.spec.containers[1].image"',
+    ];
     expect(decode(text, deployment, 'Warn').warnings).toEqual(found);
-    expect(message(() => decode(text, deployment, 'Strict'))).toBe(`Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: ${found.join(', ')}`);
+    expect(message(() => decode(text, deployment, 'Strict'))).toBe(
+      `Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: ${found.join(', ')}`,
+    );
     expect(decode(text).object['spec']).toMatchObject({ paused: false });
   });
   it('answers hostile nesting', () => {
@@ -68,57 +112,100 @@ describe('decodeObject', () => {
     expect(message(() => decode(`{"data":${deep}}`, revision))).toBe('json: exceeded max depth');
     expect(message(() => parseBody(deep, 'application/json'))).toBe('json: exceeded max depth');
   });
-  it.each(['{"metadata":{"labels":{"__proto__":"x"}}}', '{"metadata":{"labels":{"\\u005f_proto__":"x"}}}', '{"__proto__":{}}'])('refuses %s', (text) => {
-    expect(message(() => decode(text))).toContain('the key "__proto__" is not supported');
-  });
+  it.each(['{"metadata":{"labels":{"__proto__":"x"}}}', '{"metadata":{"labels":{"\\u005f_proto__":"x"}}}', '{"__proto__":{}}'])(
+    'refuses %s',
+    (text) => {
+      expect(message(() => decode(text))).toContain('the key "__proto__" is not supported');
+    },
+  );
   it('keeps a value that has nothing to change', () => {
     const value = deepFreeze({ ...full, metadata: { name: 'a' }, spec: { selector: {}, template: {}, replicas: 3 } });
     expect(conform(schemaOf(deployment) as Schema, value)).toBe(value);
   });
   it('prunes without judging types', () => {
-    expect(prune(schemaOf(deployment) as Schema, { ...full, x: 1, spec: { replicas: 'x', y: null } })).toEqual({ ...full, spec: { replicas: 'x' } });
+    expect(prune(schemaOf(deployment) as Schema, { ...full, x: 1, spec: { replicas: 'x', y: null } })).toEqual({
+      ...full,
+      spec: { replicas: 'x' },
+    });
   });
   it('keeps int-or-string, raw and byte values', () => {
-    const service = decode({ spec: { ports: [{ targetPort: 'http' }, { targetPort: 80 }] } }, { group: '', version: 'v1', kind: 'Service' }).object;
+    const service = decode(
+      { spec: { ports: [{ targetPort: 'http' }, { targetPort: 80 }] } },
+      { group: '', version: 'v1', kind: 'Service' },
+    ).object;
     expect(service['spec']).toEqual({ ports: [{ targetPort: 'http' }, { targetPort: 80 }] });
-    expect(decode({ data: { a: null, b: [1, { c: 'x' }] } }, { group: 'apps', version: 'v1', kind: 'ControllerRevision' }).object['data']).toEqual({ a: null, b: [1, { c: 'x' }] });
+    expect(
+      decode({ data: { a: null, b: [1, { c: 'x' }] } }, { group: 'apps', version: 'v1', kind: 'ControllerRevision' }).object['data'],
+    ).toEqual({ a: null, b: [1, { c: 'x' }] });
     const secret = { group: '', version: 'v1', kind: 'Secret' };
     expect(decode({ data: { a: 'aGk=', b: '' } }, secret).object['data']).toEqual({ a: 'aGk=', b: '' });
     expect(message(() => decode({ data: { a: 'a$k=' } }, secret))).toContain('illegal base64 data at input byte 1');
   });
   it('finds nothing in what any serializer writes', () => {
     const schema: Schema = schemaOf({ group: '', version: 'v1', kind: 'ConfigMap' }) as Schema;
-    fc.assert(fc.property(fc.dictionary(fc.string().filter((k) => k !== '__proto__'), fc.string()), fc.constantFrom(0, 2), (data, indent) => {
-      expect(strictErrors(JSON.stringify({ data, kind: 'ConfigMap' }, undefined, indent), schema)).toEqual([]);
-    }));
+    fc.assert(
+      fc.property(
+        fc.dictionary(
+          fc.string().filter((k) => k !== '__proto__'),
+          fc.string(),
+        ),
+        fc.constantFrom(0, 2),
+        (data, indent) => {
+          expect(strictErrors(JSON.stringify({ data, kind: 'ConfigMap' }, undefined, indent), schema)).toEqual([]);
+        },
+      ),
+    );
   });
 });
 
 describe('YAML', () => {
   it('reads what Go reads', () => {
-    const { object } = yaml("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations: {t: '2020-01-01'}\nspec:\n  hostNetwork: yes\n  containers:\n  - &c {name: a, image: x}\n  - {<<: *c, name: b}\n");
-    expect(object).toMatchObject({ spec: { hostNetwork: true, containers: [{ name: 'a', image: 'x' }, { name: 'b', image: 'x' }] } });
+    const { object } = yaml(
+      "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations: {t: '2020-01-01'}\nspec:\n  hostNetwork: yes\n  containers:\n  - &c {name: a, image: x}\n  - {<<: *c, name: b}\n",
+    );
+    expect(object).toMatchObject({
+      spec: {
+        hostNetwork: true,
+        containers: [
+          { name: 'a', image: 'x' },
+          { name: 'b', image: 'x' },
+        ],
+      },
+    });
     expect(yaml('metadata:\n  name: 2020-01-01\n').object).toMatchObject({ metadata: { name: '2020-01-01' } });
     expect(parseBody('a: 1:30\nb: 0777\n1: x\n', 'application/yaml')).toEqual({ a: '1:30', b: 511, 1: 'x' });
   });
   it('tells of duplicates', () => {
-    expect(yaml('metadata:\n  name: a\n  name: b\nx: 1\n', 'Warn').warnings).toEqual(['yaml: unmarshal errors:\n  line 3: key "name" already set in map', 'unknown field "x"']);
+    expect(yaml('metadata:\n  name: a\n  name: b\nx: 1\n', 'Warn').warnings).toEqual([
+      'yaml: unmarshal errors:\n  line 3: key "name" already set in map',
+      'unknown field "x"',
+    ]);
     expect(yaml('metadata:\n  name: a\n  name: b\n').object).toMatchObject({ metadata: { name: 'b' } });
   });
   it.each([
-    ['a: [', 'error converting YAML to JSON: yaml: line'], ['a: 1\n---\nb: 2\n', 'expected a single document'], ['['.repeat(1000), 'exceeded max depth'], ['- '.repeat(1000), 'exceeded max depth'],
-    [`a: &a [x]\nb: [${'*a,'.repeat(500)}]`, 'Excessive alias count'], ['['.repeat(250_000), 'tokens'], ['x'.repeat(4 * 1024 * 1024), 'Request entity too large: limit is'],
-    ['a: *b', 'Unresolved alias'], ['"__proto__": {a: b}', '__proto__'],
+    ['a: [', 'error converting YAML to JSON: yaml: line'],
+    ['a: 1\n---\nb: 2\n', 'expected a single document'],
+    ['['.repeat(1000), 'exceeded max depth'],
+    ['- '.repeat(1000), 'exceeded max depth'],
+    [`a: &a [x]\nb: [${'*a,'.repeat(500)}]`, 'Excessive alias count'],
+    ['['.repeat(250_000), 'tokens'],
+    ['x'.repeat(4 * 1024 * 1024), 'Request entity too large: limit is'],
+    ['a: *b', 'Unresolved alias'],
+    ['"__proto__": {a: b}', '__proto__'],
   ])('refuses %.20s', (text, expected) => expect(message(() => yaml(text))).toContain(expected));
 });
 
 describe('encodeObject', () => {
   it('puts kind, apiVersion and metadata first and leaves out what is undefined', () => {
-    expect(encodeObject({ spec: { a: undefined, b: 1 }, metadata: { name: 'x' }, apiVersion: 'v1', kind: 'Pod', status: undefined })).toBe('{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"},"spec":{"b":1}}');
+    expect(encodeObject({ spec: { a: undefined, b: 1 }, metadata: { name: 'x' }, apiVersion: 'v1', kind: 'Pod', status: undefined })).toBe(
+      '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"},"spec":{"b":1}}',
+    );
   });
   it('is undone by decoding', () => {
     const object = { kind: 'Pod', apiVersion: 'v1', metadata: { name: 'x' } };
     expect(decode(encodeObject(object), pod).object).toEqual(object);
   });
-  it('raises only refusals', () => { expect(() => decode({ spec: 1 })).toThrow(StatusError); });
+  it('raises only refusals', () => {
+    expect(() => decode({ spec: 1 })).toThrow(StatusError);
+  });
 });

@@ -11,20 +11,39 @@ const sessionAffinity: Rule = (spec) => {
 };
 const servicePort = chain(defaults({ protocol: 'TCP' }), (port) => {
   const target = own(port, 'targetPort');
-  return (target === undefined || target === 0 || target === '') && typeof port['port'] === 'number' ? { ...port, targetPort: port['port'] } : port;
+  return (target === undefined || target === 0 || target === '') && typeof port['port'] === 'number'
+    ? { ...port, targetPort: port['port'] }
+    : port;
 });
 const typeIn = (spec: Fields, ...types: readonly string[]) => types.includes(textAt(spec, 'type'));
-const external = (spec: Fields) => typeIn(spec, 'LoadBalancer', 'NodePort') || (typeIn(spec, 'ClusterIP') && Array.isArray(spec['externalIPs']) && spec['externalIPs'].length > 0);
+const external = (spec: Fields) =>
+  typeIn(spec, 'LoadBalancer', 'NodePort') ||
+  (typeIn(spec, 'ClusterIP') && Array.isArray(spec['externalIPs']) && spec['externalIPs'].length > 0);
 
 const serviceSpec = chain(
-  defaults({ sessionAffinity: 'None' }), sessionAffinity, defaults({ type: 'ClusterIP' }), each('ports', servicePort),
+  defaults({ sessionAffinity: 'None' }),
+  sessionAffinity,
+  defaults({ type: 'ClusterIP' }),
+  each('ports', servicePort),
   when(external, defaults({ externalTrafficPolicy: 'Cluster' })),
   when((spec) => typeIn(spec, 'ClusterIP', 'NodePort', 'LoadBalancer'), defaults({ internalTrafficPolicy: 'Cluster' })),
   when(is('type', 'LoadBalancer'), defaults({ allocateLoadBalancerNodePorts: true })),
 );
 const service = chain(
   within('spec', serviceSpec),
-  when((value) => typeIn(objectAt(value, 'spec'), 'LoadBalancer'), at('status', at('loadBalancer', each('ingress', when((ingress) => textAt(ingress, 'ip') !== '', defaults({ ipMode: 'VIP' })))))),
+  when(
+    (value) => typeIn(objectAt(value, 'spec'), 'LoadBalancer'),
+    at(
+      'status',
+      at(
+        'loadBalancer',
+        each(
+          'ingress',
+          when((ingress) => textAt(ingress, 'ip') !== '', defaults({ ipMode: 'VIP' })),
+        ),
+      ),
+    ),
+  ),
 );
 
 const nameLabel = 'kubernetes.io/metadata.name';
@@ -33,31 +52,57 @@ const namespace: Rule = chain(
     const metadata = objectAt(value, 'metadata');
     const name = textAt(metadata, 'name');
     const labels = objectAt(metadata, 'labels');
-    return name === '' || own(labels, nameLabel) === name ? value : { ...value, metadata: { ...metadata, labels: { ...labels, [nameLabel]: name } } };
+    return name === '' || own(labels, nameLabel) === name
+      ? value
+      : { ...value, metadata: { ...metadata, labels: { ...labels, [nameLabel]: name } } };
   },
   within('status', defaults({ phase: 'Active' })),
 );
 
 const node = chain(
-  at('spec', syncAddresses('podCIDR', 'podCIDRs', (cidr) => cidr, (item) => item)),
-  at('status', chain(
-    (status) => (own(status, 'allocatable') === undefined && isObject(own(status, 'capacity')) ? { ...status, allocatable: status['capacity'] } : status),
-    resourceLists('capacity', 'allocatable'),
-  )),
+  at(
+    'spec',
+    syncAddresses(
+      'podCIDR',
+      'podCIDRs',
+      (cidr) => cidr,
+      (item) => item,
+    ),
+  ),
+  at(
+    'status',
+    chain(
+      (status) =>
+        own(status, 'allocatable') === undefined && isObject(own(status, 'capacity'))
+          ? { ...status, allocatable: status['capacity'] }
+          : status,
+      resourceLists('capacity', 'allocatable'),
+    ),
+  ),
 );
 
 /** Default limits from the maximum, default requests from default limits, then from the minimum. */
-const limitRangeItem: Rule = chain(resourceLists('max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio'), when(is('type', 'Container'), (item) => {
-  const limits = fill(objectAt(item, 'default'), objectAt(item, 'max'));
-  const requests = fill(fill(objectAt(item, 'defaultRequest'), limits), objectAt(item, 'min'));
-  const set = (value: Fields, key: string, list: Fields) => (Object.keys(list).length === 0 || list === own(value, key) ? value : { ...value, [key]: list });
-  return set(set(item, 'default', limits), 'defaultRequest', requests);
-}));
+const limitRangeItem: Rule = chain(
+  resourceLists('max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio'),
+  when(is('type', 'Container'), (item) => {
+    const limits = fill(objectAt(item, 'default'), objectAt(item, 'max'));
+    const requests = fill(fill(objectAt(item, 'defaultRequest'), limits), objectAt(item, 'min'));
+    const set = (value: Fields, key: string, list: Fields) =>
+      Object.keys(list).length === 0 || list === own(value, key) ? value : { ...value, [key]: list };
+    return set(set(item, 'default', limits), 'defaultRequest', requests);
+  }),
+);
 
-export const claim: Rule = chain(within('spec', claimSpec), within('status', chain(defaults({ phase: 'Pending' }), resourceLists('capacity', 'allocatedResources'))));
+export const claim: Rule = chain(
+  within('spec', claimSpec),
+  within('status', chain(defaults({ phase: 'Pending' }), resourceLists('capacity', 'allocatedResources'))),
+);
 const persistentVolume = chain(
   within('status', defaults({ phase: 'Pending' })),
-  within('spec', chain(defaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }), resourceLists('capacity'), sharedSources)),
+  within(
+    'spec',
+    chain(defaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }), resourceLists('capacity'), sharedSources),
+  ),
 );
 
 const replicationController = chain(

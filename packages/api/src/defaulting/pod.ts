@@ -15,17 +15,22 @@ const handler = chain(httpGet, at('grpc', defaults({ service: '' })));
 const probe = chain(zeroDefaults({ timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 }), handler);
 const fieldRef = at('fieldRef', defaults({ apiVersion: 'v1' }));
 
-const containerOf = (...more: readonly Rule[]): Rule => chain(
-  defaults({
-    imagePullPolicy: (container) => pullPolicy(textAt(container, 'image')), terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File',
-  }),
-  each('ports', defaults({ protocol: 'TCP' })),
-  each('env', at('valueFrom', fieldRef)),
-  at('resources', resourceLists('limits', 'requests')),
-  at('livenessProbe', probe), at('readinessProbe', probe), at('startupProbe', probe),
-  at('lifecycle', chain(at('postStart', handler), at('preStop', handler))),
-  ...more,
-);
+const containerOf = (...more: readonly Rule[]): Rule =>
+  chain(
+    defaults({
+      imagePullPolicy: (container) => pullPolicy(textAt(container, 'image')),
+      terminationMessagePath: '/dev/termination-log',
+      terminationMessagePolicy: 'File',
+    }),
+    each('ports', defaults({ protocol: 'TCP' })),
+    each('env', at('valueFrom', fieldRef)),
+    at('resources', resourceLists('limits', 'requests')),
+    at('livenessProbe', probe),
+    at('readinessProbe', probe),
+    at('startupProbe', probe),
+    at('lifecycle', chain(at('postStart', handler), at('preStop', handler))),
+    ...more,
+  );
 const container = containerOf();
 
 const downwardItems = each('items', fieldRef);
@@ -62,10 +67,18 @@ const serviceAccountNames: Rule = (spec) => {
 
 /** What every pod spec gets, in pods and in templates alike. */
 export const podSpec: Rule = chain(
-  defaults({ dnsPolicy: 'ClusterFirst', restartPolicy: 'Always', securityContext: {}, terminationGracePeriodSeconds: 30, schedulerName: 'default-scheduler' }),
+  defaults({
+    dnsPolicy: 'ClusterFirst',
+    restartPolicy: 'Always',
+    securityContext: {},
+    terminationGracePeriodSeconds: 30,
+    schedulerName: 'default-scheduler',
+  }),
   serviceAccountNames,
   each('volumes', volume),
-  each('initContainers', container), each('containers', container), each('ephemeralContainers', container),
+  each('initContainers', container),
+  each('containers', container),
+  each('ephemeralContainers', container),
   at('resources', resourceLists('limits', 'requests')),
   resourceLists('overhead'),
 );
@@ -76,33 +89,53 @@ export const podTemplate: Rule = (template) => {
 
 const hostPorts = each('ports', (port) => {
   const containerPort = own(port, 'containerPort');
-  return (own(port, 'hostPort') ?? 0) === 0 && typeof containerPort === 'number' && containerPort !== 0 ? { ...port, hostPort: containerPort } : port;
+  return (own(port, 'hostPort') ?? 0) === 0 && typeof containerPort === 'number' && containerPort !== 0
+    ? { ...port, hostPort: containerPort }
+    : port;
 });
-const hostNetwork = when((spec) => own(spec, 'hostNetwork') === true, chain(each('containers', hostPorts), each('initContainers', hostPorts)));
+const hostNetwork = when(
+  (spec) => own(spec, 'hostNetwork') === true,
+  chain(each('containers', hostPorts), each('initContainers', hostPorts)),
+);
 
 /** The single address and the list of addresses say the same; the single one wins. */
-export const syncAddresses = (single: string, list: string, wrap: (address: string) => unknown, unwrap: (item: unknown) => unknown): Rule => (value) => {
-  const address = textAt(value, single);
-  const items = own(value, list);
-  const first: unknown = Array.isArray(items) ? unwrap(items[0]) : undefined;
-  if (address !== '' && first !== address) return { ...value, [list]: [wrap(address)] };
-  return address === '' && typeof first === 'string' ? { ...value, [single]: first } : value;
-};
-const podIps = syncAddresses('podIP', 'podIPs', (ip) => ({ ip }), (item) => (isObject(item) ? item['ip'] : undefined));
+export const syncAddresses =
+  (single: string, list: string, wrap: (address: string) => unknown, unwrap: (item: unknown) => unknown): Rule =>
+  (value) => {
+    const address = textAt(value, single);
+    const items = own(value, list);
+    const first: unknown = Array.isArray(items) ? unwrap(items[0]) : undefined;
+    if (address !== '' && first !== address) return { ...value, [list]: [wrap(address)] };
+    return address === '' && typeof first === 'string' ? { ...value, [single]: first } : value;
+  };
+const podIps = syncAddresses(
+  'podIP',
+  'podIPs',
+  (ip) => ({ ip }),
+  (item) => (isObject(item) ? item['ip'] : undefined),
+);
 
 const podStatus = chain(
   podIps,
-  ...['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses'].map((key) => each(key, chain(resourceLists('allocatedResources'), at('resources', resourceLists('limits', 'requests'))))),
+  ...['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses'].map((key) =>
+    each(key, chain(resourceLists('allocatedResources'), at('resources', resourceLists('limits', 'requests')))),
+  ),
 );
 
 export const pod: Rule = chain(
-  (value) => withField(value, 'spec', chain(
-    podSpec,
-    each('containers', requestsFromLimits), each('initContainers', requestsFromLimits),
-    podLevelResources,
-    defaults({ enableServiceLinks: true }),
-    hostNetwork,
-  )(objectAt(value, 'spec'))),
+  (value) =>
+    withField(
+      value,
+      'spec',
+      chain(
+        podSpec,
+        each('containers', requestsFromLimits),
+        each('initContainers', requestsFromLimits),
+        podLevelResources,
+        defaults({ enableServiceLinks: true }),
+        hostNetwork,
+      )(objectAt(value, 'spec')),
+    ),
   at('status', podStatus),
 );
 

@@ -21,10 +21,13 @@ const roundUp: Rule = (list) => {
 };
 
 /** Rounds the resource lists in the named fields. */
-export const resourceLists = (...keys: readonly string[]): Rule => (value) => keys.reduce((current, key) => {
-  const list = own(current, key);
-  return isObject(list) ? withField(current, key, roundUp(list)) : current;
-}, value);
+export const resourceLists =
+  (...keys: readonly string[]): Rule =>
+  (value) =>
+    keys.reduce((current, key) => {
+      const list = own(current, key);
+      return isObject(list) ? withField(current, key, roundUp(list)) : current;
+    }, value);
 
 /** Adds to `list` what only `from` has. */
 export function fill(list: Fields, from: Fields): Fields {
@@ -102,6 +105,7 @@ export const podLevelResources: Rule = (spec) => {
   }
   let result = given;
   if (Object.keys(limits).length > 0) result = withField(result, 'limits', limits === objectAt(given, 'limits') ? given['limits'] : limits);
-  if (Object.keys(requests).length > 0) result = withField(result, 'requests', requests === objectAt(given, 'requests') ? given['requests'] : requests);
+  if (Object.keys(requests).length > 0)
+    result = withField(result, 'requests', requests === objectAt(given, 'requests') ? given['requests'] : requests);
   return withField(spec, 'resources', result);
 };

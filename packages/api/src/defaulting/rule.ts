@@ -6,7 +6,10 @@ export type Rule = (value: Fields) => Fields;
 type Default = string | number | boolean | Fields | readonly unknown[];
 
 /** Applies rules one after the other. */
-export const chain = (...rules: readonly Rule[]): Rule => (value) => rules.reduce((current, rule) => rule(current), value);
+export const chain =
+  (...rules: readonly Rule[]): Rule =>
+  (value) =>
+    rules.reduce((current, rule) => rule(current), value);
 
 export function withField(value: Fields, key: string, field: unknown): Fields {
   if (own(value, key) === field) return value;
@@ -44,36 +47,48 @@ export function zeroDefaults(table: Readonly<Record<string, number>>): Rule {
 }
 
 /** Applies a rule to the object in a field, where there is one. */
-export const at = (key: string, rule: Rule): Rule => (value) => {
-  const field = own(value, key);
-  return isObject(field) ? withField(value, key, rule(field)) : value;
-};
+export const at =
+  (key: string, rule: Rule): Rule =>
+  (value) => {
+    const field = own(value, key);
+    return isObject(field) ? withField(value, key, rule(field)) : value;
+  };
 
 /** As `at`, where an absent object counts as an empty one; one that stays empty is not stored. */
-export const within = (key: string, rule: Rule): Rule => (value) => {
-  const field = own(value, key);
-  const before = isObject(field) ? field : empty;
-  const after = rule(before);
-  return after === before ? value : withField(value, key, after);
-};
+export const within =
+  (key: string, rule: Rule): Rule =>
+  (value) => {
+    const field = own(value, key);
+    const before = isObject(field) ? field : empty;
+    const after = rule(before);
+    return after === before ? value : withField(value, key, after);
+  };
 const empty: Fields = Object.freeze({});
 
 /** Applies a rule to every object of a list. */
-export const each = (key: string, rule: Rule): Rule => (value) => {
-  const list = own(value, key);
-  if (!Array.isArray(list)) return value;
-  let result: unknown[] | undefined;
-  for (let i = 0; i < list.length; i++) {
-    const before: unknown = list[i];
-    if (!isObject(before)) continue;
-    const after = rule(before);
-    if (after !== before) (result ??= [...(list as unknown[])])[i] = after;
-  }
-  return result === undefined ? value : { ...value, [key]: result };
-};
+export const each =
+  (key: string, rule: Rule): Rule =>
+  (value) => {
+    const list = own(value, key);
+    if (!Array.isArray(list)) return value;
+    let result: unknown[] | undefined;
+    for (let i = 0; i < list.length; i++) {
+      const before: unknown = list[i];
+      if (!isObject(before)) continue;
+      const after = rule(before);
+      if (after !== before) (result ??= [...(list as unknown[])])[i] = after;
+    }
+    return result === undefined ? value : { ...value, [key]: result };
+  };
 
-export const when = (condition: (value: Fields) => boolean, rule: Rule): Rule => (value) => (condition(value) ? rule(value) : value);
-export const is = (key: string, expected: string) => (value: Fields): boolean => own(value, key) === expected;
+export const when =
+  (condition: (value: Fields) => boolean, rule: Rule): Rule =>
+  (value) =>
+    condition(value) ? rule(value) : value;
+export const is =
+  (key: string, expected: string) =>
+  (value: Fields): boolean =>
+    own(value, key) === expected;
 
 export const objectAt = (value: Fields, key: string): Fields => {
   const field = own(value, key);

@@ -54,9 +54,11 @@ export function cidr(errors: Errors, path: string, value: string): void {
 export function nonSpecialIp(errors: Errors, path: string, value: string, allowLoopback: boolean): void {
   if (ipFamily(value) === 0) errors.push(invalid(path, value, 'must be a valid IP address'));
   else if (isUnspecified(value)) errors.push(invalid(path, value, `may not be unspecified (${value})`));
-  else if (isLoopback(value) && !allowLoopback) errors.push(invalid(path, value, 'may not be in the loopback range (127.0.0.0/8, ::1/128)'));
+  else if (isLoopback(value) && !allowLoopback)
+    errors.push(invalid(path, value, 'may not be in the loopback range (127.0.0.0/8, ::1/128)'));
   else if (isLinkLocal(value)) errors.push(invalid(path, value, 'may not be in the link-local range (169.254.0.0/16, fe80::/10)'));
-  else if (isLinkLocalMulticast(value)) errors.push(invalid(path, value, 'may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)'));
+  else if (isLinkLocalMulticast(value))
+    errors.push(invalid(path, value, 'may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)'));
 }
 /** At most one address of each family, none of them twice. `values` are valid addresses. */
 export function dualStack(errors: Errors, path: string, values: readonly string[], family: (value: string) => number, what: string): void {

@@ -1,5 +1,13 @@
 import { duplicate, fieldForbidden, invalid, notFoundValue, required } from '../field-error.ts';
-import type { Container, ContainerResizePolicy, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount } from '../generated/types/core-v1.ts';
+import type {
+  Container,
+  ContainerResizePolicy,
+  EphemeralContainer,
+  PodSpec,
+  Volume,
+  VolumeDevice,
+  VolumeMount,
+} from '../generated/types/core-v1.ts';
 import { descendingPath, dnsLabel, ifOneOf, oneOf, type Errors } from './checks.ts';
 import { containerPorts, env, envFrom } from './env.ts';
 import { lifecycle, probe } from './probes.ts';
@@ -29,7 +37,8 @@ function volumeMounts(errors: Errors, path: string, container: Container, volume
     if (paths.has(mountPath)) errors.push(invalid(`${at}.mountPath`, mountPath, 'must be unique'));
     paths.add(mountPath);
     if (devices.some((device) => device.name === name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeDevices'));
-    if (devices.some((device) => device.devicePath === mountPath)) errors.push(invalid(`${at}.mountPath`, mountPath, 'must not already exist as a path in volumeDevices'));
+    if (devices.some((device) => device.devicePath === mountPath))
+      errors.push(invalid(`${at}.mountPath`, mountPath, 'must not already exist as a path in volumeDevices'));
     // Upstream names the list, not the mount, for what follows.
     if (subPath !== '') descendingPath(errors, `${path}.subPath`, subPath);
     if (subPathExpr !== '') {
@@ -49,10 +58,17 @@ function mountOptions(errors: Errors, path: string, mount: VolumeMount, containe
   ifOneOf(errors, `${path}.recursiveReadOnly`, recursive, ['Disabled', 'Enabled', 'IfPossible']);
   if (recursive !== 'Enabled' && recursive !== 'IfPossible') return;
   if (mount.readOnly !== true) errors.push(fieldForbidden(`${path}.recursiveReadOnly`, 'may only be specified when readOnly is true'));
-  if (propagation !== undefined && propagation !== 'None') errors.push(fieldForbidden(`${path}.recursiveReadOnly`, 'may only be specified when mountPropagation is None or not specified'));
+  if (propagation !== undefined && propagation !== 'None')
+    errors.push(fieldForbidden(`${path}.recursiveReadOnly`, 'may only be specified when mountPropagation is None or not specified'));
 }
 
-function volumeDevices(errors: Errors, path: string, devices: readonly VolumeDevice[], container: Container, volumes: ReadonlyMap<string, Volume>): void {
+function volumeDevices(
+  errors: Errors,
+  path: string,
+  devices: readonly VolumeDevice[],
+  container: Container,
+  volumes: ReadonlyMap<string, Volume>,
+): void {
   const mounts = container.volumeMounts ?? [];
   const [names, paths] = [new Set<string>(), new Set<string>()];
   for (const [i, { name = '', devicePath = '' }] of devices.entries()) {
@@ -61,25 +77,33 @@ function volumeDevices(errors: Errors, path: string, devices: readonly VolumeDev
     if (name === '') errors.push(required(`${at}.name`));
     if (name !== '' && names.has(name)) errors.push(invalid(`${at}.name`, name, 'must be unique'));
     if (volume === undefined) errors.push(notFoundValue(`${at}.name`, name));
-    else if (volume.persistentVolumeClaim === undefined && volume.ephemeral === undefined) errors.push(invalid(`${at}.name`, name, 'can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode'));
+    else if (volume.persistentVolumeClaim === undefined && volume.ephemeral === undefined)
+      errors.push(invalid(`${at}.name`, name, 'can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode'));
     if (devicePath === '') errors.push(required(`${at}.devicePath`));
     if (paths.has(devicePath)) errors.push(invalid(`${at}.devicePath`, devicePath, 'must be unique'));
     if (devicePath.split('/').includes('..')) errors.push(invalid(`${at}.devicePath`, devicePath, "can not contain backsteps ('..')"));
     else paths.add(devicePath);
     if (mounts.some((mount) => mount.name === name)) errors.push(invalid(`${at}.name`, name, 'must not already exist in volumeMounts'));
-    if (mounts.some((mount) => mount.mountPath === devicePath)) errors.push(invalid(`${at}.devicePath`, devicePath, 'must not already exist as a path in volumeMounts'));
+    if (mounts.some((mount) => mount.mountPath === devicePath))
+      errors.push(invalid(`${at}.devicePath`, devicePath, 'must not already exist as a path in volumeMounts'));
     names.add(name);
   }
 }
 
-function resizePolicy(errors: Errors, path: string, policies: readonly ContainerResizePolicy[], podRestartPolicy: string | undefined): void {
+function resizePolicy(
+  errors: Errors,
+  path: string,
+  policies: readonly ContainerResizePolicy[],
+  podRestartPolicy: string | undefined,
+): void {
   const seen = new Set<string>();
   for (const [i, { resourceName = '', restartPolicy = '' }] of policies.entries()) {
     if (seen.has(resourceName)) errors.push(duplicate(`${path}[${i}]`, resourceName));
     seen.add(resourceName);
     oneOf(errors, path, resourceName, ['cpu', 'memory']);
     oneOf(errors, path, restartPolicy, ['NotRequired', 'RestartContainer']);
-    if (podRestartPolicy === 'Never' && restartPolicy !== 'NotRequired') errors.push(invalid(path, restartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"));
+    if (podRestartPolicy === 'Never' && restartPolicy !== 'NotRequired')
+      errors.push(invalid(path, restartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"));
   }
 }
 
@@ -127,8 +151,14 @@ function hostPorts(errors: Errors, path: string, containers: readonly (readonly 
 /** KEP-5307: rules of one container's own restart policy. */
 function restartRules(errors: Errors, path: string, container: Container): void {
   const rules = container.restartPolicyRules ?? [];
-  if (rules.length > 0 && container.restartPolicy === undefined) errors.push(required(`${path}.restartPolicy`, 'must specify restartPolicy when restart rules are used'));
-  if (rules.length > 20) errors.push({ type: 'FieldValueTooMany', field: `${path}.restartPolicyRules`, message: `Too many: ${rules.length}: must have at most 20 items` });
+  if (rules.length > 0 && container.restartPolicy === undefined)
+    errors.push(required(`${path}.restartPolicy`, 'must specify restartPolicy when restart rules are used'));
+  if (rules.length > 20)
+    errors.push({
+      type: 'FieldValueTooMany',
+      field: `${path}.restartPolicyRules`,
+      message: `Too many: ${rules.length}: must have at most 20 items`,
+    });
   for (const [i, rule] of rules.entries()) {
     const at = `${path}.restartPolicyRules[${i}]`;
     oneOf(errors, `${at}.action`, rule.action, ['Restart', 'RestartAllContainers']);
@@ -138,7 +168,10 @@ function restartRules(errors: Errors, path: string, container: Container): void 
 }
 
 export function containers(errors: Errors, path: string, list: readonly Container[], context: PodContext): void {
-  if (list.length === 0) { errors.push(required(path)); return; }
+  if (list.length === 0) {
+    errors.push(required(path));
+    return;
+  }
   const names = new Set<string>();
   for (const [i, container] of list.entries()) {
     const at = `${path}[${i}]`;
@@ -168,13 +201,24 @@ export function initContainers(errors: Errors, path: string, list: readonly Cont
     if (container.restartPolicy === 'Always') probes(errors, at, container, context.grace);
     else {
       for (const key of ['lifecycle', 'livenessProbe', 'readinessProbe', 'startupProbe'] as const) {
-        if (container[key] !== undefined) errors.push(fieldForbidden(`${at}.${key}`, 'may not be set for init containers without restartPolicy=Always'));
+        if (container[key] !== undefined)
+          errors.push(fieldForbidden(`${at}.${key}`, 'may not be set for init containers without restartPolicy=Always'));
       }
     }
   }
 }
 
-const forbiddenForEphemeral = ['ports', 'resources', 'livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle', 'resizePolicy', 'restartPolicy', 'restartPolicyRules'] as const;
+const forbiddenForEphemeral = [
+  'ports',
+  'resources',
+  'livenessProbe',
+  'readinessProbe',
+  'startupProbe',
+  'lifecycle',
+  'resizePolicy',
+  'restartPolicy',
+  'restartPolicyRules',
+] as const;
 export function ephemeralContainers(errors: Errors, path: string, list: readonly EphemeralContainer[], context: PodContext): void {
   const others = new Set([...(context.spec.containers ?? []), ...(context.spec.initContainers ?? [])].map((container) => container.name));
   const names = new Set(others);
@@ -192,7 +236,8 @@ export function ephemeralContainers(errors: Errors, path: string, list: readonly
       if (!empty) errors.push(fieldForbidden(`${at}.${key}`, 'cannot be set for an Ephemeral Container'));
     }
     for (const [j, mount] of (container.volumeMounts ?? []).entries()) {
-      for (const key of ['subPath', 'subPathExpr'] as const) if (mount[key]) errors.push(fieldForbidden(`${at}.volumeMounts[${j}].${key}`, 'cannot be set for an Ephemeral Container'));
+      for (const key of ['subPath', 'subPathExpr'] as const)
+        if (mount[key]) errors.push(fieldForbidden(`${at}.volumeMounts[${j}].${key}`, 'cannot be set for an Ephemeral Container'));
     }
   }
 }

@@ -12,10 +12,13 @@ import { labels } from './meta.ts';
 export function lease(errors: Errors, { spec = {} }: Lease): void {
   const { leaseDurationSeconds: duration, leaseTransitions: transitions, strategy = '' } = spec;
   if (duration !== undefined && duration <= 0) errors.push(invalid('spec.leaseDurationSeconds', duration, 'must be greater than 0'));
-  if (transitions !== undefined && transitions < 0) errors.push(invalid('spec.leaseTransitions', transitions, 'must be greater than or equal to 0'));
+  if (transitions !== undefined && transitions < 0)
+    errors.push(invalid('spec.leaseTransitions', transitions, 'must be greater than or equal to 0'));
   if (strategy.includes('/')) qualifiedName(errors, 'spec.strategy.strategy', strategy);
-  else if (strategy !== '' && strategy !== 'OldestEmulationVersion') errors.push(notSupported('spec.strategy.strategy', strategy, ['OldestEmulationVersion']));
-  if (spec.preferredHolder && strategy === '') errors.push(fieldForbidden('spec.preferredHolder', 'may only be specified if `strategy` is defined'));
+  else if (strategy !== '' && strategy !== 'OldestEmulationVersion')
+    errors.push(notSupported('spec.strategy.strategy', strategy, ['OldestEmulationVersion']));
+  if (spec.preferredHolder && strategy === '')
+    errors.push(fieldForbidden('spec.preferredHolder', 'may only be specified if `strategy` is defined'));
 }
 
 const addressTypes = ['FQDN', 'IPv4', 'IPv6'];
@@ -23,17 +26,19 @@ export function endpointSlice(errors: Errors, slice: EndpointSlice, old: Endpoin
   const { addressType = '', endpoints = [], ports = [] } = slice;
   oneOf(errors, 'addressType', addressType, addressTypes);
   if (endpoints.length > 1000) errors.push(tooMany('endpoints', endpoints.length, 1000));
-  else for (const [i, endpoint] of endpoints.entries()) {
-    const at = `endpoints[${i}]`;
-    const addresses = endpoint.addresses ?? [];
-    if (addresses.length === 0) errors.push(required(`${at}.addresses`, 'must contain at least 1 address'));
-    else if (addresses.length > 100) errors.push(tooMany(`${at}.addresses`, addresses.length, 100));
-    for (const [j, address] of addresses.entries()) addressOf(errors, `${at}.addresses[${j}]`, address, addressType, allowLoopback);
-    labels(errors, `${at}.deprecatedTopology`, endpoint.deprecatedTopology);
-    if (endpoint.nodeName !== undefined) invalidEach(errors, `${at}.nodeName`, endpoint.nodeName, isDns1123Subdomain(endpoint.nodeName));
-    if (endpoint.hostname !== undefined) dnsLabel(errors, `${at}.hostname`, endpoint.hostname);
-    if ((endpoint.hints?.forZones ?? []).length > 8) errors.push(tooMany(`${at}.hints.forZones`, endpoint.hints?.forZones?.length ?? 0, 8));
-  }
+  else
+    for (const [i, endpoint] of endpoints.entries()) {
+      const at = `endpoints[${i}]`;
+      const addresses = endpoint.addresses ?? [];
+      if (addresses.length === 0) errors.push(required(`${at}.addresses`, 'must contain at least 1 address'));
+      else if (addresses.length > 100) errors.push(tooMany(`${at}.addresses`, addresses.length, 100));
+      for (const [j, address] of addresses.entries()) addressOf(errors, `${at}.addresses[${j}]`, address, addressType, allowLoopback);
+      labels(errors, `${at}.deprecatedTopology`, endpoint.deprecatedTopology);
+      if (endpoint.nodeName !== undefined) invalidEach(errors, `${at}.nodeName`, endpoint.nodeName, isDns1123Subdomain(endpoint.nodeName));
+      if (endpoint.hostname !== undefined) dnsLabel(errors, `${at}.hostname`, endpoint.hostname);
+      if ((endpoint.hints?.forZones ?? []).length > 8)
+        errors.push(tooMany(`${at}.hints.forZones`, endpoint.hints?.forZones?.length ?? 0, 8));
+    }
   if (ports.length > 100) errors.push(tooMany('ports', ports.length, 100));
   else slicePorts(errors, ports);
   if (old !== undefined) immutable(errors, 'addressType', addressType, old.addressType);
@@ -48,7 +53,9 @@ function addressOf(errors: Errors, path: string, address: string, type: string, 
     const messages = isDns1123Subdomain(name);
     if (messages.length > 0) errors.push(invalid(path, name, messages.join(',')));
     else if (!name.includes('.')) errors.push(invalid(path, name, 'should be a domain with at least two segments separated by dots'));
-    else for (const label of name.split('.')) if (isDns1123Label(label).length > 0) errors.push(invalid(path, label, isDns1123Label(label).join(',')));
+    else
+      for (const label of name.split('.'))
+        if (isDns1123Label(label).length > 0) errors.push(invalid(path, label, isDns1123Label(label).join(',')));
   }
 }
 
@@ -74,11 +81,16 @@ function legacyEvent(errors: Errors, event: Event): void {
     const matches = involved === '' ? namespace === '' || namespace === 'default' : namespace === involved;
     if (!matches) errors.push(invalid(path, involved, 'does not match event.namespace'));
   } else {
-    if (involved === '' && namespace !== 'default' && namespace !== 'kube-system') errors.push(invalid(path, involved, 'does not match event.namespace'));
+    if (involved === '' && namespace !== 'default' && namespace !== 'kube-system')
+      errors.push(invalid(path, involved, 'does not match event.namespace'));
     const controller = event.reportingComponent ?? '';
     requireText(errors, 'reportingController', controller);
     invalidEach(errors, 'reportingController', controller, isQualifiedName(controller));
-    const limited: readonly (readonly [string, string | undefined, number])[] = [['reportingInstance', event.reportingInstance, 128], ['action', event.action, 128], ['reason', event.reason, 128]];
+    const limited: readonly (readonly [string, string | undefined, number])[] = [
+      ['reportingInstance', event.reportingInstance, 128],
+      ['action', event.action, 128],
+      ['reason', event.reason, 128],
+    ];
     for (const [field, text, max] of limited) {
       requireText(errors, field, text);
       if ((text ?? '').length > max) errors.push(invalid(field, '', `can have at most ${max} characters`));
@@ -92,9 +104,14 @@ export const event = legacyEvent;
 export function eventV1(errors: Errors, event: EventV1, old?: EventV1): void {
   const { note, regarding, reportingController, series } = event;
   legacyEvent(errors, {
-    involvedObject: regarding ?? {}, metadata: event.metadata ?? {}, ...(note !== undefined && { message: note }), ...(reportingController !== undefined && { reportingComponent: reportingController }),
-    ...(event.eventTime !== undefined && { eventTime: event.eventTime }), ...(event.reportingInstance !== undefined && { reportingInstance: event.reportingInstance }),
-    ...(event.action !== undefined && { action: event.action }), ...(event.reason !== undefined && { reason: event.reason }),
+    involvedObject: regarding ?? {},
+    metadata: event.metadata ?? {},
+    ...(note !== undefined && { message: note }),
+    ...(reportingController !== undefined && { reportingComponent: reportingController }),
+    ...(event.eventTime !== undefined && { eventTime: event.eventTime }),
+    ...(event.reportingInstance !== undefined && { reportingInstance: event.reportingInstance }),
+    ...(event.action !== undefined && { action: event.action }),
+    ...(event.reason !== undefined && { reason: event.reason }),
   });
   if (series !== undefined) {
     if ((series.count ?? 0) < 2) errors.push(invalid('series.count', '', 'should be at least 2'));
@@ -102,14 +119,26 @@ export function eventV1(errors: Errors, event: EventV1, old?: EventV1): void {
   }
   if (old !== undefined) {
     const same: readonly (readonly [string, keyof EventV1])[] = [
-      ['involvedObject', 'regarding'], ['reason', 'reason'], ['message', 'note'], ['type', 'type'], ['eventTime', 'eventTime'], ['action', 'action'], ['related', 'related'],
-      ['reportingController', 'reportingController'], ['reportingInstance', 'reportingInstance'],
+      ['involvedObject', 'regarding'],
+      ['reason', 'reason'],
+      ['message', 'note'],
+      ['type', 'type'],
+      ['eventTime', 'eventTime'],
+      ['action', 'action'],
+      ['related', 'related'],
+      ['reportingController', 'reportingController'],
+      ['reportingInstance', 'reportingInstance'],
     ];
     for (const [path, key] of same) immutable(errors, path, event[key], old[key]);
     return;
   }
   if (event.eventTime === undefined) errors.push(required('eventTime'));
   if (event.type !== 'Normal' && event.type !== 'Warning') errors.push(invalid('type', '', `has invalid value: ${event.type ?? ''}`));
-  const unset: readonly (readonly [string, unknown])[] = [['firstTimestamp', event.deprecatedFirstTimestamp], ['lastTimestamp', event.deprecatedLastTimestamp], ['count', event.deprecatedCount || undefined], ['source', event.deprecatedSource?.component || event.deprecatedSource?.host || undefined]];
+  const unset: readonly (readonly [string, unknown])[] = [
+    ['firstTimestamp', event.deprecatedFirstTimestamp],
+    ['lastTimestamp', event.deprecatedLastTimestamp],
+    ['count', event.deprecatedCount || undefined],
+    ['source', event.deprecatedSource?.component || event.deprecatedSource?.host || undefined],
+  ];
   for (const [path, value] of unset) if (value !== undefined) errors.push(invalid(path, '', 'needs to be unset'));
 }

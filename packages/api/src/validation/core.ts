@@ -1,16 +1,14 @@
 import { duplicate, fieldForbidden, invalid, required, tooLong } from '../field-error.ts';
-import type { ConfigMap, Endpoints, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Secret, Taint } from '../generated/types/core-v1.ts';
+import type { ConfigMap, Endpoints, LimitRange, Namespace, Node, Secret, Taint } from '../generated/types/core-v1.ts';
 import { cidrFamily } from '../ip.ts';
 import { jsonEqual } from '../json.ts';
 import { isConfigMapKey, isDns1123Subdomain, isLabelValue, isPortNumber, isQualifiedName } from '../names.ts';
 import { compareQuantity, parseQuantity } from '../quantity.ts';
-import { nodeSelector, taintEffect } from './affinity.ts';
-import { cidr, dnsLabel, dnsSubdomain, dualStack, ifOneOf, immutable, invalidEach, ip, isNotPositive, nonSpecialIp, oneOf, qualifiedName, requireText, type Errors } from './checks.ts';
-import { diff } from './diff.ts';
+import { taintEffect } from './affinity.ts';
+import { cidr, dnsLabel, dualStack, immutable, invalidEach, ip, nonSpecialIp, oneOf, qualifiedName, type Errors } from './checks.ts';
 import { protocols } from './env.ts';
 import { finalizerName } from './meta.ts';
 import { resourceQuantity } from './resources.ts';
-import { accessModeSet, claimSpec, csiDriverName, hostPath, nfs } from './volumes.ts';
 
 /** Of all data of one ConfigMap or Secret, in bytes. */
 export const maxDataSize = 1024 * 1024;
@@ -33,15 +31,21 @@ export function configMap(errors: Errors, map: ConfigMap, old?: ConfigMap): void
   lock(errors, map, old, ['data', 'binaryData']);
   const { data = {}, binaryData = {} } = map;
   keys(errors, 'data', data);
-  for (const key of Object.keys(data)) if (Object.hasOwn(binaryData, key)) errors.push(invalid(`data[${key}]`, key, 'duplicate of key present in binaryData'));
+  for (const key of Object.keys(data))
+    if (Object.hasOwn(binaryData, key)) errors.push(invalid(`data[${key}]`, key, 'duplicate of key present in binaryData'));
   keys(errors, 'binaryData', binaryData);
-  const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0) + Object.values(binaryData).reduce((sum, text) => sum + decodedSize(text), 0);
+  const size =
+    Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0) +
+    Object.values(binaryData).reduce((sum, text) => sum + decodedSize(text), 0);
   if (size > maxDataSize) errors.push(tooLong('', maxDataSize));
 }
 
 /** Keys that a Secret of a well-known type has to hold. */
 const secretKeys: Readonly<Record<string, readonly string[]>> = {
-  'kubernetes.io/dockercfg': ['.dockercfg'], 'kubernetes.io/dockerconfigjson': ['.dockerconfigjson'], 'kubernetes.io/ssh-auth': ['ssh-privatekey'], 'kubernetes.io/tls': ['tls.crt', 'tls.key'],
+  'kubernetes.io/dockercfg': ['.dockercfg'],
+  'kubernetes.io/dockerconfigjson': ['.dockerconfigjson'],
+  'kubernetes.io/ssh-auth': ['ssh-privatekey'],
+  'kubernetes.io/tls': ['tls.crt', 'tls.key'],
 };
 const serviceAccountName = 'kubernetes.io/service-account.name';
 
@@ -51,8 +55,10 @@ export function secret(errors: Errors, value: Secret, old?: Secret): void {
   const { data = {}, type = '' } = value;
   keys(errors, 'data', data);
   if (Object.values(data).reduce((sum, text) => sum + decodedSize(text), 0) > maxDataSize) errors.push(tooLong('data', maxDataSize));
-  if (type === 'kubernetes.io/service-account-token' && !value.metadata?.annotations?.[serviceAccountName]) errors.push(required(`metadata.annotations[${serviceAccountName}]`));
-  if (type === 'kubernetes.io/basic-auth' && data['username'] === undefined && data['password'] === undefined) errors.push(required('data[username]'), required('data[password]'));
+  if (type === 'kubernetes.io/service-account-token' && !value.metadata?.annotations?.[serviceAccountName])
+    errors.push(required(`metadata.annotations[${serviceAccountName}]`));
+  if (type === 'kubernetes.io/basic-auth' && data['username'] === undefined && data['password'] === undefined)
+    errors.push(required('data[username]'), required('data[password]'));
   for (const key of secretKeys[type] ?? []) {
     const content = data[key];
     if (content === undefined || (content === '' && type === 'kubernetes.io/ssh-auth')) errors.push(required(`data[${key}]`));
@@ -81,7 +87,8 @@ export function namespaceStatus(errors: Errors, value: Namespace): void {
   const phase = value.status?.phase ?? '';
   const deleting = value.metadata?.deletionTimestamp !== undefined;
   if (!deleting && phase !== 'Active') errors.push(invalid('status.Phase', phase, "may only be 'Active' if `deletionTimestamp` is empty"));
-  if (deleting && phase !== 'Terminating') errors.push(invalid('status.Phase', phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"));
+  if (deleting && phase !== 'Terminating')
+    errors.push(invalid('status.Phase', phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"));
 }
 
 function taints(errors: Errors, path: string, list: readonly Taint[]): void {
@@ -93,7 +100,8 @@ function taints(errors: Errors, path: string, list: readonly Taint[]): void {
     if (messages.length > 0) errors.push(invalid(`${at}.value`, taint.value, messages.join(';')));
     taintEffect(errors, `${at}.effect`, taint.effect, false);
     const key = `${taint.key}:${taint.effect}`;
-    if (seen.has(key)) errors.push({ ...duplicate(at, taint), message: `${duplicate(at, taint).message}: taints must be unique by key and effect pair` });
+    if (seen.has(key))
+      errors.push({ ...duplicate(at, taint), message: `${duplicate(at, taint).message}: taints must be unique by key and effect pair` });
     seen.add(key);
   }
 }
@@ -112,17 +120,21 @@ export function node(errors: Errors, value: Node, old?: Node): void {
   }
   const before = old.spec ?? {};
   for (const [i, address] of (status.addresses ?? []).entries()) {
-    if ((status.addresses ?? []).findIndex((other) => jsonEqual(other, address)) < i) errors.push(duplicate(`status.addresses[${i}]`, address));
+    if ((status.addresses ?? []).findIndex((other) => jsonEqual(other, address)) < i)
+      errors.push(duplicate(`status.addresses[${i}]`, address));
   }
-  if ((before.podCIDRs ?? []).length > 0 && !jsonEqual(before.podCIDRs, cidrs)) errors.push(fieldForbidden('spec.podCIDRs', 'node updates may not change podCIDR except from "" to valid'));
-  if (before.providerID && before.providerID !== spec.providerID) errors.push(fieldForbidden('spec.providerID', 'node updates may not change providerID except from "" to valid'));
+  if ((before.podCIDRs ?? []).length > 0 && !jsonEqual(before.podCIDRs, cidrs))
+    errors.push(fieldForbidden('spec.podCIDRs', 'node updates may not change podCIDR except from "" to valid'));
+  if (before.providerID && before.providerID !== spec.providerID)
+    errors.push(fieldForbidden('spec.providerID', 'node updates may not change providerID except from "" to valid'));
   if ((spec.externalID ?? '') !== (before.externalID ?? '')) errors.push(fieldForbidden('spec.externalID', 'may not be updated'));
 }
 
 export function endpoints(errors: Errors, { subsets = [] }: Endpoints, allowLoopback: boolean): void {
   for (const [i, subset] of subsets.entries()) {
     const path = `subsets[${i}]`;
-    if ((subset.addresses ?? []).length === 0 && (subset.notReadyAddresses ?? []).length === 0) errors.push(required(path, 'must specify `addresses` or `notReadyAddresses`'));
+    if ((subset.addresses ?? []).length === 0 && (subset.notReadyAddresses ?? []).length === 0)
+      errors.push(required(path, 'must specify `addresses` or `notReadyAddresses`'));
     for (const key of ['addresses', 'notReadyAddresses'] as const) {
       for (const [j, address] of (subset[key] ?? []).entries()) {
         const at = `${path}.${key}[${j}]`;
@@ -143,76 +155,35 @@ export function endpoints(errors: Errors, { subsets = [] }: Endpoints, allowLoop
   }
 }
 
-export function persistentVolumeClaim(errors: Errors, claim: PersistentVolumeClaim, old?: PersistentVolumeClaim): void {
-  claimSpec(errors, 'spec', claim.spec ?? {});
-  if (old === undefined) return;
-  const strip = ({ spec = {} }: PersistentVolumeClaim, bound: boolean) => {
-    const { volumeName: _, resources = {}, volumeAttributesClassName, storageClassName, ...rest } = spec;
-    const { storage: _storage, ...requests } = resources.requests ?? {};
-    return { ...rest, resources: { ...resources, requests: bound ? requests : resources.requests ?? {} }, ...(!bound && volumeAttributesClassName !== undefined && { volumeAttributesClassName }),
-      ...(old.spec?.storageClassName !== undefined && { storageClassName }), ...(old.spec?.volumeName && { volumeName: spec.volumeName }) };
-  };
-  const bound = claim.status?.phase === 'Bound';
-  if (!jsonEqual(strip(claim, bound), strip(old, bound))) {
-    errors.push(fieldForbidden('spec', `spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n${diff(strip(old, bound), strip(claim, bound))}`));
-  }
-  const [size, before] = [claim.spec?.resources?.requests?.['storage'] ?? '0', old.spec?.resources?.requests?.['storage'] ?? '0'];
-  if (compareQuantity(size, before) < 0 && compareQuantity(size, old.status?.capacity?.['storage'] ?? '0') <= 0) {
-    errors.push(fieldForbidden('spec.resources.requests.storage', 'field can not be less than status.capacity'));
-  }
-}
-
-const volumeSettings = new Set(['accessModes', 'capacity', 'claimRef', 'mountOptions', 'nodeAffinity', 'persistentVolumeReclaimPolicy', 'storageClassName', 'volumeAttributesClassName', 'volumeMode']);
-export function persistentVolume(errors: Errors, { spec = {} }: PersistentVolume, old?: PersistentVolume): void {
-  if ((spec.accessModes ?? []).length === 0) errors.push(required('spec.accessModes'));
-  accessModeSet(errors, 'spec.accessModes', spec.accessModes ?? []);
-  const capacity = Object.entries(spec.capacity ?? {});
-  if (capacity.length === 0) errors.push(required('spec.capacity'));
-  if (capacity.length !== 1 || spec.capacity?.['storage'] === undefined) errors.push({ type: 'FieldValueNotSupported', field: 'spec.capacity', message: `Unsupported value: ${JSON.stringify(spec.capacity ?? {})}: supported values: "storage"` });
-  for (const [name, quantity] of capacity) if (parseQuantity(quantity).sign <= 0) errors.push(invalid(`spec.capacity[${name}]`, parseQuantity(quantity).toString(), isNotPositive));
-  ifOneOf(errors, 'spec.persistentVolumeReclaimPolicy', spec.persistentVolumeReclaimPolicy, ['Delete', 'Recycle', 'Retain']);
-  if (spec.nodeAffinity !== undefined) {
-    if (spec.nodeAffinity.required === undefined) errors.push(required('spec.nodeAffinity.required', 'must specify required node constraints'));
-    else nodeSelector(errors, 'spec.nodeAffinity.required', spec.nodeAffinity.required);
-  }
-  const sources = (value: PersistentVolume['spec']) => Object.fromEntries(Object.entries(value ?? {}).filter(([key]) => !volumeSettings.has(key)));
-  const given = Object.keys(sources(spec));
-  if (given.length === 0) errors.push(required('spec', 'must specify a volume type'));
-  for (const kind of given.slice(1)) errors.push(fieldForbidden(`spec.${kind}`, 'may not specify more than 1 volume type'));
-  if (spec.hostPath !== undefined) hostPath(errors, 'spec.hostPath', spec.hostPath);
-  if (spec.nfs !== undefined) nfs(errors, 'spec.nfs', spec.nfs);
-  if (spec.local !== undefined) {
-    requireText(errors, 'spec.local.path', spec.local.path);
-    if (spec.nodeAffinity === undefined) errors.push(required('spec.nodeAffinity', 'Local volume requires node affinity'));
-  }
-  if (spec.csi !== undefined) {
-    csiDriverName(errors, 'spec.csi.driver', spec.csi.driver ?? '');
-    requireText(errors, 'spec.csi.volumeHandle', spec.csi.volumeHandle);
-  }
-  if (spec.storageClassName) dnsSubdomain(errors, 'spec.storageClassName', spec.storageClassName);
-  ifOneOf(errors, 'spec.volumeMode', spec.volumeMode, ['Block', 'Filesystem']);
-  if (old === undefined) return;
-  if (!jsonEqual(sources(spec), sources(old.spec))) errors.push(fieldForbidden('spec.persistentvolumesource', `spec.persistentvolumesource is immutable after creation\n${diff(sources(old.spec), sources(spec))}`));
-  immutable(errors, 'volumeMode', spec.volumeMode, old.spec?.volumeMode);
-}
-
 export function limitRange(errors: Errors, { spec }: LimitRange): void {
   const seen = new Set<string>();
   for (const [i, limit] of (spec?.limits ?? []).entries()) {
     const path = `spec.limits[${i}]`;
     if (seen.has(limit.type)) errors.push(duplicate(`${path}.type`, limit.type));
     seen.add(limit.type);
-    if (limit.type === 'Pod') for (const key of ['default', 'defaultRequest'] as const) if (Object.keys(limit[key] ?? {}).length > 0) errors.push(fieldForbidden(`${path}.${key}`, "may not be specified when `type` is 'Pod'"));
+    if (limit.type === 'Pod')
+      for (const key of ['default', 'defaultRequest'] as const)
+        if (Object.keys(limit[key] ?? {}).length > 0)
+          errors.push(fieldForbidden(`${path}.${key}`, "may not be specified when `type` is 'Pod'"));
     for (const [name, min] of Object.entries(limit.min ?? {})) {
       const max = limit.max?.[name];
-      if (max !== undefined && compareQuantity(min, max) > 0) errors.push(invalid(`${path}.min[${name}]`, parseQuantity(min).toString(), `min value ${parseQuantity(min)} is greater than max value ${parseQuantity(max)}`));
+      if (max !== undefined && compareQuantity(min, max) > 0)
+        errors.push(
+          invalid(
+            `${path}.min[${name}]`,
+            parseQuantity(min).toString(),
+            `min value ${parseQuantity(min)} is greater than max value ${parseQuantity(max)}`,
+          ),
+        );
     }
     for (const [name, request] of Object.entries(limit.defaultRequest ?? {})) {
       const [max, value] = [limit.max?.[name], limit.default?.[name]];
       const at = `${path}.defaultRequest[${name}]`;
       const shown = parseQuantity(request).toString();
-      if (max !== undefined && compareQuantity(request, max) > 0) errors.push(invalid(at, shown, `default request value ${shown} is greater than max value ${parseQuantity(max)}`));
-      if (value !== undefined && compareQuantity(request, value) > 0) errors.push(invalid(at, shown, `default request value ${shown} is greater than default limit value ${parseQuantity(value)}`));
+      if (max !== undefined && compareQuantity(request, max) > 0)
+        errors.push(invalid(at, shown, `default request value ${shown} is greater than max value ${parseQuantity(max)}`));
+      if (value !== undefined && compareQuantity(request, value) > 0)
+        errors.push(invalid(at, shown, `default request value ${shown} is greater than default limit value ${parseQuantity(value)}`));
     }
   }
 }

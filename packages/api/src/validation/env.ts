@@ -2,7 +2,7 @@ import { duplicate, invalid, required } from '../field-error.ts';
 import type { ContainerPort, EnvFromSource, EnvVar } from '../generated/types/core-v1.ts';
 import { isConfigMapKey, isDns1123Subdomain, isEnvVarName, isPortName, isPortNumber, asPrefix } from '../names.ts';
 import { dnsSubdomain, invalidEach, oneOf, requireText, type Errors } from './checks.ts';
-import { fieldRef, resourceFieldRef } from './volumes.ts';
+import { fieldRef, resourceFieldRef } from './volume-files.ts';
 
 export const protocols = ['SCTP', 'TCP', 'UDP'];
 
@@ -47,7 +47,10 @@ export function env(errors: Errors, path: string, vars: readonly EnvVar[]): void
       requireText(errors, `${source}.fileKeyRef.path`, from.fileKeyRef.path);
     }
     const sources = Object.keys(from).length;
-    if (sources === 0) errors.push(invalid(source, '', 'must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`'));
+    if (sources === 0)
+      errors.push(
+        invalid(source, '', 'must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`'),
+      );
     else if (variable.value) errors.push(invalid(source, '', 'may not be specified when `value` is not empty'));
     else if (sources > 1) errors.push(invalid(source, '', 'may not have more than one field specified at a time'));
   }
@@ -63,7 +66,9 @@ export function envFrom(errors: Errors, path: string, sources: readonly EnvFromS
       if (!ref.name) errors.push(required(`${at}.${key}.name`));
       else invalidEach(errors, `${at}.${key}.name`, ref.name, asPrefix(isDns1123Subdomain)(ref.name));
     }
-    if (source.configMapRef === undefined && source.secretRef === undefined) errors.push(invalid(path, '', 'must specify one of: `configMapRef` or `secretRef`'));
-    else if (source.configMapRef !== undefined && source.secretRef !== undefined) errors.push(invalid(path, '', 'may not have more than one field specified at a time'));
+    if (source.configMapRef === undefined && source.secretRef === undefined)
+      errors.push(invalid(path, '', 'must specify one of: `configMapRef` or `secretRef`'));
+    else if (source.configMapRef !== undefined && source.secretRef !== undefined)
+      errors.push(invalid(path, '', 'may not have more than one field specified at a time'));
   }
 }

@@ -32,7 +32,8 @@ export function labelSelector(errors: Errors, path: string, selector: LabelSelec
     if (operator === 'In' || operator === 'NotIn') {
       if (values.length === 0) errors.push(required(`${at}.values`, "must be specified when `operator` is 'In' or 'NotIn'"));
     } else if (operator === 'Exists' || operator === 'DoesNotExist') {
-      if (values.length > 0) errors.push(fieldForbidden(`${at}.values`, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
+      if (values.length > 0)
+        errors.push(fieldForbidden(`${at}.values`, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
     } else errors.push(invalid(`${at}.operator`, operator, 'not a valid selector operator'));
     qualifiedName(errors, `${at}.key`, key);
     for (const [j, value] of values.entries()) invalidEach(errors, `${at}.values[${j}]`, value, isLabelValue(value));
@@ -44,18 +45,24 @@ function ownerReferences(errors: Errors, path: string, refs: readonly OwnerRefer
   for (const ref of refs) {
     const { version } = parseApiVersion(ref.apiVersion ?? '');
     if (version === '') errors.push(invalid(`${path}.apiVersion`, ref.apiVersion ?? '', 'version must not be empty'));
-    for (const key of ['kind', 'name', 'uid'] as const) if (!ref[key]) errors.push(invalid(`${path}.${key}`, ref[key] ?? '', 'must not be empty'));
-    if (ref.apiVersion === 'v1' && ref.kind === 'Event') errors.push(invalid(path, ref, '/v1, Kind=Event is disallowed from being an owner'));
+    for (const key of ['kind', 'name', 'uid'] as const)
+      if (!ref[key]) errors.push(invalid(`${path}.${key}`, ref[key] ?? '', 'must not be empty'));
+    if (ref.apiVersion === 'v1' && ref.kind === 'Event')
+      errors.push(invalid(path, ref, '/v1, Kind=Event is disallowed from being an owner'));
     if (ref.controller !== true) continue;
     const name = `${ref.kind}/${ref.name}`;
     if (controller === undefined) controller = name;
-    else errors.push(invalid(path, refs, `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`));
+    else
+      errors.push(
+        invalid(path, refs, `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`),
+      );
   }
 }
 
 const standardFinalizers = ['kubernetes', 'orphan', 'foregroundDeletion'];
 export function finalizerName(errors: Errors, path: string, name: string): void {
-  if (!name.includes('/') && !standardFinalizers.includes(name)) errors.push(invalid(path, name, 'name is neither a standard finalizer name nor is it fully qualified'));
+  if (!name.includes('/') && !standardFinalizers.includes(name))
+    errors.push(invalid(path, name, 'name is neither a standard finalizer name nor is it fully qualified'));
 }
 function finalizers(errors: Errors, path: string, names: readonly string[]): void {
   for (const name of names) qualifiedName(errors, path, name);
@@ -69,15 +76,24 @@ export function fieldManager(errors: Errors, path: string, manager: string): voi
   if (Buffer.byteLength(manager) > 128) errors.push(tooLong(path, 128));
   let at = 0;
   for (const char of manager) {
-    if (/\p{C}|(?! )\p{Z}/u.test(char)) errors.push(invalid(path, manager, `invalid character U+${char.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')} (at position ${at})`));
+    if (/\p{C}|(?! )\p{Z}/u.test(char))
+      errors.push(
+        invalid(
+          path,
+          manager,
+          `invalid character U+${char.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')} (at position ${at})`,
+        ),
+      );
     at += Buffer.byteLength(char);
   }
 }
 function managedFields(errors: Errors, path: string, entries: readonly ManagedFieldsEntry[]): void {
   for (const [i, entry] of entries.entries()) {
     const at = `${path}[${i}]`;
-    if (entry.operation !== 'Apply' && entry.operation !== 'Update') errors.push(invalid(`${at}.operation`, entry.operation ?? '', 'must be `Apply` or `Update`'));
-    if (entry.fieldsType !== undefined && entry.fieldsType !== '' && entry.fieldsType !== 'FieldsV1') errors.push(invalid(`${at}.fieldsType`, entry.fieldsType, 'must be `FieldsV1`'));
+    if (entry.operation !== 'Apply' && entry.operation !== 'Update')
+      errors.push(invalid(`${at}.operation`, entry.operation ?? '', 'must be `Apply` or `Update`'));
+    if (entry.fieldsType !== undefined && entry.fieldsType !== '' && entry.fieldsType !== 'FieldsV1')
+      errors.push(invalid(`${at}.fieldsType`, entry.fieldsType, 'must be `FieldsV1`'));
     fieldManager(errors, `${at}.manager`, entry.manager ?? '');
     if ((entry.subresource ?? '').length > 256) errors.push(tooLong(`${at}.subresource`, 256));
   }
@@ -110,11 +126,17 @@ export function objectMetaUpdate(errors: Errors, meta: ObjectMeta, old: ObjectMe
   if (old.deletionTimestamp !== undefined) {
     const extra = (meta.finalizers ?? []).filter((name) => old.finalizers?.includes(name) !== true).sort();
     if (extra.length > 0) {
-      errors.push(fieldForbidden(`${path}.finalizers`, `no new finalizers can be added if the object is being deleted, found new finalizers []string{${extra.map((name) => JSON.stringify(name)).join(', ')}}`));
+      errors.push(
+        fieldForbidden(
+          `${path}.finalizers`,
+          `no new finalizers can be added if the object is being deleted, found new finalizers []string{${extra.map((name) => JSON.stringify(name)).join(', ')}}`,
+        ),
+      );
     }
   }
   if (!meta.resourceVersion) errors.push(invalid(`${path}.resourceVersion`, meta.resourceVersion ?? '', 'must be specified for an update'));
-  if ((meta.generation ?? 0) < (old.generation ?? 0)) errors.push(invalid(`${path}.generation`, meta.generation ?? 0, 'must not be decremented'));
+  if ((meta.generation ?? 0) < (old.generation ?? 0))
+    errors.push(invalid(`${path}.generation`, meta.generation ?? 0, 'must not be decremented'));
   for (const key of ['name', 'namespace', 'uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const) {
     immutable(errors, `${path}.${key}`, meta[key] ?? undefined, old[key] ?? undefined);
   }
@@ -132,7 +154,13 @@ export function conditions(errors: Errors, path: string, list: readonly Conditio
     requireText(errors, `${at}.lastTransitionTime`, condition.lastTransitionTime, 'must be set');
     requireText(errors, `${at}.reason`, condition.reason, 'must be set');
     if (condition.reason && !conditionReason.test(condition.reason)) {
-      errors.push(invalid(`${at}.reason`, condition.reason, `a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')`));
+      errors.push(
+        invalid(
+          `${at}.reason`,
+          condition.reason,
+          `a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')`,
+        ),
+      );
     }
     if (Buffer.byteLength(condition.message ?? '') > 32 * 1024) errors.push(tooLong(`${at}.message`, 32 * 1024));
   }

@@ -1,23 +1,22 @@
 import { fieldForbidden, invalid, notSupported, required } from '../field-error.ts';
-import type { Binding, Container, ContainerStatus, NodeSelectorTerm, Pod, PodSpec, ResourceRequirements, Toleration } from '../generated/types/core-v1.ts';
+import type { Binding, Container, ContainerStatus, NodeSelectorTerm, Pod, PodSpec, Toleration } from '../generated/types/core-v1.ts';
 import { ipFamily } from '../ip.ts';
 import { jsonEqual } from '../json.ts';
 import { inclusiveRangeError } from '../names.ts';
-import { compareQuantity } from '../quantity.ts';
 import { tolerations } from './affinity.ts';
 import { dnsSubdomain, dualStack, immutable, ip, qualifiedName, type Errors } from './checks.ts';
 import { diff } from './diff.ts';
-import { objectMetaUpdate } from './meta.ts';
 import { podSpec } from './pod-spec.ts';
 
-const mirror = 'kubernetes.io/config.mirror';
-const specOf = (pod: Pod): PodSpec => pod.spec ?? { containers: [] };
+export const mirror = 'kubernetes.io/config.mirror';
+export const specOf = (pod: Pod): PodSpec => pod.spec ?? { containers: [] };
 
 /** What holds for a pod on create and on update, beyond its metadata. */
-function body(errors: Errors, pod: Pod): void {
+export function podBody(errors: Errors, pod: Pod): void {
   const spec = specOf(pod);
   const annotations = pod.metadata?.annotations ?? {};
-  if (Object.hasOwn(annotations, mirror) && !spec.nodeName) errors.push(invalid(`metadata.annotations[${mirror}]`, annotations[mirror], 'must set spec.nodeName if mirror pod annotation is set'));
+  if (Object.hasOwn(annotations, mirror) && !spec.nodeName)
+    errors.push(invalid(`metadata.annotations[${mirror}]`, annotations[mirror], 'must set spec.nodeName if mirror pod annotation is set'));
   const cost = annotations['controller.kubernetes.io/pod-deletion-cost'];
   if (cost !== undefined && !(/^(0|-?[1-9][0-9]{0,9})$/.test(cost) && Math.abs(Number(cost)) <= 2 ** 31 - 1)) {
     errors.push(invalid('metadata.annotations[controller.kubernetes.io/pod-deletion-cost]', cost, 'must be a 32bit integer'));
@@ -26,25 +25,35 @@ function body(errors: Errors, pod: Pod): void {
   if (spec.serviceAccountName) return;
   for (const [i, volume] of (spec.volumes ?? []).entries()) {
     for (const [j, source] of (volume.projected?.sources ?? []).entries()) {
-      if (source.serviceAccountToken !== undefined) errors.push(fieldForbidden(`spec.volumes[${i}].projected.sources[${j}].serviceAccountToken`, 'must not be specified when serviceAccountName is not set'));
+      if (source.serviceAccountToken !== undefined)
+        errors.push(
+          fieldForbidden(
+            `spec.volumes[${i}].projected.sources[${j}].serviceAccountToken`,
+            'must not be specified when serviceAccountName is not set',
+          ),
+        );
     }
   }
 }
 
 export function podCreate(errors: Errors, pod: Pod): void {
   const spec = specOf(pod);
-  body(errors, pod);
+  podBody(errors, pod);
   if ((spec.ephemeralContainers ?? []).length > 0) errors.push(fieldForbidden('spec.ephemeralContainers', 'cannot be set on create'));
-  if (spec.nodeName && (spec.schedulingGates ?? []).length > 0) errors.push(fieldForbidden('spec.nodeName', 'cannot be set until all schedulingGates have been cleared'));
+  if (spec.nodeName && (spec.schedulingGates ?? []).length > 0)
+    errors.push(fieldForbidden('spec.nodeName', 'cannot be set until all schedulingGates have been cleared'));
 }
 
 const updatable = [
-  '`spec.containers[*].image`', '`spec.initContainers[*].image`', '`spec.activeDeadlineSeconds`', '`spec.tolerations` (only additions to existing tolerations)',
+  '`spec.containers[*].image`',
+  '`spec.initContainers[*].image`',
+  '`spec.activeDeadlineSeconds`',
+  '`spec.tolerations` (only additions to existing tolerations)',
   '`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
 ].join(',');
 
 export function podUpdate(errors: Errors, pod: Pod, old: Pod): void {
-  body(errors, pod);
+  podBody(errors, pod);
   mirrorAnnotation(errors, pod, old);
   const [spec, before] = [specOf(pod), specOf(old)];
   for (const list of ['containers', 'initContainers'] as const) {
@@ -56,17 +65,26 @@ export function podUpdate(errors: Errors, pod: Pod, old: Pod): void {
   addedTolerations(errors, spec.tolerations ?? [], before.tolerations ?? []);
   const oldGates = new Set((before.schedulingGates ?? []).map((gate) => gate.name));
   for (const [i, gate] of (spec.schedulingGates ?? []).entries()) {
-    if (!oldGates.has(gate.name)) errors.push(fieldForbidden(`spec.schedulingGates[${i}].name`, `only deletion is allowed, but found new scheduling gate '${gate.name}'`));
+    if (!oldGates.has(gate.name))
+      errors.push(
+        fieldForbidden(`spec.schedulingGates[${i}].name`, `only deletion is allowed, but found new scheduling gate '${gate.name}'`),
+      );
   }
   if (jsonEqual(spec, before)) return;
   const masked = mask(errors, spec, before);
-  if (!jsonEqual(masked, before)) errors.push(fieldForbidden('spec', `pod updates may not change fields other than ${updatable}\n${diff(before, masked)}`));
+  if (!jsonEqual(masked, before))
+    errors.push(fieldForbidden('spec', `pod updates may not change fields other than ${updatable}\n${diff(before, masked)}`));
 }
 
 function mirrorAnnotation(errors: Errors, pod: Pod, old: Pod): void {
   const [now, before] = [pod.metadata?.annotations?.[mirror], old.metadata?.annotations?.[mirror]];
   if (now === before) return;
-  errors.push(fieldForbidden(`metadata.annotations[${mirror}]`, before === undefined ? 'may not add mirror pod annotation' : 'may not remove or update mirror pod annotation'));
+  errors.push(
+    fieldForbidden(
+      `metadata.annotations[${mirror}]`,
+      before === undefined ? 'may not add mirror pod annotation' : 'may not remove or update mirror pod annotation',
+    ),
+  );
 }
 
 /** May be set once and lowered; false when the rest is not worth looking at. */
@@ -84,7 +102,7 @@ function deadline(errors: Errors, now: number | undefined, before: number | unde
 }
 
 function addedTolerations(errors: Errors, now: readonly Toleration[], before: readonly Toleration[]): void {
-  const withoutSeconds = ({ tolerationSeconds: _, ...rest }: Toleration) => rest;
+  const withoutSeconds = (toleration: Toleration) => ({ ...toleration, tolerationSeconds: undefined });
   for (const old of before) {
     if (now.some((toleration) => jsonEqual(withoutSeconds(toleration), withoutSeconds(old)))) continue;
     errors.push(fieldForbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds'));
@@ -110,10 +128,18 @@ function mask(errors: Errors, spec: PodSpec, before: PodSpec): PodSpec {
 }
 
 /** KEP-3838: a gated pod may be narrowed to fewer nodes. */
-function maskGated(errors: Errors, spec: PodSpec, before: PodSpec, result: Record<string, unknown>, restore: (key: keyof PodSpec) => void): void {
+function maskGated(
+  errors: Errors,
+  spec: PodSpec,
+  before: PodSpec,
+  result: Record<string, unknown>,
+  restore: (key: keyof PodSpec) => void,
+): void {
   if (!jsonEqual(spec.nodeSelector, before.nodeSelector)) {
     if (Object.entries(before.nodeSelector ?? {}).some(([key, value]) => spec.nodeSelector?.[key] !== value)) {
-      errors.push(invalid('spec.nodeSelector', spec.nodeSelector, 'only additions to spec.nodeSelector are allowed (no mutations or deletions)'));
+      errors.push(
+        invalid('spec.nodeSelector', spec.nodeSelector, 'only additions to spec.nodeSelector are allowed (no mutations or deletions)'),
+      );
     }
     restore('nodeSelector');
   }
@@ -121,8 +147,12 @@ function maskGated(errors: Errors, spec: PodSpec, before: PodSpec, result: Recor
   const path = 'spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms';
   const termsOf = (of: PodSpec) => of.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const [now, old] = [termsOf(spec), termsOf(before)];
-  if (old.length > 0 && old.length !== now.length) errors.push(invalid(path, now, 'no additions/deletions to non-empty NodeSelectorTerms list are allowed'));
-  else for (const [i, term] of old.entries()) if (!extendsTerm(now[i] ?? {}, term)) errors.push(invalid(`${path}[${i}]`, now[i], 'only additions are allowed (no mutations or deletions)'));
+  if (old.length > 0 && old.length !== now.length)
+    errors.push(invalid(path, now, 'no additions/deletions to non-empty NodeSelectorTerms list are allowed'));
+  else
+    for (const [i, term] of old.entries())
+      if (!extendsTerm(now[i] ?? {}, term))
+        errors.push(invalid(`${path}[${i}]`, now[i], 'only additions are allowed (no mutations or deletions)'));
   const { nodeAffinity: _, ...others } = spec.affinity ?? {};
   const nodeAffinity = before.affinity?.nodeAffinity;
   const affinity = { ...others, ...(nodeAffinity !== undefined && { nodeAffinity }) };
@@ -131,15 +161,25 @@ function maskGated(errors: Errors, spec: PodSpec, before: PodSpec, result: Recor
 }
 function extendsTerm(now: NodeSelectorTerm, old: NodeSelectorTerm): boolean {
   if (!old.matchExpressions?.length && !old.matchFields?.length && (now.matchExpressions?.length || now.matchFields?.length)) return false;
-  return (['matchExpressions', 'matchFields'] as const).every((key) => jsonEqual((now[key] ?? []).slice(0, old[key]?.length ?? 0), old[key] ?? []));
+  return (['matchExpressions', 'matchFields'] as const).every((key) =>
+    jsonEqual((now[key] ?? []).slice(0, old[key]?.length ?? 0), old[key] ?? []),
+  );
 }
 
 /** A container that has ended for good stays ended. */
-function transitions(errors: Errors, path: string, now: readonly ContainerStatus[], before: readonly ContainerStatus[], policyOf: (name: string) => string): void {
+function transitions(
+  errors: Errors,
+  path: string,
+  now: readonly ContainerStatus[],
+  before: readonly ContainerStatus[],
+  policyOf: (name: string) => string,
+): void {
   for (const [i, old] of before.entries()) {
     const policy = policyOf(old.name);
-    if (old.state?.terminated === undefined || policy === 'Always' || (policy === 'OnFailure' && old.state.terminated.exitCode !== 0)) continue;
-    if (now.some((status) => status.name === old.name && status.state?.terminated === undefined)) errors.push(fieldForbidden(`${path}[${i}].state`, 'may not be transitioned to non-terminated state'));
+    if (old.state?.terminated === undefined || policy === 'Always' || (policy === 'OnFailure' && old.state.terminated.exitCode !== 0))
+      continue;
+    if (now.some((status) => status.name === old.name && status.state?.terminated === undefined))
+      errors.push(fieldForbidden(`${path}[${i}].state`, 'may not be transitioned to non-terminated state'));
   }
 }
 
@@ -151,16 +191,38 @@ export function podStatusUpdate(errors: Errors, pod: Pod, old: Pod): void {
     if (!['PodScheduled', 'Ready', 'Initialized'].includes(type)) qualifiedName(errors, `metadata.conditions[${i}].Type`, type);
   }
   if ((pod.spec?.nodeName ?? '') !== (spec.nodeName ?? '')) errors.push(fieldForbidden('status.nodeName', 'may not be changed directly'));
-  if (status.nominatedNodeName && status.nominatedNodeName !== before.nominatedNodeName) dnsSubdomain(errors, 'status.nominatedNodeName', status.nominatedNodeName);
+  if (status.nominatedNodeName && status.nominatedNodeName !== before.nominatedNodeName)
+    dnsSubdomain(errors, 'status.nominatedNodeName', status.nominatedNodeName);
   if (before.qosClass !== undefined) immutable(errors, 'status.qosClass', status.qosClass, before.qosClass);
   const podPolicy = spec.restartPolicy ?? 'Always';
-  const policies = new Map([...spec.containers ?? [], ...(spec.initContainers ?? [])].map((container: Container) => [container.name, container.restartPolicyRules?.length ? 'Always' : container.restartPolicy ?? podPolicy]));
+  const policies = new Map(
+    [...(spec.containers ?? []), ...(spec.initContainers ?? [])].map((container: Container) => [
+      container.name,
+      container.restartPolicyRules?.length ? 'Always' : (container.restartPolicy ?? podPolicy),
+    ]),
+  );
   const policyOf = (name: string) => policies.get(name) ?? podPolicy;
   transitions(errors, 'status.containerStatuses', status.containerStatuses ?? [], before.containerStatuses ?? [], policyOf);
-  transitions(errors, 'status.initContainerStatuses', status.initContainerStatuses ?? [], before.initContainerStatuses ?? [], (name) => (podPolicy === 'Always' ? 'Always' : policyOf(name)));
-  transitions(errors, 'status.ephemeralContainerStatuses', status.ephemeralContainerStatuses ?? [], before.ephemeralContainerStatuses ?? [], () => 'Never');
-  addresses(errors, 'status.podIPs', (status.podIPs ?? []).map((entry) => entry.ip ?? ''));
-  addresses(errors, 'status.hostIPs', (status.hostIPs ?? []).map((entry) => entry.ip ?? ''));
+  transitions(errors, 'status.initContainerStatuses', status.initContainerStatuses ?? [], before.initContainerStatuses ?? [], (name) =>
+    podPolicy === 'Always' ? 'Always' : policyOf(name),
+  );
+  transitions(
+    errors,
+    'status.ephemeralContainerStatuses',
+    status.ephemeralContainerStatuses ?? [],
+    before.ephemeralContainerStatuses ?? [],
+    () => 'Never',
+  );
+  addresses(
+    errors,
+    'status.podIPs',
+    (status.podIPs ?? []).map((entry) => entry.ip ?? ''),
+  );
+  addresses(
+    errors,
+    'status.hostIPs',
+    (status.hostIPs ?? []).map((entry) => entry.ip ?? ''),
+  );
   const first = status.hostIPs?.[0]?.ip;
   if (first !== undefined && first !== status.hostIP) errors.push(invalid('status.hostIPs[0].ip', first, 'must be equal to `hostIP`'));
 }
@@ -176,63 +238,22 @@ export function ephemeralContainersUpdate(errors: Errors, pod: Pod, old: Pod): v
     errors.push(fieldForbidden('', 'static pods do not support ephemeral containers'));
     return;
   }
-  body(errors, pod);
+  podBody(errors, pod);
   const now = new Map((specOf(pod).ephemeralContainers ?? []).map((container) => [container.name, container]));
   for (const before of specOf(old).ephemeralContainers ?? []) {
     const container = now.get(before.name);
-    if (container === undefined) errors.push(fieldForbidden('spec.ephemeralContainers', `existing ephemeral containers ${JSON.stringify(before.name)} may not be removed\n`));
-    else if (!jsonEqual(container, before)) errors.push(fieldForbidden('spec.ephemeralContainers', `existing ephemeral containers ${JSON.stringify(before.name)} may not be changed\n${diff(before, container)}`));
+    if (container === undefined)
+      errors.push(
+        fieldForbidden('spec.ephemeralContainers', `existing ephemeral containers ${JSON.stringify(before.name)} may not be removed\n`),
+      );
+    else if (!jsonEqual(container, before))
+      errors.push(
+        fieldForbidden(
+          'spec.ephemeralContainers',
+          `existing ephemeral containers ${JSON.stringify(before.name)} may not be changed\n${diff(before, container)}`,
+        ),
+      );
   }
-}
-
-/** `pods/resize`: cpu and memory of containers and sidecars alone. */
-export function resizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
-  if (old.metadata?.annotations?.[mirror] !== undefined) {
-    errors.push(fieldForbidden('', 'static pods cannot be resized'));
-    return;
-  }
-  body(errors, pod);
-  const [spec, before] = [specOf(pod), specOf(old)];
-  if (before.os?.name === 'windows') errors.push(fieldForbidden('', 'windows pods cannot be resized'));
-  for (const list of ['initContainers', 'containers'] as const) {
-    for (const [i, container] of (before[list] ?? []).entries()) {
-      const now = spec[list]?.[i];
-      if (now === undefined || (list === 'initContainers' && container.restartPolicy !== 'Always')) continue;
-      const path = `spec.${list}[${i}].resources`;
-      for (const key of ['requests', 'limits'] as const) {
-        if (Object.keys(container.resources?.[key] ?? {}).some((name) => now.resources?.[key]?.[name] === undefined)) errors.push(fieldForbidden(`${path}.${key}`, `resource ${key} cannot be removed`));
-      }
-      const memory = now.resizePolicy?.find((policy) => policy.resourceName === 'memory')?.restartPolicy ?? 'NotRequired';
-      const [limit, oldLimit] = [now.resources?.limits?.['memory'], container.resources?.limits?.['memory']];
-      if (memory === 'NotRequired' && limit !== undefined && oldLimit !== undefined && compareQuantity(limit, oldLimit) < 0 && old.status?.containerStatuses === undefined) {
-        errors.push(fieldForbidden(`${path}.limits[memory]`, 'memory limits cannot be decreased unless resizePolicy is RestartContainer'));
-      }
-    }
-  }
-  const masked = { ...spec, ...maskResources('containers', spec, before), ...maskResources('initContainers', spec, before) };
-  if (!jsonEqual(masked, before)) errors.push(fieldForbidden('spec', 'only cpu and memory resources are mutable'));
-}
-
-function maskResources(list: 'containers' | 'initContainers', spec: PodSpec, before: PodSpec): Partial<PodSpec> {
-  if (spec[list] === undefined) return {};
-  return { [list]: spec[list].map((container, i): Container => {
-    const old = before[list]?.[i];
-    if (old === undefined || (list === 'initContainers' && old.restartPolicy !== 'Always')) return container;
-    const { resources: _, ...rest } = container;
-    const resources = restoreCpuAndMemory(container.resources, old.resources);
-    return { ...rest, ...(resources !== undefined && { resources }) };
-  }) };
-}
-function restoreCpuAndMemory(now: ResourceRequirements = {}, before: ResourceRequirements | undefined): ResourceRequirements | undefined {
-  const result: Record<string, unknown> = { ...now };
-  for (const key of ['requests', 'limits'] as const) {
-    const { cpu: _cpu, memory: _memory, ...others } = now[key] ?? {};
-    const { cpu, memory } = before?.[key] ?? {};
-    const list = { ...others, ...(cpu !== undefined && { cpu }), ...(memory !== undefined && { memory }) };
-    if (Object.keys(list).length > 0 || before?.[key] !== undefined) result[key] = list;
-    else delete result[key];
-  }
-  return before === undefined && Object.keys(result).length === 0 ? undefined : result;
 }
 
 /** `pods/binding` and `bindings`. */

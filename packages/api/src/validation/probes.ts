@@ -12,7 +12,9 @@ function handler(errors: Errors, path: string, action: Handler, grace: number | 
   for (const name of given.slice(1)) errors.push(fieldForbidden(`${path}.${name}`, 'may not specify more than 1 handler type'));
   const at = `${path}.${given[0] ?? ''}`;
   switch (given[0]) {
-    case 'exec': if ((action.exec?.command ?? []).length === 0) errors.push(required(`${at}.command`)); break;
+    case 'exec':
+      if ((action.exec?.command ?? []).length === 0) errors.push(required(`${at}.command`));
+      break;
     case 'httpGet': {
       const { path: url, port, scheme, httpHeaders = [] } = action.httpGet ?? { port: 0 };
       requireText(errors, `${at}.path`, url);
@@ -21,21 +23,33 @@ function handler(errors: Errors, path: string, action: Handler, grace: number | 
       for (const header of httpHeaders) invalidEach(errors, `${at}.httpHeaders`, header.name ?? '', isHttpHeaderName(header.name ?? ''));
       break;
     }
-    case 'tcpSocket': portNumberOrName(errors, `${at}.port`, action.tcpSocket?.port); break;
-    case 'grpc': portNumberOrName(errors, `${at}.port`, action.grpc?.port); break;
+    case 'tcpSocket':
+      portNumberOrName(errors, `${at}.port`, action.tcpSocket?.port);
+      break;
+    case 'grpc':
+      portNumberOrName(errors, `${at}.port`, action.grpc?.port);
+      break;
     case 'sleep': {
       const seconds = action.sleep?.seconds ?? 0;
-      if (grace !== undefined && (seconds < 0 || seconds > grace)) errors.push(invalid(at, seconds, `must be non-negative and less than terminationGracePeriodSeconds (${grace})`));
+      if (grace !== undefined && (seconds < 0 || seconds > grace))
+        errors.push(invalid(at, seconds, `must be non-negative and less than terminationGracePeriodSeconds (${grace})`));
       break;
     }
     default:
   }
 }
 
-export function probe(errors: Errors, path: string, value: Probe | undefined, kind: 'liveness' | 'readiness' | 'startup', grace: number | undefined): void {
+export function probe(
+  errors: Errors,
+  path: string,
+  value: Probe | undefined,
+  kind: 'liveness' | 'readiness' | 'startup',
+  grace: number | undefined,
+): void {
   if (value === undefined) return;
   handler(errors, path, value, grace);
-  for (const key of ['initialDelaySeconds', 'timeoutSeconds', 'periodSeconds', 'successThreshold', 'failureThreshold'] as const) nonNegative(errors, `${path}.${key}`, value[key]);
+  for (const key of ['initialDelaySeconds', 'timeoutSeconds', 'periodSeconds', 'successThreshold', 'failureThreshold'] as const)
+    nonNegative(errors, `${path}.${key}`, value[key]);
   const own = value.terminationGracePeriodSeconds;
   if (own !== undefined && own <= 0) errors.push(invalid(`${path}.terminationGracePeriodSeconds`, own, 'must be greater than 0'));
   if (kind === 'readiness') {

@@ -17,7 +17,8 @@ export function requiredFields(errors: Errors, schema: Schema, value: unknown, p
   const at = (key: string) => (path === '' ? key : `${path}.${key}`);
   for (const key of schema.required ?? []) {
     const property = schema.properties?.get(key);
-    const checked = property !== undefined && (property.type === 'string' || (property.type === 'object' && property.properties !== undefined));
+    const checked =
+      property !== undefined && (property.type === 'string' || (property.type === 'object' && property.properties !== undefined));
     if (checked && !Object.hasOwn(value, key)) errors.push(required(at(key)));
   }
   for (const key of Object.keys(value)) {

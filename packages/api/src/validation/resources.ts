@@ -2,7 +2,7 @@ import { duplicate, fieldForbidden, invalid, notSupported, required } from '../f
 import type { PodSpec, ResourceRequirements } from '../generated/types/core-v1.ts';
 import type { Quantity } from '../generated/types/meta-v1.ts';
 import { isQualifiedName } from '../names.ts';
-import { addQuantity, Amount, compareQuantity, parseQuantity } from '../quantity.ts';
+import { addQuantity, type Amount, compareQuantity, parseQuantity } from '../quantity.ts';
 import { dnsLabel, invalidEach, isNegative, type Errors } from './checks.ts';
 
 type ResourceList = Readonly<Record<string, Quantity>>;
@@ -11,10 +11,36 @@ type NameCheck = (errors: Errors, path: string, name: string) => void;
 const isHugePages = (name: string) => name.startsWith('hugepages-');
 const containerResources = new Set(['cpu', 'memory', 'ephemeral-storage']);
 const standardResources = new Set([
-  ...containerResources, 'requests.cpu', 'requests.memory', 'requests.ephemeral-storage', 'limits.cpu', 'limits.memory', 'limits.ephemeral-storage', 'pods', 'services',
-  'replicationcontrollers', 'resourcequotas', 'secrets', 'configmaps', 'persistentvolumeclaims', 'storage', 'requests.storage', 'services.nodeports', 'services.loadbalancers',
+  ...containerResources,
+  'requests.cpu',
+  'requests.memory',
+  'requests.ephemeral-storage',
+  'limits.cpu',
+  'limits.memory',
+  'limits.ephemeral-storage',
+  'pods',
+  'services',
+  'replicationcontrollers',
+  'resourcequotas',
+  'secrets',
+  'configmaps',
+  'persistentvolumeclaims',
+  'storage',
+  'requests.storage',
+  'services.nodeports',
+  'services.loadbalancers',
 ]);
-const countedResources = new Set(['pods', 'services', 'replicationcontrollers', 'resourcequotas', 'secrets', 'configmaps', 'persistentvolumeclaims', 'services.nodeports', 'services.loadbalancers']);
+const countedResources = new Set([
+  'pods',
+  'services',
+  'replicationcontrollers',
+  'resourcequotas',
+  'secrets',
+  'configmaps',
+  'persistentvolumeclaims',
+  'services.nodeports',
+  'services.loadbalancers',
+]);
 /** In the domain kubernetes.io or without one. */
 const isNative = (name: string) => !name.includes('/') || name.includes('kubernetes.io/');
 export function isExtendedResource(name: string): boolean {
@@ -27,7 +53,13 @@ const isInteger = (name: string) => countedResources.has(name) || isExtendedReso
 const resourceName: NameCheck = (errors, path, name) => {
   const messages = isQualifiedName(name);
   invalidEach(errors, path, name, messages);
-  if (messages.length === 0 && !name.includes('/') && !standardResources.has(name) && !isHugePages(name) && !/^(requests\.)?hugepages-/.test(name)) {
+  if (
+    messages.length === 0 &&
+    !name.includes('/') &&
+    !standardResources.has(name) &&
+    !isHugePages(name) &&
+    !/^(requests\.)?hugepages-/.test(name)
+  ) {
     errors.push(invalid(path, name, 'must be a standard resource type or fully qualified'));
   }
 };
@@ -35,12 +67,14 @@ const containerResourceName: NameCheck = (errors, path, name) => {
   resourceName(errors, path, name);
   if (!name.includes('/')) {
     if (!containerResources.has(name) && !isHugePages(name)) errors.push(invalid(path, name, 'must be a standard resource for containers'));
-  } else if (!isNative(name) && !isExtendedResource(name)) errors.push(invalid(path, name, "doesn't follow extended resource name standard"));
+  } else if (!isNative(name) && !isExtendedResource(name))
+    errors.push(invalid(path, name, "doesn't follow extended resource name standard"));
 };
 const podResourceName: NameCheck = (errors, path, name) => {
   const before = errors.length;
   resourceName(errors, path, name);
-  if (errors.length === before && name !== 'cpu' && name !== 'memory' && !isHugePages(name)) errors.push(notSupported(path, name, ['cpu', 'hugepages-', 'memory']));
+  if (errors.length === before && name !== 'cpu' && name !== 'memory' && !isHugePages(name))
+    errors.push(notSupported(path, name, ['cpu', 'hugepages-', 'memory']));
 };
 
 export function resourceQuantity(errors: Errors, path: string, name: string, quantity: Quantity): void {
@@ -59,13 +93,23 @@ export function hugePageMultiple(errors: Errors, path: string, name: string, qua
     return;
   }
   const amount = parseQuantity(quantity);
-  if (size.sign <= 0 || amount.nanos % size.nanos !== 0n) errors.push(invalid(path, amount.toString(), `${amount} is not positive integer multiple of ${name}`));
+  if (size.sign <= 0 || amount.nanos % size.nanos !== 0n)
+    errors.push(invalid(path, amount.toString(), `${amount} is not positive integer multiple of ${name}`));
 }
 
-function requirements(errors: Errors, path: string, { limits = {}, requests = {}, claims = [] }: ResourceRequirements, checkName: NameCheck, claimNames: ReadonlySet<string>): void {
+function requirements(
+  errors: Errors,
+  path: string,
+  { limits = {}, requests = {}, claims = [] }: ResourceRequirements,
+  checkName: NameCheck,
+  claimNames: ReadonlySet<string>,
+): void {
   const limitsPath = `${path}.limits`;
   const requestsPath = `${path}.requests`;
-  const both: readonly (readonly [string, ResourceList])[] = [[limitsPath, limits], [requestsPath, requests]];
+  const both: readonly (readonly [string, ResourceList])[] = [
+    [limitsPath, limits],
+    [requestsPath, requests],
+  ];
   for (const [listPath, list] of both) {
     for (const [name, quantity] of Object.entries(list)) {
       const at = `${listPath}[${name}]`;
@@ -76,7 +120,8 @@ function requirements(errors: Errors, path: string, { limits = {}, requests = {}
     }
   }
   const names = [...Object.keys(limits), ...Object.keys(requests)];
-  if (names.some(isHugePages) && !names.includes('cpu') && !names.includes('memory')) errors.push(fieldForbidden(path, 'HugePages require cpu or memory'));
+  if (names.some(isHugePages) && !names.includes('cpu') && !names.includes('memory'))
+    errors.push(fieldForbidden(path, 'HugePages require cpu or memory'));
   const seen = new Set<string>();
   for (const [i, { name = '', request = '' }] of claims.entries()) {
     const at = `${path}.claims[${i}]`;
@@ -87,11 +132,16 @@ function requirements(errors: Errors, path: string, { limits = {}, requests = {}
     if (request !== '') dnsLabel(errors, `${at}.request`, request);
     const key = request === '' ? name : `${name}/${request}`;
     // A whole claim overlaps with any of its requests.
-    if (seen.has(name) || seen.has(key) || (request === '' && [...seen].some((other) => other.startsWith(`${name}/`)))) errors.push(duplicate(at, seen.has(name) ? name : key));
+    if (seen.has(name) || seen.has(key) || (request === '' && [...seen].some((other) => other.startsWith(`${name}/`))))
+      errors.push(duplicate(at, seen.has(name) ? name : key));
     seen.add(key);
     if (!claimNames.has(name)) {
       const known = claimNames.size === 0 ? ' which is empty' : `: ${[...claimNames].sort().join(', ')}`;
-      errors.push({ type: 'FieldValueNotFound', field: at, message: `Not found: ${JSON.stringify(name)}: must be one of the names in pod.spec.resourceClaims${known}` });
+      errors.push({
+        type: 'FieldValueNotFound',
+        field: at,
+        message: `Not found: ${JSON.stringify(name)}: must be one of the names in pod.spec.resourceClaims${known}`,
+      });
     }
   }
 }
@@ -104,11 +154,17 @@ function withinLimit(errors: Errors, path: string, limitsPath: string, name: str
   }
   const order = compareQuantity(request, limit);
   const shown = parseQuantity(request).toString();
-  if (order !== 0 && !overcommitAllowed(name)) errors.push(invalid(path, shown, `must be equal to ${name} limit of ${parseQuantity(limit)}`));
+  if (order !== 0 && !overcommitAllowed(name))
+    errors.push(invalid(path, shown, `must be equal to ${name} limit of ${parseQuantity(limit)}`));
   else if (order > 0) errors.push(invalid(path, shown, `must be less than or equal to ${name} limit of ${parseQuantity(limit)}`));
 }
 
-export function containerRequirements(errors: Errors, path: string, resources: ResourceRequirements | undefined, claimNames: ReadonlySet<string>): void {
+export function containerRequirements(
+  errors: Errors,
+  path: string,
+  resources: ResourceRequirements | undefined,
+  claimNames: ReadonlySet<string>,
+): void {
   if (resources !== undefined) requirements(errors, path, resources, containerResourceName, claimNames);
 }
 
@@ -121,14 +177,26 @@ export function podRequirements(errors: Errors, path: string, spec: PodSpec): vo
   for (const [name, sum] of aggregateRequests(spec)) {
     const request = resources.requests?.[name] ?? '0';
     if (compareQuantity(sum, request) > 0) {
-      errors.push(invalid(`${path}.requests[${name}]`, parseQuantity(request).toString(), `must be greater than or equal to aggregate container requests of ${sum}`));
+      errors.push(
+        invalid(
+          `${path}.requests[${name}]`,
+          parseQuantity(request).toString(),
+          `must be greater than or equal to aggregate container requests of ${sum}`,
+        ),
+      );
     }
   }
   for (const [i, container] of (spec.containers ?? []).entries()) {
     for (const [name, limit] of Object.entries(container.resources?.limits ?? {})) {
       const podLimit = resources.limits?.[name];
       if (podLimit !== undefined && compareQuantity(limit, podLimit) > 0) {
-        errors.push(invalid(`${path}.containers[${i}][${name}].limits`, parseQuantity(limit).toString(), `must be less than or equal to pod limits of ${parseQuantity(podLimit)}`));
+        errors.push(
+          invalid(
+            `${path}.containers[${i}][${name}].limits`,
+            parseQuantity(limit).toString(),
+            `must be less than or equal to pod limits of ${parseQuantity(podLimit)}`,
+          ),
+        );
       }
     }
   }

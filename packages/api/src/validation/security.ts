@@ -10,8 +10,10 @@ function seccomp(errors: Errors, path: string, profile: SeccompProfile | undefin
   if (!profile.type) errors.push(required(`${path}.type`, 'type is required when seccompProfile is set'));
   else if (!profileTypes.includes(profile.type)) errors.push(notSupported(`${path}.type`, profile.type, profileTypes));
   if (profile.type !== 'Localhost') {
-    if (profile.localhostProfile !== undefined) errors.push(invalid(`${path}.localhostProfile`, profile, 'can only be set when seccomp type is Localhost'));
-  } else if (profile.localhostProfile === undefined) errors.push(required(`${path}.localhostProfile`, 'must be set when seccomp type is Localhost'));
+    if (profile.localhostProfile !== undefined)
+      errors.push(invalid(`${path}.localhostProfile`, profile, 'can only be set when seccomp type is Localhost'));
+  } else if (profile.localhostProfile === undefined)
+    errors.push(required(`${path}.localhostProfile`, 'must be set when seccomp type is Localhost'));
   else descendingPath(errors, `${path}.localhostProfile`, profile.localhostProfile);
 }
 
@@ -19,7 +21,8 @@ function appArmor(errors: Errors, path: string, profile: AppArmorProfile | undef
   if (profile === undefined) return;
   const { type, localhostProfile: local } = profile;
   if (type === 'Localhost') {
-    if (local === undefined || local === '') errors.push(required(`${path}.localhostProfile`, 'must be set when AppArmor type is Localhost'));
+    if (local === undefined || local === '')
+      errors.push(required(`${path}.localhostProfile`, 'must be set when AppArmor type is Localhost'));
     else if (local.trim() !== local) errors.push(invalid(`${path}.localhostProfile`, local, 'must not be padded with whitespace'));
     if ((local ?? '').length > 4095) errors.push(tooLong(`${path}.localhostProfile`, 4095));
   } else if (!type) errors.push(required(`${path}.type`, 'type is required when appArmorProfile is set'));
@@ -33,11 +36,14 @@ export function containerSecurity(errors: Errors, path: string, context: Securit
   if (runAsUser !== undefined) invalidEach(errors, `${path}.runAsUser`, runAsUser, isUserId(runAsUser));
   if (runAsGroup !== undefined) invalidEach(errors, `${path}.runAsGroup`, runAsGroup, isGroupId(runAsGroup));
   ifOneOf(errors, `${path}.procMount`, procMount, ['Default', 'Unmasked']);
-  if (hostUsers && procMount === 'Unmasked') errors.push(invalid(`${path}.procMount`, procMount, '`hostUsers` must be false to use `Unmasked`'));
+  if (hostUsers && procMount === 'Unmasked')
+    errors.push(invalid(`${path}.procMount`, procMount, '`hostUsers` must be false to use `Unmasked`'));
   seccomp(errors, `${path}.seccompProfile`, context.seccompProfile);
   if (context.allowPrivilegeEscalation === false) {
-    if (context.privileged === true) errors.push(invalid(path, context, 'cannot set `allowPrivilegeEscalation` to false and `privileged` to true'));
-    if (context.capabilities?.add?.includes('CAP_SYS_ADMIN') === true) errors.push(invalid(path, context, 'cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN'));
+    if (context.privileged === true)
+      errors.push(invalid(path, context, 'cannot set `allowPrivilegeEscalation` to false and `privileged` to true'));
+    if (context.capabilities?.add?.includes('CAP_SYS_ADMIN') === true)
+      errors.push(invalid(path, context, 'cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN'));
   }
   appArmor(errors, `${path}.appArmorProfile`, context.appArmorProfile);
 }
@@ -45,7 +51,8 @@ export function containerSecurity(errors: Errors, path: string, context: Securit
 const segment = '[a-z0-9]([-_a-z0-9]*[a-z0-9])?';
 const sysctlPattern = `^(${segment}[\\./])*${segment}$`;
 /** The same language without nested repetition, which would let a hostile name take exponential time. */
-const isSysctl = (name: string) => name.length <= 253 && name.split(/[./]/).every((part) => /^[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?$/.test(part));
+const isSysctl = (name: string) =>
+  name.length <= 253 && name.split(/[./]/).every((part) => /^[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?$/.test(part));
 
 function sysctls(errors: Errors, path: string, context: PodSecurityContext, spec: PodSpec): void {
   const seen = new Set<string>();
@@ -55,8 +62,10 @@ function sysctls(errors: Errors, path: string, context: PodSecurityContext, spec
     else if (!isSysctl(name)) errors.push(invalid(at, name, `must have at most 253 characters and match regex ${sysctlPattern}`));
     else if (seen.has(name)) errors.push(duplicate(at, name));
     const dotted = name.replaceAll('/', '.');
-    if (spec.hostNetwork === true && dotted.startsWith('net.')) errors.push(invalid(at, name, "may not be specified when 'hostNetwork' is true"));
-    if (spec.hostIPC === true && (dotted.startsWith('fs.mqueue.') || /^kernel\.(shm|msg|sem)/.test(dotted))) errors.push(invalid(at, name, "may not be specified when 'hostIPC' is true"));
+    if (spec.hostNetwork === true && dotted.startsWith('net.'))
+      errors.push(invalid(at, name, "may not be specified when 'hostNetwork' is true"));
+    if (spec.hostIPC === true && (dotted.startsWith('fs.mqueue.') || /^kernel\.(shm|msg|sem)/.test(dotted)))
+      errors.push(invalid(at, name, "may not be specified when 'hostIPC' is true"));
     seen.add(name);
   }
 }
@@ -70,7 +79,8 @@ export function podSecurity(errors: Errors, path: string, context: PodSecurityCo
   if (fsGroup !== undefined) invalidEach(errors, `${path}.fsGroup`, fsGroup, isGroupId(fsGroup));
   if (runAsUser !== undefined) invalidEach(errors, `${path}.runAsUser`, runAsUser, isUserId(runAsUser));
   if (runAsGroup !== undefined) invalidEach(errors, `${path}.runAsGroup`, runAsGroup, isGroupId(runAsGroup));
-  for (const [i, group] of (context.supplementalGroups ?? []).entries()) invalidEach(errors, `${path}.supplementalGroups[${i}]`, group, isGroupId(group));
+  for (const [i, group] of (context.supplementalGroups ?? []).entries())
+    invalidEach(errors, `${path}.supplementalGroups[${i}]`, group, isGroupId(group));
   sysctls(errors, `${path}.sysctls`, context, spec);
   ifOneOf(errors, `${path}.fsGroupChangePolicy`, context.fsGroupChangePolicy, ['Always', 'OnRootMismatch']);
   seccomp(errors, `${path}.seccompProfile`, context.seccompProfile);
@@ -80,19 +90,50 @@ export function podSecurity(errors: Errors, path: string, context: PodSecurityCo
 }
 
 const linuxOnly = {
-  podContext: ['appArmorProfile', 'seLinuxOptions', 'seccompProfile', 'fsGroup', 'fsGroupChangePolicy', 'sysctls', 'runAsUser', 'runAsGroup', 'supplementalGroups', 'supplementalGroupsPolicy', 'seLinuxChangePolicy'],
+  podContext: [
+    'appArmorProfile',
+    'seLinuxOptions',
+    'seccompProfile',
+    'fsGroup',
+    'fsGroupChangePolicy',
+    'sysctls',
+    'runAsUser',
+    'runAsGroup',
+    'supplementalGroups',
+    'supplementalGroupsPolicy',
+    'seLinuxChangePolicy',
+  ],
   pod: ['hostUsers', 'hostPID', 'hostIPC', 'shareProcessNamespace'],
-  container: ['appArmorProfile', 'seLinuxOptions', 'seccompProfile', 'capabilities', 'readOnlyRootFilesystem', 'privileged', 'allowPrivilegeEscalation', 'procMount', 'runAsUser', 'runAsGroup'],
+  container: [
+    'appArmorProfile',
+    'seLinuxOptions',
+    'seccompProfile',
+    'capabilities',
+    'readOnlyRootFilesystem',
+    'privileged',
+    'allowPrivilegeEscalation',
+    'procMount',
+    'runAsUser',
+    'runAsGroup',
+  ],
 } as const;
 
 /** What only one of the two operating systems knows may not be set for the other. */
 export function operatingSystem(errors: Errors, path: string, spec: PodSpec): void {
   const { os } = spec;
   if (os === undefined) return;
-  if (!os.name) { errors.push(required(`${path}.os.name`, 'cannot be empty')); return; }
-  if (os.name !== 'linux' && os.name !== 'windows') { errors.push(notSupported(`${path}.os`, os.name, ['linux', 'windows'])); return; }
+  if (!os.name) {
+    errors.push(required(`${path}.os.name`, 'cannot be empty'));
+    return;
+  }
+  if (os.name !== 'linux' && os.name !== 'windows') {
+    errors.push(notSupported(`${path}.os`, os.name, ['linux', 'windows']));
+    return;
+  }
   const forbid = (at: string, value: object | undefined, keys: readonly string[], message: string) => {
-    for (const key of keys) if (value !== undefined && (value as Readonly<Record<string, unknown>>)[key] !== undefined) errors.push(fieldForbidden(`${at}.${key}`, message));
+    for (const key of keys)
+      if (value !== undefined && (value as Readonly<Record<string, unknown>>)[key] !== undefined)
+        errors.push(fieldForbidden(`${at}.${key}`, message));
   };
   const linux = os.name === 'linux';
   const message = linux ? 'windows options cannot be set for a linux pod' : 'cannot be set for a windows pod';

@@ -2,13 +2,28 @@ import { duplicate, fieldForbidden, invalid, notSupported, required } from '../f
 import type { LoadBalancerStatus, Service, ServicePort, ServiceSpec } from '../generated/types/core-v1.ts';
 import { ipFamily } from '../ip.ts';
 import { isDns1123Subdomain, isPortNumber } from '../names.ts';
-import { cidr, dnsLabel, dnsSubdomain, dualStack, ifOneOf, invalidEach, ip, nonSpecialIp, oneOf, portNumberOrName, qualifiedName, requireText, type Errors } from './checks.ts';
+import {
+  cidr,
+  dnsLabel,
+  dnsSubdomain,
+  dualStack,
+  ifOneOf,
+  invalidEach,
+  ip,
+  nonSpecialIp,
+  oneOf,
+  portNumberOrName,
+  qualifiedName,
+  requireText,
+  type Errors,
+} from './checks.ts';
 import { protocols } from './env.ts';
 import { labels } from './meta.ts';
 
 const specOf = (service: Service): ServiceSpec => service.spec ?? {};
 const headless = ({ clusterIPs = [] }: ServiceSpec) => clusterIPs.length === 1 && clusterIPs[0] === 'None';
-const external = ({ type, externalIPs = [] }: ServiceSpec) => type === 'LoadBalancer' || type === 'NodePort' || (type === 'ClusterIP' && externalIPs.length > 0);
+const external = ({ type, externalIPs = [] }: ServiceSpec) =>
+  type === 'LoadBalancer' || type === 'NodePort' || (type === 'ClusterIP' && externalIPs.length > 0);
 const needsHealthCheck = ({ type, externalTrafficPolicy }: ServiceSpec) => type === 'LoadBalancer' && externalTrafficPolicy === 'Local';
 const onlyLoadBalancer = "may only be used when `type` is 'LoadBalancer'";
 
@@ -16,7 +31,8 @@ export function serviceBody(errors: Errors, service: Service, allowLoopback: boo
   const spec = specOf(service);
   const { type = '', ports = [] } = spec;
   if (ports.length === 0 && !headless(spec) && type !== 'ExternalName') errors.push(required('spec.ports'));
-  if (headless(spec) && (type === 'LoadBalancer' || type === 'NodePort')) errors.push(invalid('spec.clusterIPs[0]', 'None', `may not be set to 'None' for ${type} services`));
+  if (headless(spec) && (type === 'LoadBalancer' || type === 'NodePort'))
+    errors.push(invalid('spec.clusterIPs[0]', 'None', `may not be set to 'None' for ${type} services`));
   if (type === 'ExternalName') externalName(errors, spec);
   servicePorts(errors, spec);
   labels(errors, 'spec.selector', spec.selector);
@@ -32,7 +48,8 @@ export function serviceBody(errors: Errors, service: Service, allowLoopback: boo
 }
 
 function externalName(errors: Errors, spec: ServiceSpec): void {
-  for (const key of ['clusterIPs', 'ipFamilies'] as const) if ((spec[key] ?? []).length > 0) errors.push(fieldForbidden(`spec.${key}`, 'may not be set for ExternalName services'));
+  for (const key of ['clusterIPs', 'ipFamilies'] as const)
+    if ((spec[key] ?? []).length > 0) errors.push(fieldForbidden(`spec.${key}`, 'may not be set for ExternalName services'));
   if (spec.ipFamilyPolicy !== undefined) errors.push(fieldForbidden('spec.ipFamilyPolicy', 'may not be set for ExternalName services'));
   const name = (spec.externalName ?? '').replace(/\.$/, '');
   if (name === '') errors.push(required('spec.externalName'));
@@ -53,11 +70,28 @@ function servicePorts(errors: Errors, { ports = [], type }: ServiceSpec): void {
     portNumberOrName(errors, `${at}.targetPort`, port.targetPort);
     if (port.appProtocol !== undefined) qualifiedName(errors, `${at}.appProtocol`, port.appProtocol);
   }
-  if (type === 'ClusterIP') for (const [i, port] of ports.entries()) if (port.nodePort) errors.push(fieldForbidden(`spec.ports[${i}].nodePort`, "may not be used when `type` is 'ClusterIP'"));
-  unique(errors, ports, (port) => (port.nodePort ? `${port.protocol}/${port.nodePort}` : undefined), (port, i) => duplicate(`spec.ports[${i}].nodePort`, port.nodePort));
-  unique(errors, ports, (port) => `${port.protocol}/${port.port}`, (port, i) => duplicate(`spec.ports[${i}]`, { port: port.port, protocol: port.protocol }));
+  if (type === 'ClusterIP')
+    for (const [i, port] of ports.entries())
+      if (port.nodePort) errors.push(fieldForbidden(`spec.ports[${i}].nodePort`, "may not be used when `type` is 'ClusterIP'"));
+  unique(
+    errors,
+    ports,
+    (port) => (port.nodePort ? `${port.protocol}/${port.nodePort}` : undefined),
+    (port, i) => duplicate(`spec.ports[${i}].nodePort`, port.nodePort),
+  );
+  unique(
+    errors,
+    ports,
+    (port) => `${port.protocol}/${port.port}`,
+    (port, i) => duplicate(`spec.ports[${i}]`, { port: port.port, protocol: port.protocol }),
+  );
 }
-function unique(errors: Errors, ports: readonly ServicePort[], keyOf: (port: ServicePort) => string | undefined, error: (port: ServicePort, i: number) => Errors[number]): void {
+function unique(
+  errors: Errors,
+  ports: readonly ServicePort[],
+  keyOf: (port: ServicePort) => string | undefined,
+  error: (port: ServicePort, i: number) => Errors[number],
+): void {
   const seen = new Set<string>();
   for (const [i, port] of ports.entries()) {
     const key = keyOf(port);
@@ -76,7 +110,8 @@ function sessionAffinity(errors: Errors, { sessionAffinity: affinity, sessionAff
   if (config === undefined) errors.push(required(path, why));
   else if (config.clientIP === undefined) errors.push(required(`${path}.clientIP`, why));
   else if (seconds === undefined) errors.push(required(`${path}.clientIP.timeoutSeconds`, why));
-  else if (seconds <= 0 || seconds > 86400) errors.push(invalid(`${path}.clientIP.timeoutSeconds`, seconds, 'must be greater than 0 and less than 86400'));
+  else if (seconds <= 0 || seconds > 86400)
+    errors.push(invalid(`${path}.clientIP.timeoutSeconds`, seconds, 'must be greater than 0 and less than 86400'));
 }
 
 /** `clusterIP` is the first of `clusterIPs`, and each is of the family that `ipFamilies` says. */
@@ -105,7 +140,8 @@ function clusterIps(errors: Errors, spec: ServiceSpec): void {
   dualStack(errors, path, clusterIPs.slice(0, 2), ipFamily, 'IP');
   for (const [i, family] of ipFamilies.entries()) {
     const address = clusterIPs[i];
-    if (address !== undefined && `IPv${ipFamily(address)}` !== family) errors.push(invalid(`${path}[${i}]`, address, `expected an ${family} value as indicated by \`ipFamilies[${i}]\``));
+    if (address !== undefined && `IPv${ipFamily(address)}` !== family)
+      errors.push(invalid(`${path}[${i}]`, address, `expected an ${family} value as indicated by \`ipFamilies[${i}]\``));
   }
 }
 
@@ -115,13 +151,15 @@ function loadBalancer(errors: Errors, service: Service, spec: ServiceSpec): void
   const annotation = service.metadata?.annotations?.[sourceRanges];
   if ((spec.loadBalancerSourceRanges ?? []).length > 0) {
     if (!balanced) errors.push(fieldForbidden('spec.LoadBalancerSourceRanges', onlyLoadBalancer));
-    for (const [i, range] of (spec.loadBalancerSourceRanges ?? []).entries()) cidr(errors, `spec.LoadBalancerSourceRanges[${i}]`, range.trim());
+    for (const [i, range] of (spec.loadBalancerSourceRanges ?? []).entries())
+      cidr(errors, `spec.LoadBalancerSourceRanges[${i}]`, range.trim());
   } else if (annotation !== undefined) {
     const path = `metadata.annotations[${sourceRanges}]`;
     if (!balanced) errors.push(fieldForbidden(path, onlyLoadBalancer));
     if (annotation.trim() !== '') for (const range of annotation.split(',')) cidr(errors, path, range.trim());
   }
-  if (spec.allocateLoadBalancerNodePorts !== undefined && !balanced) errors.push(fieldForbidden('spec.allocateLoadBalancerNodePorts', onlyLoadBalancer));
+  if (spec.allocateLoadBalancerNodePorts !== undefined && !balanced)
+    errors.push(fieldForbidden('spec.allocateLoadBalancerNodePorts', onlyLoadBalancer));
   if (spec.allocateLoadBalancerNodePorts === undefined && balanced) errors.push(required('allocateLoadBalancerNodePorts'));
   if (spec.loadBalancerClass !== undefined) {
     if (balanced) qualifiedName(errors, 'spec.loadBalancerClass', spec.loadBalancerClass);
@@ -135,10 +173,14 @@ function trafficPolicies(errors: Errors, spec: ServiceSpec): void {
   else if (policy) errors.push(invalid('spec.externalTrafficPolicy', policy, 'may only be set for externally-accessible services'));
   const port = spec.healthCheckNodePort ?? 0;
   if (!needsHealthCheck(spec)) {
-    if (port !== 0) errors.push(invalid('spec.healthCheckNodePort', port, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"));
+    if (port !== 0)
+      errors.push(
+        invalid('spec.healthCheckNodePort', port, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"),
+      );
   } else if (port === 0) errors.push(required('spec.healthCheckNodePort'));
   else invalidEach(errors, 'spec.healthCheckNodePort', port, isPortNumber(port));
-  if (['NodePort', 'LoadBalancer', 'ClusterIP'].includes(spec.type ?? '')) requireText(errors, 'spec.internalTrafficPolicy', spec.internalTrafficPolicy);
+  if (['NodePort', 'LoadBalancer', 'ClusterIP'].includes(spec.type ?? ''))
+    requireText(errors, 'spec.internalTrafficPolicy', spec.internalTrafficPolicy);
   if (spec.internalTrafficPolicy) ifOneOf(errors, 'spec.internalTrafficPolicy', spec.internalTrafficPolicy, ['Cluster', 'Local']);
   ifOneOf(errors, 'spec.trafficDistribution', spec.trafficDistribution, ['PreferClose', 'PreferSameNode', 'PreferSameZone']);
 }
@@ -146,20 +188,31 @@ function trafficPolicies(errors: Errors, spec: ServiceSpec): void {
 export function serviceUpdate(errors: Errors, service: Service, old: Service): void {
   const [spec, before] = [specOf(service), specOf(old)];
   if (spec.type !== 'ExternalName' && before.type !== 'ExternalName') {
-    if (!(headless(spec) && headless(before))) keepsFirst(errors, 'clusterIPs', spec.clusterIPs ?? [], before.clusterIPs ?? [], 'clusterIP', spec);
-    if (!headless(spec) && !headless(before)) keepsFirst(errors, 'ipFamilies', spec.ipFamilies ?? [], before.ipFamilies ?? [], 'ipFamily', spec);
+    if (!(headless(spec) && headless(before)))
+      keepsFirst(errors, 'clusterIPs', spec.clusterIPs ?? [], before.clusterIPs ?? [], 'clusterIP', spec);
+    if (!headless(spec) && !headless(before))
+      keepsFirst(errors, 'ipFamilies', spec.ipFamilies ?? [], before.ipFamilies ?? [], 'ipFamily', spec);
   }
   if (spec.type === 'LoadBalancer' && before.type === 'LoadBalancer' && spec.loadBalancerClass !== before.loadBalancerClass) {
     errors.push(invalid('spec.loadBalancerClass', spec.loadBalancerClass, 'may not change once set'));
   }
-  if (needsHealthCheck(spec) && needsHealthCheck(before) && spec.healthCheckNodePort !== before.healthCheckNodePort) errors.push(fieldForbidden('spec.healthCheckNodePort', 'field is immutable'));
+  if (needsHealthCheck(spec) && needsHealthCheck(before) && spec.healthCheckNodePort !== before.healthCheckNodePort)
+    errors.push(fieldForbidden('spec.healthCheckNodePort', 'field is immutable'));
 }
 
 /** A second value may come and go; the first stays. */
-function keepsFirst(errors: Errors, key: 'clusterIPs' | 'ipFamilies', now: readonly string[], before: readonly string[], what: string, spec: ServiceSpec): void {
+function keepsFirst(
+  errors: Errors,
+  key: 'clusterIPs' | 'ipFamilies',
+  now: readonly string[],
+  before: readonly string[],
+  what: string,
+  spec: ServiceSpec,
+): void {
   const path = `spec.${key}`;
   if (now.length === before.length) {
-    for (const [i, value] of before.entries()) if (now[i] !== value) errors.push(invalid(`${path}[${key === 'clusterIPs' ? i : 0}]`, now, 'may not change once set'));
+    for (const [i, value] of before.entries())
+      if (now[i] !== value) errors.push(invalid(`${path}[${key === 'clusterIPs' ? i : 0}]`, now, 'may not change once set'));
     return;
   }
   if (before.length > 0 && now.length === 0) errors.push(invalid(`${path}[0]`, now, `primary ${what} can not be unset`));
@@ -169,7 +222,12 @@ function keepsFirst(errors: Errors, key: 'clusterIPs' | 'ipFamilies', now: reado
   }
 }
 
-export function loadBalancerStatus(errors: Errors, path: string, status: LoadBalancerStatus | undefined, spec: ServiceSpec | undefined): void {
+export function loadBalancerStatus(
+  errors: Errors,
+  path: string,
+  status: LoadBalancerStatus | undefined,
+  spec: ServiceSpec | undefined,
+): void {
   const ingress = status?.ingress ?? [];
   if (spec?.type !== 'LoadBalancer' && ingress.length > 0) {
     errors.push(fieldForbidden(`${path}.ingress`, "may only be used when `spec.type` is 'LoadBalancer'"));
