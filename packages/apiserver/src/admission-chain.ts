@@ -1,0 +1,132 @@
+import { jsonEqual, isObject } from '@oarlock/api/json';
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
+import { groupResource, type Resource } from '@oarlock/api/resource';
+import { badRequest, conflict, failure, forbidden, type StatusError } from '@oarlock/api/status';
+import { isVerdict, type AdmissionPlugin, type AdmissionRequest, type Operation, type Verdict } from '@oarlock/spi/admission';
+import type { Names } from './authorization.ts';
+import type { Call } from './call.ts';
+
+/** What a request asks to be admitted: the parts of `AdmissionRequest` that the call itself does not say. */
+export interface Admitted {
+  readonly operation: Operation;
+  readonly resource: Resource;
+  readonly object: KubeObject | undefined;
+  readonly old: KubeObject | undefined;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Where the name is not that of the request. */
+  readonly name?: string;
+}
+
+interface Place { readonly plugin: AdmissionPlugin; readonly name: string }
+interface Stages { readonly mutate: readonly Place[]; readonly validate: readonly Place[] }
+
+const maxChanged = 32;
+
+/** The admission plugins, in order; which of them a request reaches is looked up, not asked. */
+export class AdmissionChain {
+  readonly #places: readonly Place[];
+  readonly #stages = new Map<string, Stages>();
+
+  constructor(plugins: readonly AdmissionPlugin[], names: Names = []) {
+    this.#places = plugins.map((plugin, i) => ({ plugin, name: names[i] ?? `#${i}` }));
+  }
+
+  mutates(operation: Operation, resource: Resource, subresource: string): boolean { return this.#of(operation, resource, subresource).mutate.length > 0; }
+
+  /** The object to go on with; the same one when nobody changed it. @throws StatusError as the first refusal says */
+  async mutate(call: Call, admitted: Admitted & { readonly object: KubeObject }): Promise<KubeObject> {
+    let { object } = admitted;
+    for (const { plugin, name } of this.#of(admitted.operation, admitted.resource, call.request.subresource).mutate) {
+      const span = call.child(`admission ${name}`);
+      try {
+        span?.setAttribute('oarlock.phase', 'mutate');
+        const answer = await plugin.mutate?.(request(call, { ...admitted, object: deepFreeze(object) }));
+        if (answer === undefined) continue;
+        if (isVerdict(answer)) refuse(answer, admitted, call);
+        else {
+          if (span !== undefined && answer !== object) span.setAttribute('oarlock.changed', JSON.stringify(changedPaths(object, answer)));
+          object = answer;
+        }
+      } finally {
+        span?.end();
+      }
+    }
+    return object;
+  }
+
+  /** @throws StatusError as the first refusal says */
+  async validate(call: Call, admitted: Admitted): Promise<void> {
+    const { validate } = this.#of(admitted.operation, admitted.resource, call.request.subresource);
+    if (validate.length === 0) return;
+    const asked = request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
+    for (const { plugin, name } of validate) {
+      const span = call.child(`admission ${name}`);
+      try {
+        span?.setAttribute('oarlock.phase', 'validate');
+        const answer = plugin.validate?.(asked);
+        const verdict = answer instanceof Promise ? await answer : answer;
+        if (verdict !== undefined) refuse(verdict, admitted, call);
+      } finally {
+        span?.end();
+      }
+    }
+  }
+
+  #of(operation: Operation, resource: Resource, subresource: string): Stages {
+    const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
+    const key = `${operation} ${what}`;
+    let stages = this.#stages.get(key);
+    if (stages === undefined) {
+      const reached = this.#places.filter(({ plugin }) => plugin.matches.some(({ resources, operations }) =>
+        (operations.includes('*') || operations.includes(operation)) && (resources.includes(what) || resources.includes('*'))));
+      stages = { mutate: reached.filter(({ plugin }) => plugin.mutate !== undefined), validate: reached.filter(({ plugin }) => plugin.validate !== undefined) };
+      this.#stages.set(key, stages);
+    }
+    return stages;
+  }
+}
+
+function request(call: Call, { operation, resource, object, old, options, name }: Admitted): AdmissionRequest {
+  const { subresource, namespace, identity, name: requested } = call.request;
+  return {
+    operation, resource, subresource, namespace, name: name ?? (requested === '' ? object?.metadata?.name ?? '' : requested), object, old, options, identity, dryRun: call.dryRun,
+    warn: (message) => call.warn(message),
+    annotate: (key, value) => call.annotate(key, value),
+  };
+}
+
+function refuse(verdict: Verdict, { resource, object, old, name }: Admitted, call: Call): void {
+  if (verdict.allowed) return;
+  const named = name ?? object?.metadata?.name ?? old?.metadata?.name ?? (call.request.name === '' ? object?.metadata?.generateName ?? '' : call.request.name);
+  throw refused(verdict, resource, named);
+}
+
+function refused({ message, reason = 'Forbidden', field }: Extract<Verdict, { readonly allowed: false }>, resource: Resource, name: string): StatusError {
+  const details = { name, ...(resource.group !== '' && { group: resource.group }), kind: resource.resource, ...(field !== undefined && { causes: [{ message, field }] }) };
+  switch (reason) {
+    case 'Forbidden': {
+      const { message: whole } = forbidden(resource, name, message);
+      return failure('Forbidden', whole, details);
+    }
+    case 'Invalid': return failure('Invalid', `${resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`} "${name}" is invalid: ${field === undefined ? '' : `${field}: `}${message}`, { ...details, kind: resource.kind });
+    case 'Conflict': return conflict(resource, name, message);
+    case 'TooManyRequests': return failure('TooManyRequests', message, { ...details, retryAfterSeconds: 1 });
+    case 'BadRequest': return badRequest(message);
+    case 'NotFound': return failure('NotFound', message, details);
+  }
+}
+
+/** JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */
+export function changedPaths(before: unknown, after: unknown): string[] {
+  const paths: string[] = [];
+  const visit = (a: unknown, b: unknown, path: string): void => {
+    if (paths.length >= maxChanged || a === b) return;
+    if (Array.isArray(a) && Array.isArray(b)) {
+      for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
+    } else if (isObject(a) && isObject(b)) {
+      for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
+    } else if (!jsonEqual(a, b)) paths.push(path);
+  };
+  visit(before, after, '');
+  return paths;
+}

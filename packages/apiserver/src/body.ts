@@ -1,0 +1,58 @@
+import { checkJson, conform, TypeMismatch } from '@oarlock/api/conform';
+import { isObject } from '@oarlock/api/json';
+import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf } from '@oarlock/api/resource';
+import type { Schema } from '@oarlock/api/schema';
+import { badRequest } from '@oarlock/api/status';
+
+/** Besides the kind itself, what its bodies may say they are. */
+export interface BodyOptions { readonly gvk: GroupVersionKind; readonly schema: Schema | undefined }
+
+/**
+ * The body of a request as an object of a kind: of that kind and version, of the right types, without what the schema does not know.
+ * @throws StatusError BadRequest with the message that Kubernetes gives
+ */
+export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions): T {
+  if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
+  const apiVersion = apiVersionOf(gvk);
+  const kind = body['kind'] || gvk.kind;
+  const given = body['apiVersion'] || apiVersion;
+  if (kind !== gvk.kind || given !== apiVersion) throw wrongKind(String(kind), String(given), gvk);
+  return { ...conformed<T>(body as unknown as T, { gvk, schema }), kind: gvk.kind, apiVersion };
+}
+
+/** @throws StatusError BadRequest */
+export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
+  if (schema === undefined) {
+    checkJson(value);
+    return value;
+  }
+  try {
+    return conform(schema, value);
+  } catch (error) {
+    if (error instanceof TypeMismatch) throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
+    throw error;
+  }
+}
+
+function wrongKind(kind: string, apiVersion: string, expected: GroupVersionKind) {
+  const { group, version } = parseApiVersion(apiVersion);
+  if (kind !== expected.kind || group !== expected.group) {
+    return badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`);
+  }
+  return badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
+}
+
+/** A value that nobody else can change: what is frozen is shared, the rest is copied. */
+export function owned<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  if (Array.isArray(value)) return value.map(owned) as T;
+  const copy: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) {
+    const member = owned((value as Record<string, unknown>)[key]);
+    if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
+    if (member !== undefined) copy[key] = member;
+  }
+  return copy as T;
+}

@@ -1,0 +1,70 @@
+import type { Span, Tracer } from '@opentelemetry/api';
+import { groupResource } from '@oarlock/api/resource';
+import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+
+const maxWarnings = 64;
+const writes: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
+
+/** One request on its way through the stages, and what they learn about it. */
+export class Call {
+  readonly request: ApiRequest;
+  /** Milliseconds since the epoch at which the request came in; all times that it writes are this one. */
+  readonly now: number;
+  dryRun: boolean;
+  readonly warnings: string[] = [];
+  /** Keys that this request wanted to reserve and found taken. */
+  readonly taken = new Set<string>();
+  readonly annotations = new Map<string, string>();
+  readonly #tracer: Tracer;
+  readonly #span: Span | undefined;
+
+  constructor(request: ApiRequest, now: number, tracer: Tracer) {
+    this.request = request;
+    this.now = now;
+    this.#tracer = tracer;
+    this.dryRun = request.query['dryRun'] === 'All';
+    const traced = writes.has(request.verb) || request.cause?.isRemote === true;
+    if (traced) this.#span = startSpan(tracer, this.#name(), { cause: request.cause });
+    if (this.#span?.isRecording()) {
+      this.#span.setAttributes({ 'oarlock.verb': request.verb, 'oarlock.user': request.identity.name });
+      if (request.name !== '') this.named(request.name);
+    }
+  }
+
+  /** What the watch events of this request's writes are said to be caused by. */
+  get cause(): Cause | undefined { return this.#span === undefined ? this.request.cause : causeOf(this.#span); }
+
+  /** A span below the request's, when that is recorded. The caller ends it. */
+  child(name: string): Span | undefined {
+    return this.#span?.isRecording() === true ? startSpan(this.#tracer, name, { cause: this.#span.spanContext() }) : undefined;
+  }
+
+  named(name: string): void {
+    const { resource, namespace } = this.request;
+    this.#span?.setAttribute('oarlock.object', [groupResource(resource), namespace, name].filter((part) => part !== '').join('/'));
+  }
+
+  wrote(revision: number): void { this.#span?.setAttribute('oarlock.revision', revision); }
+
+  warn(message: string): void {
+    if (message !== '' && this.warnings.length < maxWarnings && !this.warnings.includes(message)) this.warnings.push(message);
+  }
+
+  /** For the audit event of the request. Bounded as warnings are. */
+  annotate(key: string, value: string): void {
+    if (this.annotations.size < maxWarnings || this.annotations.has(key)) this.annotations.set(key, value);
+  }
+
+  end(code: number, error?: unknown): void {
+    if (this.#span === undefined) return;
+    this.#span.setAttribute('http.response.status_code', code);
+    if (error !== undefined) failSpan(this.#span, error);
+    this.#span.end();
+  }
+
+  #name(): string {
+    const { verb, resource, subresource } = this.request;
+    return `${verb} ${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`;
+  }
+}

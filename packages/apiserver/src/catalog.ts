@@ -1,0 +1,67 @@
+import { kinds, type Kind } from '@oarlock/api/kinds';
+import { groupResource } from '@oarlock/api/resource';
+import type { ServiceRanges } from './service-ranges.ts';
+import { servedKind, storedKind, storedResource, type ServedKind, type StoredKind } from './served-kind.ts';
+import { conversions } from './strategy/conversions.ts';
+import { strategies, strategyOf } from './strategy/table.ts';
+import type { Strategy } from './strategy/strategy.ts';
+import { reviews } from './subresources/reviews.ts';
+import type { ResourceCache, StoredResource } from './watch-cache/resource-cache.ts';
+
+const stored: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
+/** Subresources with a handler of their own; others are served where the kind has rules for them. */
+const handled: ReadonlySet<string> = new Set([
+  'pods/binding', 'pods/eviction', 'pods/log', 'pods/exec', 'pods/attach', 'pods/portforward', 'serviceaccounts/token',
+  'deployments.apps/scale', 'replicasets.apps/scale', 'statefulsets.apps/scale', 'replicationcontrollers/scale',
+]);
+
+const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'resource'>) => `${group}/${version}/${resource}`;
+
+/** Which of all kinds this server serves, and by which rules. */
+export class Catalog {
+  readonly resources: readonly StoredResource[];
+  /** What is served, for routes and discovery: only subresources that are served, too. */
+  readonly served: readonly Kind[];
+  readonly #strategies: ReadonlyMap<string, Strategy>;
+  readonly #kinds = new Map<string, ServedKind>();
+  readonly #allowLoopback: boolean;
+
+  constructor(ranges: ServiceRanges, allowLoopback: boolean) {
+    this.#allowLoopback = allowLoopback;
+    this.#strategies = strategies(ranges);
+    this.served = kinds.filter((kind) => kind.servedByDefault && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
+    this.resources = this.served.filter((kind) => isStored(kind) && !conversions.has(keyOf(kind))).map((kind) => storedResource(kind, this.#strategy(kind)));
+  }
+
+  /** Once the cache has the resources. */
+  connect(cacheOf: (name: string) => ResourceCache): void {
+    const stores = new Map<string, StoredKind>();
+    for (const kind of this.served) {
+      if (!isStored(kind) || conversions.has(keyOf(kind))) continue;
+      const store = storedKind(kind, cacheOf(groupResource(kind)));
+      stores.set(keyOf(kind), store);
+      this.#kinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
+    }
+    for (const kind of this.served) {
+      const other = conversions.get(keyOf(kind));
+      const store = other && stores.get(other.stored);
+      const source = other && this.#kinds.get(other.stored);
+      if (other && store && source) this.#kinds.set(keyOf(kind), servedKind(kind, store, source.strategy, other.conversion, this.#allowLoopback));
+    }
+  }
+
+  find(group: string, version: string, resource: string): ServedKind | undefined { return this.#kinds.get(`${group}/${version}/${resource}`); }
+
+  #strategy(kind: Kind): Strategy { return strategyOf(this.#strategies, kind); }
+
+  #narrowed(kind: Kind): Kind {
+    const what = groupResource(kind);
+    const rules = this.#strategy(kind).subresources ?? {};
+    return { ...kind, subresources: kind.subresources.filter(({ name }) => name === 'status' || name in rules || handled.has(`${what}/${name}`)) };
+  }
+}
+
+/** Kinds with objects that can be made; componentstatuses, which only reports, is not served. */
+function isStored(kind: Kind): boolean { return kind.verbs.includes('create') && kind.verbs.some((verb) => stored.has(verb)); }
+
+export function isVirtual(kind: Pick<Kind, 'group' | 'resource'>): boolean { return groupResource(kind) in reviews || (kind.group === '' && kind.resource === 'bindings'); }

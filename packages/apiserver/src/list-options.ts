@@ -1,0 +1,143 @@
+import { everyField, parseFieldSelector, unsupportedField, type FieldSelector } from '@oarlock/api/field-selector';
+import { fieldForbidden, invalidStatus, notSupported, type FieldError } from '@oarlock/api/field-error';
+import { everything, parseLabelSelector, type Selector } from '@oarlock/api/label-selector';
+import { ParseError } from '@oarlock/api/parse-error';
+import { badRequest, failure } from '@oarlock/api/status';
+import type { FieldReaders } from './watch-cache/selection.ts';
+
+type Query = Readonly<Record<string, string | undefined>>;
+
+/** `metav1.ListOptions`, read and checked. */
+export interface ListOptions {
+  readonly labels: Selector;
+  readonly fields: FieldSelector;
+  /** 0 when there is none. */
+  readonly limit: number;
+  readonly token: ContinueToken | undefined;
+  /** Absent: the newest. 0: any. */
+  readonly revision: number | undefined;
+  readonly match: 'Exact' | 'NotOlderThan' | undefined;
+}
+export interface WatchOptions extends Pick<ListOptions, 'labels' | 'fields' | 'revision'> {
+  readonly bookmarks: boolean;
+  readonly sendInitialEvents: boolean | undefined;
+  readonly timeoutSeconds: number | undefined;
+}
+
+/** Where a list goes on: after this key, at this revision; -1 for whatever is there by then. */
+export interface ContinueToken { readonly revision: number; readonly after: string }
+
+/** @throws StatusError BadRequest, Invalid */
+export function listOptions(query: Query, readers: FieldReaders): ListOptions {
+  const errors: FieldError[] = [];
+  const { resourceVersion = '', resourceVersionMatch: match = '', continue: token = '' } = query;
+  if (match !== '') {
+    if (resourceVersion === '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden unless resourceVersion is provided'));
+    if (token !== '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
+    if (match !== 'Exact' && match !== 'NotOlderThan') errors.push(notSupported('resourceVersionMatch', match, ['Exact', 'NotOlderThan', '']));
+    if (match === 'Exact' && resourceVersion === '0') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'));
+  }
+  if (query['sendInitialEvents'] !== undefined) errors.push(fieldForbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'));
+  refuse(errors);
+  const revision = revisionOf(resourceVersion);
+  if (token !== '' && revision !== undefined && revision !== 0) throw badRequest('specifying resource version is not allowed when using continue');
+  const limit = int64('limit', query['limit']) ?? 0;
+  return {
+    ...selectors(query, readers), limit: Math.max(0, limit), token: token === '' ? undefined : parseToken(token), revision,
+    match: match === 'Exact' || match === 'NotOlderThan' ? match : limit > 0 && revision !== undefined && revision !== 0 ? 'Exact' : undefined,
+  };
+}
+
+/** @throws StatusError BadRequest, Invalid */
+export function watchOptions(query: Query, readers: FieldReaders): WatchOptions {
+  const errors: FieldError[] = [];
+  const { resourceVersion = '', resourceVersionMatch: match = '' } = query;
+  const sendInitialEvents = boolean('sendInitialEvents', query['sendInitialEvents']);
+  if (sendInitialEvents !== undefined && match !== 'NotOlderThan') {
+    errors.push(fieldForbidden('resourceVersionMatch', 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan'));
+  }
+  if (match !== '') {
+    if (sendInitialEvents === undefined) errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'));
+    if (match !== 'NotOlderThan') errors.push(notSupported('resourceVersionMatch', match, ['NotOlderThan']));
+    if ((query['continue'] ?? '') !== '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
+  }
+  refuse(errors);
+  const timeoutSeconds = int64('timeoutSeconds', query['timeoutSeconds']);
+  return {
+    ...selectors(query, readers), revision: revisionOf(resourceVersion), bookmarks: boolean('allowWatchBookmarks', query['allowWatchBookmarks']) ?? false,
+    sendInitialEvents, timeoutSeconds: timeoutSeconds === undefined || timeoutSeconds <= 0 ? undefined : timeoutSeconds,
+  };
+}
+
+function selectors(query: Query, readers: FieldReaders): { readonly labels: Selector; readonly fields: FieldSelector } {
+  const { labelSelector = '', fieldSelector = '' } = query;
+  try {
+    const labels = labelSelector === '' ? everything : parseLabelSelector(labelSelector);
+    const fields = fieldSelector === '' ? everyField : parseFieldSelector(fieldSelector);
+    const unknown = fields.empty ? undefined : unsupportedField(fields, supported(readers));
+    if (unknown !== undefined) throw badRequest(unknown);
+    return { labels, fields };
+  } catch (error) {
+    if (error instanceof ParseError) throw badRequest(error.message);
+    throw error;
+  }
+}
+
+const supportedBy = new WeakMap<FieldReaders, ReadonlySet<string>>();
+function supported(readers: FieldReaders): ReadonlySet<string> {
+  let fields = supportedBy.get(readers);
+  if (fields === undefined) supportedBy.set(readers, fields = new Set(Object.keys(readers)));
+  return fields;
+}
+
+/** A resourceVersion of a request: undefined when it is not given. @throws StatusError BadRequest */
+export function revisionOf(text: string): number | undefined {
+  if (text === '') return undefined;
+  const revision = Number(text);
+  if (/^\d{1,20}$/.test(text) && Number.isSafeInteger(revision)) return revision;
+  throw badRequest(`invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`);
+}
+
+function refuse(errors: readonly FieldError[]): void {
+  if (errors.length > 0) throw invalidStatus({ group: 'meta.k8s.io', kind: 'ListOptions', name: '' }, errors);
+}
+
+function boolean(name: string, text: string | undefined): boolean | undefined {
+  if (text === undefined) return undefined;
+  if (text === '' || text === '1' || text.toLowerCase() === 'true' || text === 't') return true;
+  if (text === '0' || text.toLowerCase() === 'false' || text === 'f') return false;
+  throw badRequest(`unable to convert ${name}: strconv.ParseBool: parsing ${JSON.stringify(text)}: invalid syntax`);
+}
+
+function int64(name: string, text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined;
+  const value = Number(text);
+  if (/^-?\d{1,19}$/.test(text) && Number.isSafeInteger(value)) return value;
+  throw badRequest(`unable to convert ${name}: strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`);
+}
+
+/** Opaque to clients. */
+export function formatToken({ revision, after }: ContinueToken): string {
+  return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start: `${after}\0` })).toString('base64url');
+}
+
+function parseToken(text: string): ContinueToken {
+  const wrong = (why: string) => badRequest(`continue key is not valid: ${why}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
+  } catch (error) {
+    throw wrong(String(error));
+  }
+  const { v, rv, start } = (typeof value === 'object' && value !== null ? value : {}) as { readonly v?: unknown; readonly rv?: unknown; readonly start?: unknown };
+  if (v !== 'meta.k8s.io/v1') throw wrong(`server does not recognize this encoded version ${JSON.stringify(v)}`);
+  if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0 || rv < -1) throw wrong('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
+  if (typeof start !== 'string' || !start.endsWith('\0') || start.length < 2) throw wrong('encoded start key empty (version meta.k8s.io/v1)');
+  return { revision: rv, after: start.slice(0, -1) };
+}
+
+/** The pages before this one are of a state that is forgotten. The token in it goes on with what is there now. */
+export function expiredToken(after: string) {
+  const error = failure('Expired', 'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.');
+  return { ...error.status, metadata: { continue: formatToken({ revision: -1, after }) } };
+}

@@ -1,0 +1,207 @@
+import type { Kind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { groupResource } from '@oarlock/api/resource';
+import { schemaOf } from '@oarlock/api/schema';
+import { failure, notFound, StatusError } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { noTracer } from '@oarlock/kernel/tracing';
+import type { Tracer } from '@opentelemetry/api';
+import type { AdmissionPlugin } from '@oarlock/spi/admission';
+import type { Authenticator } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
+import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import { AdmissionChain } from './admission-chain.ts';
+import { attributesOf, authorize, type Names } from './authorization.ts';
+import { Call } from './call.ts';
+import { Catalog } from './catalog.ts';
+import { Compactor } from './compactor.ts';
+import type { Machinery } from './machinery.ts';
+import { ObjectStore } from './object-store.ts';
+import { systemRandom, type Random } from './random.ts';
+import { create } from './registry-create.ts';
+import { remove, removeCollection } from './registry-delete.ts';
+import { Reader } from './registry-read.ts';
+import { patch, update } from './registry-update.ts';
+import type { PipelineResponse } from './response.ts';
+import type { ServedKind } from './served-kind.ts';
+import { ServiceRanges } from './service-ranges.ts';
+import { storageFault } from './storage-fault.ts';
+import { updateRules } from './strategy/generic.ts';
+import { bind } from './subresources/binding.ts';
+import { evict } from './subresources/eviction.ts';
+import { toKubelet } from './subresources/kubelet.ts';
+import { reviews } from './subresources/reviews.ts';
+import { scale } from './subresources/scale.ts';
+import { requestToken } from './subresources/token.ts';
+import { WatchCache } from './watch-cache/watch-cache.ts';
+
+export interface PipelineOptions {
+  readonly storage: StorageDriver;
+  readonly authz: readonly Authorizer[];
+  readonly admission: readonly AdmissionPlugin[];
+  /** Asked by TokenReviews. */
+  readonly authn?: readonly Authenticator[];
+  readonly facts: ClusterFacts;
+  readonly keys: ClusterKeys;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly tracer?: Tracer;
+  readonly random?: Random;
+  /** Names of the plugins, in the order of the chains, for spans. */
+  readonly names?: { readonly authz?: Names; readonly admission?: Names };
+}
+
+type Handler = (machinery: Machinery, kind: ServedKind, call: Call) => Promise<PipelineResponse>;
+
+/** Subresources with rules of their own, by `groupResource/subresource`. */
+const subresources: Readonly<Record<string, Handler>> = {
+  'pods/binding': bind, 'pods/eviction': evict, 'pods/log': toKubelet, 'pods/exec': toKubelet, 'pods/attach': toKubelet, 'pods/portforward': toKubelet,
+  'serviceaccounts/token': requestToken, 'deployments.apps/scale': scale, 'replicasets.apps/scale': scale, 'statefulsets.apps/scale': scale, 'replicationcontrollers/scale': scale,
+};
+const interactive: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
+
+/**
+ * Everything between a request that is understood and its answer. The stages, in the order in which they run:
+ *
+ *   authorize -> resolve -> decode and convert the body -> mutating admission -> defaults and validation -> validating admission ->
+ *   store -> respond
+ *
+ * The first two are here; the rest, which depends on the verb, is in registry-*.ts, one function per verb in the same order.
+ */
+export class Pipeline {
+  readonly #catalog: Catalog;
+  readonly #cache: WatchCache;
+  readonly #machinery: Machinery;
+  readonly #tracer: Tracer;
+  readonly #names: { readonly authz: Names };
+  readonly #compactor: Compactor;
+
+  constructor({ storage, authz, admission, authn = [], facts, keys, clock, log, tracer = noTracer, random = systemRandom, names = {} }: PipelineOptions) {
+    const next = () => random.next();
+    const ranges = new ServiceRanges(facts, next);
+    this.#catalog = new Catalog(ranges, [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')));
+    this.#cache = new WatchCache({
+      storage, resources: this.#catalog.resources, clock, log, onOther: (key, present) => ranges.learn(key, present), onReset: () => ranges.reset(),
+    });
+    this.#catalog.connect((name) => this.#cache.resource(name));
+    this.#tracer = tracer;
+    this.#names = { authz: names.authz ?? [] };
+    this.#machinery = {
+      objects: new ObjectStore(storage, this.#cache), reader: new Reader({ storage, cache: this.#cache, clock, random: next }), admission: new AdmissionChain(admission, names.admission),
+      authz, authn, facts, keys, clock, random, log, kind: (group, version, resource) => this.#kind(group, version, resource),
+    };
+    this.#compactor = new Compactor({ storage, clock, log, revision: () => this.#cache.revision });
+  }
+
+  /** Everything was loaded and is being followed. */
+  get ready(): boolean { return this.#cache.ready; }
+  waitReady(): Promise<void> { return this.#cache.whenReady(); }
+  /** What routes, discovery and OpenAPI are made from. */
+  served(): readonly Kind[] { return this.#catalog.served; }
+  /** Of the newest commit that reads are sure to see. */
+  get revision(): number { return this.#cache.revision; }
+
+  /** Loads what is stored; resolves when requests can be answered. */
+  async start(signal?: AbortSignal): Promise<void> {
+    await this.#cache.start(signal);
+    this.#compactor.start();
+  }
+
+  /** Ends all watches. */
+  async stop(): Promise<void> {
+    this.#compactor.stop();
+    await this.#cache.stop();
+  }
+
+  /** @throws StatusError for every refusal; a fault of the server is an `InternalError` with its `cause` */
+  async handle(request: ApiRequest): Promise<PipelineResponse> {
+    const call = new Call(request, this.#machinery.clock.now(), this.#tracer);
+    try {
+      await this.#authorize(call);
+      const response = await this.#resolve(call);
+      call.end(response.kind === 'object' ? response.code : 200);
+      return response;
+    } catch (error) {
+      const refusal = this.#refusal(error, request);
+      call.end(refusal.code, refusal);
+      throw refusal;
+    }
+  }
+
+  async #authorize(call: Call): Promise<void> {
+    const { authz } = this.#machinery;
+    const attributes = attributesOf(call.request);
+    const answer = authorize(authz, this.#names.authz, attributes, call);
+    if (answer !== undefined) await answer;
+    // WebSockets open with GET; what they open is no read
+    if (call.request.verb === 'get' && interactive.has(call.request.subresource)) await authorize(authz, this.#names.authz, { ...attributes, verb: 'create' }, call);
+  }
+
+  #resolve(call: Call): Promise<PipelineResponse> {
+    const { resource, subresource, verb } = call.request;
+    const what = groupResource(resource);
+    const review = reviews[what];
+    if (review !== undefined && Object.hasOwn(reviews, what)) {
+      const gvk = { group: resource.group, version: resource.version, kind: resource.kind };
+      if (verb !== 'create' || subresource !== '') throw notAllowed();
+      return review(this.#machinery, { gvk, schema: schemaOf(gvk), resource }, call);
+    }
+    if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
+    const kind = this.#kind(resource.group, resource.version, resource.resource);
+    return subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
+  }
+
+  #object(kind: ServedKind, call: Call): Promise<PipelineResponse> {
+    const { request } = call;
+    const { reader } = this.#machinery;
+    switch (request.verb) {
+      case 'get': return reader.get(kind, request).then((item) => ({ kind: 'object', code: 200, item, warnings: call.warnings }));
+      case 'list': return reader.list(kind, request);
+      case 'watch': return reader.watch(kind, request);
+      case 'create': return create(this.#machinery, kind, call);
+      case 'update': return update(this.#machinery, kind, call);
+      case 'patch': return patch(this.#machinery, kind, call);
+      case 'delete': return remove(this.#machinery, kind, call);
+      case 'deletecollection': return removeCollection(this.#machinery, kind, call);
+      default: throw notAllowed();
+    }
+  }
+
+  #subresource(kind: ServedKind, what: string, call: Call): Promise<PipelineResponse> {
+    const { request } = call;
+    const name = `${what}/${request.subresource}`;
+    const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);
+    if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
+    if (!served.verbs.includes(request.verb) && !(served.verbs.includes('connect') && (request.verb === 'get' || request.verb === 'create'))) throw notAllowed();
+    const handler = Object.hasOwn(subresources, name) ? subresources[name] : undefined;
+    if (handler !== undefined) return handler(this.#machinery, kind, call);
+    const rules = updateRules(kind, request.subresource);
+    switch (request.verb) {
+      case 'get': return this.#object(kind, call);
+      case 'update': return update(this.#machinery, kind, call, rules);
+      case 'patch': return patch(this.#machinery, kind, call, rules);
+      default: throw notAllowed();
+    }
+  }
+
+  #kind(group: string, version: string, resource: string): ServedKind {
+    const kind = this.#catalog.find(group, version, resource);
+    if (kind === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
+    return kind;
+  }
+
+  #refusal(error: unknown, { verb, resource, signal }: ApiRequest): StatusError {
+    const fault = storageFault(error);
+    if (fault instanceof StatusError) return fault;
+    if (signal?.aborted === true) return new StatusError({ ...failure('Timeout', 'Timeout: request did not complete within the allotted timeout').status }, { cause: error });
+    this.#machinery.log.error({ verb, resource: groupResource(resource), error: error instanceof Error ? error.stack ?? error.message : String(error) }, 'a request failed');
+    const message = error instanceof Error ? error.message : String(error);
+    const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
+    return new StatusError(status, { cause: error });
+  }
+}
+
+const notAllowed = () => failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});

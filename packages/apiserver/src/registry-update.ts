@@ -1,0 +1,201 @@
+import { applyDefaults } from '@oarlock/api/defaulting';
+import { invalid, invalidStatus } from '@oarlock/api/field-error';
+import { applyJsonPatch } from '@oarlock/api/json-patch';
+import { applyMergePatch } from '@oarlock/api/merge-patch';
+import { isObject } from '@oarlock/api/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { applyStrategicMergePatch } from '@oarlock/api/strategic-merge-patch';
+import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
+import type { PatchType } from '@oarlock/spi/client';
+import { decodeBody } from './body.ts';
+import type { Call } from './call.ts';
+import type { Machinery } from './machinery.ts';
+import type { Decision } from './object-store.ts';
+import { placed, strategyContext, validated } from './registry-create.ts';
+import { checkWriteOptions, writeOptions } from './request-options.ts';
+import type { Encoded, PipelineResponse } from './response.ts';
+import { keyOf, type ServedKind } from './served-kind.ts';
+import { prepareCreate, prepareSubresource, prepareUpdate } from './strategy/generic.ts';
+import { withMeta, type UpdateRules } from './strategy/strategy.ts';
+import { validateCreate, validateUpdate } from './validation-rules.ts';
+import { View, type Item } from './watch-cache/item.ts';
+
+/** How an object comes about that is to replace another one. */
+export interface Change {
+  /** The subresource by whose rules the update is made; absent for the object itself. */
+  readonly rules?: UpdateRules | undefined;
+  readonly optionsKind: 'UpdateOptions' | 'PatchOptions';
+  /** What the object is to become, in the served version, not completed yet. `old` is undefined when there is none. */
+  next(old: KubeObject | undefined): KubeObject;
+  /** Whether it may be made when there is none. */
+  readonly creates: boolean;
+}
+
+/** PUT of an object or of a subresource that has the object's kind. */
+export async function update(machinery: Machinery, kind: ServedKind, call: Call, rules?: UpdateRules): Promise<PipelineResponse> {
+  const { request } = call;
+  checkWriteOptions(request.query, 'UpdateOptions');
+  const { namespace, name } = request;
+  const { name: ownName = '', namespace: ownNamespace = '' } = (isObject(request.body) ? (request.body as KubeObject).metadata : undefined) ?? {};
+  const body = decodeBody(request.body, kind);
+  if (ownName === '') throw badRequest('name must be provided');
+  if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
+  if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace) throw badRequest(`the namespace of the object (${ownNamespace}) does not match the namespace on the request (${namespace})`);
+  const next = applyDefaults(kind.gvk, placed(kind, body, namespace, name));
+  return replace(machinery, kind, call, { rules, optionsKind: 'UpdateOptions', creates: kind.strategy.createOnUpdate === true && rules === undefined, next: () => next });
+}
+
+/** PATCH of an object or of a subresource that has the object's kind. */
+export async function patch(machinery: Machinery, kind: ServedKind, call: Call, rules?: UpdateRules): Promise<PipelineResponse> {
+  const { request } = call;
+  const type = patchTypeOf(request.patchType, kind);
+  checkWriteOptions(request.query, 'PatchOptions');
+  const { body, name } = request;
+  const change: Change = {
+    rules, optionsKind: 'PatchOptions', creates: false,
+    next(old) {
+      if (old === undefined) throw notFound(kind.resource, name);
+      return applyDefaults(kind.gvk, patched(kind, old, type, body));
+    },
+  };
+  return replace(machinery, kind, call, change);
+}
+
+const supportedPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/strategic-merge-patch+json'];
+
+export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<ServedKind, 'schema'>): Exclude<PatchType, 'apply'> {
+  if (type === 'json' || type === 'merge' || (type === 'strategic' && schema !== undefined)) return type;
+  throw failure('UnsupportedMediaType', `the body of the request was in an unknown format - accepted media types include: ${supportedPatches.join(', ')}`, {});
+}
+
+/** The object as a patch makes it, of the right types. @throws StatusError BadRequest, Invalid */
+export function patched(kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>, old: KubeObject, type: Exclude<PatchType, 'apply'>, body: unknown): KubeObject {
+  const result = type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
+  if (!isObject(result)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  try {
+    return decodeBody(result, kind);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', JSON.stringify(body), error.message)]);
+  }
+}
+
+function mergeable(body: unknown): unknown {
+  if (!isObject(body)) throw badRequest('error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}');
+  return body;
+}
+
+function strategic({ schema }: Pick<ServedKind, 'schema'>, old: KubeObject, body: unknown): unknown {
+  if (schema === undefined) throw badRequest('this kind has no strategic merge patch');
+  return applyStrategicMergePatch(old as Readonly<Record<string, unknown>>, mergeable(body), schema);
+}
+
+async function replace(machinery: Machinery, kind: ServedKind, call: Call, change: Change): Promise<PipelineResponse> {
+  const { item, created } = await replaceObject(machinery, kind, call, change);
+  return { kind: 'object', code: created ? 201 : 200, item, warnings: call.warnings };
+}
+
+/** Admits, completes, validates and stores a change, again and again until nobody else wrote in between. */
+export async function replaceObject(machinery: Machinery, kind: ServedKind, call: Call, change: Change): Promise<{ readonly item: Encoded; readonly created: boolean }> {
+  const { request } = call;
+  const { objects } = machinery;
+  const key = keyOf(kind, request.namespace, request.name);
+  let created = false;
+  let shown: KubeObject | undefined;
+  const decide = async (current: Item | undefined): Promise<Decision> => {
+    created = current === undefined;
+    const decision = current === undefined ? await upsert(machinery, kind, call, change) : await changeOf(machinery, kind, call, change, current);
+    shown = decision.action === 'put' ? decision.object : decision.action === 'delete' ? decision.last : undefined;
+    return decision;
+  };
+  if (call.dryRun) {
+    const current = await objects.read(kind.store, key);
+    await decide(current);
+    const object = shown ?? current?.object ?? {};
+    return { item: new View(kind.conversion?.fromStored(object) ?? object, current?.revision ?? 0), created };
+  }
+  const outcome = await objects.change(kind.store, key, call, decide);
+  if (outcome === undefined) throw notFound(kind.resource, request.name);
+  const { item, deleted } = outcome;
+  // the last finalizer went away: the answer is the object as the client wrote it
+  if (deleted && shown !== undefined) {
+    const last = withMeta(shown, { resourceVersion: String(item.revision) });
+    return { item: new View(kind.conversion?.fromStored(last) ?? last, item.revision), created: false };
+  }
+  return { item: kind.viewer === undefined ? item : kind.viewer(item), created };
+}
+
+type Made = Extract<Decision, { readonly action: 'put' }> | (Extract<Decision, { readonly action: 'delete' }> & { readonly last: KubeObject });
+
+async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, change: Change, current: Item): Promise<Made> {
+  const { strategy, conversion } = kind;
+  const { request } = call;
+  const { rules } = change;
+  const old = kind.viewer === undefined ? current.object : kind.viewer(current).object;
+  let next = change.next(old);
+  const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, change.optionsKind) };
+  if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
+    const changed = await admission.mutate(call, { ...admitted, object: next });
+    if (changed !== next) next = applyDefaults(kind.gvk, changed);
+  }
+  next = checkVersion(kind, next, current, request.name);
+  const context = strategyContext(call);
+  let stored = conversion?.toStored(next) ?? next;
+  stored = rules === undefined ? prepareUpdate(kind, stored, current.object, context) : prepareSubresource(kind, rules, stored, current.object, context);
+  const made = rules === undefined ? strategy.reserve?.(stored, current.object, context) : undefined;
+  const reserved = made instanceof Promise ? await made : made;
+  stored = reserved?.object ?? stored;
+  const shown = conversion?.fromStored(stored) ?? stored;
+  validated(kind, request.name, call, () => [
+    ...(rules?.validate?.(stored, current.object, context) ?? validateUpdate(kind, shown, old, request.subresource)),
+    ...(rules === undefined ? strategy.validateUpdate?.(stored, current.object, context) ?? [] : []),
+  ]);
+  await admission.validate(call, { ...admitted, object: shown });
+  if (goes(kind, stored, current.object)) {
+    const released = strategy.reserve?.(undefined, current.object, context);
+    return { action: 'delete', last: stored, reservation: (released instanceof Promise ? await released : released)?.reservation };
+  }
+  return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };
+}
+
+/** Deletion has begun, and this update takes away the last that held the object. */
+function goes({ strategy }: ServedKind, next: KubeObject, old: KubeObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds } = old.metadata ?? {};
+  return (next.metadata?.finalizers ?? []).length === 0 && deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && strategy.held?.(next) !== true;
+}
+
+/** The object with the version that it replaces. @throws StatusError Conflict, Invalid */
+function checkVersion({ strategy, resource }: ServedKind, next: KubeObject, { object, revision }: Item, name: string): KubeObject {
+  const { uid = '', resourceVersion = '' } = next.metadata ?? {};
+  const existing = object.metadata?.uid ?? '';
+  if (uid !== '' && uid !== existing) {
+    throw conflict(resource, name, `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${existing}`);
+  }
+  if (resourceVersion === '' || resourceVersion === '0') {
+    if (strategy.unconditionalUpdate !== false) return withMeta(next, { resourceVersion: String(revision) });
+    throw invalidStatus({ group: resource.group, kind: resource.resource, name }, [invalid('metadata.resourceVersion', 0, 'must be specified for an update')]);
+  }
+  if (resourceVersion !== String(revision)) throw conflict(resource, name, objectModified);
+  return next;
+}
+
+/** PUT of what is not there, for kinds that allow it. */
+async function upsert({ admission, random }: Machinery, kind: ServedKind, call: Call, change: Change): Promise<Made> {
+  const { strategy, conversion } = kind;
+  const { request } = call;
+  if (!change.creates) throw notFound(kind.resource, request.name);
+  let next = change.next(undefined);
+  const { uid = '' } = next.metadata ?? {};
+  if (uid !== '') throw conflict(kind.resource, request.name, `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: `);
+  const admitted = { operation: 'CREATE' as const, resource: kind.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions') };
+  if (admission.mutates('CREATE', kind.resource, '')) next = applyDefaults(kind.gvk, await admission.mutate(call, { ...admitted, object: next }));
+  const context = strategyContext(call);
+  let stored = prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context);
+  const made = strategy.reserve?.(stored, undefined, context);
+  const reserved = made instanceof Promise ? await made : made;
+  stored = reserved?.object ?? stored;
+  const shown = conversion?.fromStored(stored) ?? stored;
+  validated(kind, request.name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
+  await admission.validate(call, { ...admitted, object: shown });
+  return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };
+}

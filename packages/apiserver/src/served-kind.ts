@@ -1,0 +1,87 @@
+import type { GroupVersionKind, Kind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf, groupResource, resource, type Resource } from '@oarlock/api/resource';
+import { schemaOf, type Schema } from '@oarlock/api/schema';
+import type { Strategy } from './strategy/strategy.ts';
+import { Codec, View, type Item, type Viewer } from './watch-cache/item.ts';
+import type { ResourceCache, StoredResource } from './watch-cache/resource-cache.ts';
+import type { FieldReaders } from './watch-cache/selection.ts';
+import { root } from './watch-cache/watch-cache.ts';
+
+/** One stored resource: where its objects are, and in which version. */
+export interface StoredKind extends StoredResource {
+  readonly resource: Resource;
+  /** `/registry/pods/` */
+  readonly prefix: string;
+  readonly cache: ResourceCache;
+}
+
+/** Between a served version and the stored one. */
+export interface Conversion {
+  toStored(object: KubeObject): KubeObject;
+  fromStored(object: KubeObject): KubeObject;
+  /** Fields as selectors of this version name them. */
+  readonly fields?: FieldReaders;
+}
+
+/** One resource in one version, as requests name it. */
+export interface ServedKind {
+  readonly kind: Kind;
+  readonly resource: Resource;
+  readonly gvk: GroupVersionKind;
+  readonly apiVersion: string;
+  readonly namespaced: boolean;
+  readonly schema: Schema | undefined;
+  readonly strategy: Strategy;
+  /** Services and endpoints may be at loopback addresses: all pods of the cluster are. */
+  readonly allowLoopback: boolean;
+  /** Everything that field selectors may name. They read stored objects. */
+  readonly fields: FieldReaders;
+  readonly store: StoredKind;
+  readonly cache: ResourceCache;
+  readonly conversion: Conversion | undefined;
+  /** Shows stored items in this version; undefined for the stored version. */
+  readonly viewer: Viewer | undefined;
+}
+
+const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
+const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
+
+/** The part of a stored kind that the cache has to know before there is a cache. */
+export function storedResource({ group, version, resource: name, kind, namespaced }: Kind, { fields, indexField }: Strategy): StoredResource {
+  const read = indexField === undefined ? undefined : fields?.[indexField];
+  return {
+    name: groupResource({ group, resource: name }), namespaced, codec: new Codec(apiVersionOf({ group, version }), kind),
+    ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
+  };
+}
+
+export function storedKind(kind: Kind, cache: ResourceCache): StoredKind {
+  return { ...cache.resource, resource: resourceOf(kind), prefix: `${root}${cache.resource.name}/`, cache };
+}
+
+export function servedKind(kind: Kind, store: StoredKind, strategy: Strategy, conversion: Conversion | undefined, allowLoopback: boolean): ServedKind {
+  const { group, version, namespaced } = kind;
+  const gvk = { group, version, kind: kind.kind };
+  return {
+    kind, resource: resourceOf(kind), gvk, apiVersion: apiVersionOf({ group, version }), namespaced, schema: schemaOf(gvk), strategy, allowLoopback, store, cache: store.cache, conversion,
+    fields: { ...(namespaced ? namespacedFields : metaFields), ...(conversion?.fields ?? strategy.fields) },
+    viewer: conversion && viewerOf(conversion),
+  };
+}
+
+const resourceOf = ({ group, version, resource: name, kind, namespaced }: Kind) => resource(group, version, name, kind, namespaced);
+
+function viewerOf({ fromStored }: Conversion): Viewer {
+  const views = new WeakMap<Item, View>();
+  return (item) => {
+    let view = views.get(item);
+    if (view === undefined) views.set(item, view = new View(fromStored(item.object), item.revision));
+    return view;
+  };
+}
+
+/** The key of an object within its resource. */
+export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace: string, name: string): string {
+  return namespaced ? `${namespace}/${name}` : name;
+}

@@ -1,0 +1,113 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { HorizontalPodAutoscaler as V1 } from '@oarlock/api/types/autoscaling-v1';
+import type { HorizontalPodAutoscaler as V2, MetricSpec, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
+import type { Event as CoreEvent } from '@oarlock/api/types/core-v1';
+import type { Event } from '@oarlock/api/types/events-v1';
+import { isObject } from '@oarlock/api/json';
+import type { Conversion } from '../served-kind.ts';
+import { events } from './core.ts';
+
+/** Drops members that are undefined. */
+function present<T extends object>(object: T): T {
+  for (const key of Object.keys(object)) if ((object as Record<string, unknown>)[key] === undefined) delete (object as Record<string, unknown>)[key];
+  return object;
+}
+
+const field = (name: string) => events.fields?.[name] ?? (() => '');
+
+/** events.k8s.io/v1 over what is stored as core/v1. */
+const newEvents: Conversion = {
+  toStored(object) {
+    const event = object as Event;
+    return present({
+      apiVersion: 'v1', kind: 'Event', metadata: event.metadata, involvedObject: event.regarding ?? {}, related: event.related, reason: event.reason, message: event.note, type: event.type,
+      action: event.action, eventTime: event.eventTime, series: event.series, reportingComponent: event.reportingController, reportingInstance: event.reportingInstance,
+      source: event.deprecatedSource, firstTimestamp: event.deprecatedFirstTimestamp, lastTimestamp: event.deprecatedLastTimestamp, count: event.deprecatedCount,
+    }) as KubeObject;
+  },
+  fromStored(object) {
+    const event = object as CoreEvent;
+    return present({
+      apiVersion: 'events.k8s.io/v1', kind: 'Event', metadata: event.metadata, eventTime: event.eventTime ?? null, series: event.series, reportingController: event.reportingComponent,
+      reportingInstance: event.reportingInstance, action: event.action, reason: event.reason, regarding: event.involvedObject, related: event.related, note: event.message, type: event.type,
+      deprecatedSource: event.source, deprecatedFirstTimestamp: event.firstTimestamp, deprecatedLastTimestamp: event.lastTimestamp, deprecatedCount: event.count,
+    }) as KubeObject;
+  },
+  fields: {
+    ...Object.fromEntries(['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'].map((name) => [`regarding.${name}`, field(`involvedObject.${name}`)])),
+    reason: field('reason'), reportingController: field('reportingComponent'), type: field('type'),
+  },
+};
+
+const metricsKey = 'autoscaling.alpha.kubernetes.io/metrics';
+const currentKey = 'autoscaling.alpha.kubernetes.io/current-metrics';
+const conditionsKey = 'autoscaling.alpha.kubernetes.io/conditions';
+const behaviorKey = 'autoscaling.alpha.kubernetes.io/behavior';
+
+const isCpu = (metric: MetricSpec) => metric.type === 'Resource' && metric.resource?.name === 'cpu' && metric.resource.target.averageUtilization !== undefined;
+
+function parsed(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    // an annotation that users may write; what is no JSON says nothing
+    return undefined;
+  }
+}
+
+/** autoscaling/v1 over what is stored as autoscaling/v2: what v1 has no field for travels in annotations. */
+const oldAutoscalers: Conversion = {
+  toStored(object) {
+    const { metadata, spec, status } = object as V1;
+    const { [metricsKey]: metrics, [currentKey]: current, [conditionsKey]: conditions, [behaviorKey]: behavior, ...annotations } = metadata?.annotations ?? {};
+    const cpu: readonly MetricSpec[] = spec?.targetCPUUtilizationPercentage === undefined ? []
+      : [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } } }];
+    const [others, rules, seen, states] = [parsed(metrics), parsed(behavior), parsed(current), parsed(conditions)];
+    const all = [...cpu, ...(Array.isArray(others) ? (others as MetricSpec[]) : [])];
+    const cpuNow: readonly MetricStatus[] = status?.currentCPUUtilizationPercentage === undefined ? []
+      : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
+    const allNow = Array.isArray(seen) ? (seen as MetricStatus[]) : cpuNow;
+    return {
+      apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler',
+      metadata: present({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
+      spec: present({
+        scaleTargetRef: spec?.scaleTargetRef, minReplicas: spec?.minReplicas, maxReplicas: spec?.maxReplicas, metrics: all.length === 0 ? undefined : all,
+        behavior: isObject(rules) ? rules : undefined,
+      }),
+      status: present({
+        observedGeneration: status?.observedGeneration, lastScaleTime: status?.lastScaleTime, currentReplicas: status?.currentReplicas ?? 0, desiredReplicas: status?.desiredReplicas ?? 0,
+        currentMetrics: allNow.length === 0 ? undefined : allNow, conditions: Array.isArray(states) ? states : undefined,
+      }),
+    } as KubeObject;
+  },
+  fromStored(object) {
+    const { metadata, spec, status } = object as V2;
+    const metrics = spec?.metrics ?? [];
+    const cpu = metrics.find(isCpu);
+    const others = metrics.filter((metric) => metric !== cpu);
+    const cpuNow = status?.currentMetrics?.find(({ type, resource }) => type === 'Resource' && resource?.name === 'cpu')?.resource?.current.averageUtilization;
+    const annotations = present({
+      ...metadata?.annotations,
+      [metricsKey]: others.length === 0 ? undefined : JSON.stringify(others),
+      [currentKey]: (status?.currentMetrics ?? []).length === 0 ? undefined : JSON.stringify(status?.currentMetrics),
+      [conditionsKey]: (status?.conditions ?? []).length === 0 ? undefined : JSON.stringify(status?.conditions),
+      [behaviorKey]: spec?.behavior === undefined ? undefined : JSON.stringify(spec.behavior),
+    });
+    return {
+      apiVersion: 'autoscaling/v1', kind: 'HorizontalPodAutoscaler',
+      metadata: present({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
+      spec: present({ scaleTargetRef: spec?.scaleTargetRef, minReplicas: spec?.minReplicas, maxReplicas: spec?.maxReplicas, targetCPUUtilizationPercentage: cpu?.resource?.target.averageUtilization }),
+      status: present({
+        observedGeneration: status?.observedGeneration, lastScaleTime: status?.lastScaleTime, currentReplicas: status?.currentReplicas ?? 0, desiredReplicas: status?.desiredReplicas ?? 0,
+        currentCPUUtilizationPercentage: cpuNow,
+      }),
+    } as KubeObject;
+  },
+};
+
+/** Served versions that are not the stored one, by `group/version/resource`, with the resource that is stored. */
+export const conversions: ReadonlyMap<string, { readonly stored: string; readonly conversion: Conversion }> = new Map([
+  ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: newEvents }],
+  ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: oldAutoscalers }],
+]);

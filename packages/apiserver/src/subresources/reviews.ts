@@ -1,0 +1,118 @@
+import { invalid, invalidStatus, required, type FieldError } from '@oarlock/api/field-error';
+import type { KubeObject } from '@oarlock/api/object';
+import { formatTime } from '@oarlock/api/time';
+import type { SelfSubjectReview, TokenReview } from '@oarlock/api/types/authentication-v1';
+import type {
+  LocalSubjectAccessReview, NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+} from '@oarlock/api/types/authorization-v1';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
+import { decide } from '../authorization.ts';
+import { decodeBody } from '../body.ts';
+import type { Call } from '../call.ts';
+import type { Machinery } from '../machinery.ts';
+import { checkWriteOptions, writeOptions } from '../request-options.ts';
+import type { PipelineResponse } from '../response.ts';
+import type { BodyOptions } from '../body.ts';
+import type { Resource } from '@oarlock/api/resource';
+import { made } from './answers.ts';
+
+export interface ReviewKind extends BodyOptions { readonly resource: Resource }
+
+/** Kinds that are asked, not kept: who am I, whose token is this, may I. */
+export const reviews: Readonly<Record<string, (machinery: Machinery, kind: ReviewKind, call: Call) => Promise<PipelineResponse>>> = {
+  'selfsubjectreviews.authentication.k8s.io': async (machinery, kind, call) => {
+    const body = await admitted<SelfSubjectReview>(machinery, kind, call);
+    const { name, uid, groups, extra } = call.request.identity;
+    const userInfo = { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && Object.keys(extra).length > 0 && { extra }) };
+    return made({ ...body, metadata: { creationTimestamp: formatTime(call.now) }, ...{ status: { userInfo } } }, call);
+  },
+  'tokenreviews.authentication.k8s.io': tokenReview,
+  'subjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitted<SubjectAccessReview>(machinery, kind, call);
+    const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
+    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
+    refuse(kind, errors);
+    return answered(machinery, call, body, { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) });
+  },
+  'localsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitted<LocalSubjectAccessReview>(machinery, kind, call);
+    const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
+    const { namespace } = call.request;
+    const errors: FieldError[] = [];
+    if (nonResourceAttributes !== undefined) errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
+    if (resourceAttributes === undefined) errors.push(required('spec.resourceAttributes'));
+    else if ((resourceAttributes.namespace ?? '') !== namespace) errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
+    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
+    refuse(kind, errors);
+    return answered(machinery, call, { ...body, metadata: { ...body.metadata, namespace } }, { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) });
+  },
+  'selfsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitted<SelfSubjectAccessReview>(machinery, kind, call);
+    refuse(kind, checkOne(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
+    return answered(machinery, call, body, call.request.identity);
+  },
+  'selfsubjectrulesreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitted<SelfSubjectRulesReview>(machinery, kind, call);
+    if ((body.spec?.namespace ?? '') === '') refuse(kind, [required('spec.namespace', 'no namespace on request')]);
+    // authorizers answer questions; none of them lists its rules
+    const status = { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: 'the authorizers of this server do not support listing their rules' };
+    return made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
+  },
+};
+
+async function admitted<T extends KubeObject>({ admission }: Machinery, kind: ReviewKind, call: Call): Promise<T> {
+  checkWriteOptions(call.request.query, 'CreateOptions');
+  let object: KubeObject = decodeBody(call.request.body, kind);
+  const asked = { operation: 'CREATE' as const, resource: kind.resource, old: undefined, options: writeOptions(call.request.query, 'CreateOptions'), name: '' };
+  if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(call, { ...asked, object });
+  await admission.validate(call, { ...asked, object });
+  return object as T;
+}
+
+function refuse({ gvk }: ReviewKind, errors: readonly FieldError[]): void {
+  if (errors.length > 0) throw invalidStatus({ ...gvk, name: '' }, errors);
+}
+
+function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
+  if (resource !== undefined && path !== undefined) return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
+  return resource === undefined && path === undefined ? [invalid('spec.resourceAttributes', null, 'exactly one of nonResourceAttributes or resourceAttributes must be specified')] : [];
+}
+
+interface Asking extends KubeObject { readonly spec?: { readonly resourceAttributes?: ResourceAttributes; readonly nonResourceAttributes?: NonResourceAttributes } }
+
+async function answered({ authz }: Machinery, call: Call, body: Asking, identity: Identity): Promise<PipelineResponse> {
+  const { resourceAttributes: r, nonResourceAttributes: path } = body.spec ?? {};
+  const attributes: Attributes = r === undefined
+    ? { kind: 'path', identity, verb: path?.verb ?? '', path: path?.path ?? '' }
+    : {
+      kind: 'resource', identity, verb: r.verb ?? '', group: r.group ?? '', version: r.version ?? '', resource: r.resource ?? '', subresource: r.subresource ?? '',
+      namespace: r.namespace ?? '', name: r.name ?? '',
+    };
+  const { decision, because } = await decide(authz, attributes);
+  const status = { allowed: decision === 'allow', ...(decision === 'deny' && { denied: true }), ...(because !== undefined && because !== '' && { reason: because }) };
+  return made({ ...body, metadata: { ...(body.metadata?.namespace !== undefined && { namespace: body.metadata.namespace }) }, ...{ status } } as KubeObject, call);
+}
+
+async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): Promise<PipelineResponse> {
+  const body = await admitted<TokenReview>(machinery, kind, call);
+  const { token = '', audiences = [] } = body.spec ?? {};
+  if (token === '') refuse(kind, [required('spec.token')]);
+  const answer = (status: TokenReview['status']) => made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
+  const reasons: string[] = [];
+  for (const authenticator of machinery.authn) {
+    const result = await authenticator.authenticate({ bearerToken: token, headers: {}, path: '' });
+    if (result.outcome === 'rejected') reasons.push(result.because);
+    if (result.outcome !== 'authenticated') continue;
+    const { name, uid, groups, extra } = result.identity;
+    // whoever needs no token is nobody's token
+    if (groups.includes('system:unauthenticated')) continue;
+    const valid = audiences.length === 0 ? [] : audiences.filter((audience) => (result.audiences ?? [machinery.keys.serviceAccount.issuer]).includes(audience));
+    if (audiences.length > 0 && valid.length === 0) return answer({ user: {}, error: `the token is not valid for any of the audiences ${audiences.join(', ')}` });
+    return answer({
+      authenticated: true, user: { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && Object.keys(extra).length > 0 && { extra }) }, ...(valid.length > 0 && { audiences: valid }),
+    });
+  }
+  return answer({ user: {}, ...(reasons.length > 0 && { error: `[${reasons.join(', ')}]` }) });
+}

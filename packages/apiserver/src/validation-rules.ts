@@ -1,0 +1,14 @@
+import type { FieldError } from '@oarlock/api/field-error';
+import type { KubeObject } from '@oarlock/api/object';
+import { validateObject } from '@oarlock/api/validation';
+import type { ServedKind } from './served-kind.ts';
+
+/** What is wrong with a new object, in the version in which the client knows it. */
+export function validateCreate({ gvk, allowLoopback }: ServedKind, object: KubeObject): readonly FieldError[] {
+  return validateObject(gvk, object, undefined, { allowLoopback });
+}
+
+/** What is wrong with an object that is to replace `old`; `subresource` is '' for the object itself. */
+export function validateUpdate({ gvk, allowLoopback }: ServedKind, object: KubeObject, old: KubeObject, subresource: string): readonly FieldError[] {
+  return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
+}

@@ -1,0 +1,93 @@
+import type { CacheEvent } from './item.ts';
+
+/** Kept at least so long, as far as `most` allows, so that a client can come back after a short disconnect. */
+const fresh = 75_000;
+/** Forgotten after so long, so that idle resources hold no old versions. */
+const stale = 5 * 60_000;
+const least = 64;
+
+/** The newest events of one resource, in order of revision. Bounded in number; grows only while events come faster than they age. */
+export class EventRing {
+  readonly #most: number;
+  #slots: (CacheEvent | undefined)[] = [];
+  #times: number[] = [];
+  #start = 0;
+  #length = 0;
+  #floor: number;
+
+  constructor(floor: number, most = 16_384) {
+    this.#floor = floor;
+    this.#most = most;
+  }
+
+  /** Every event after this revision is still here. */
+  get floor(): number { return this.#floor; }
+  get length(): number { return this.#length; }
+
+  /** Forgets all; events count from `floor` anew. */
+  reset(floor: number): void {
+    this.#slots = [];
+    this.#times = [];
+    this.#start = 0;
+    this.#length = 0;
+    this.#floor = floor;
+  }
+
+  push(event: CacheEvent, now: number): void {
+    if (this.#length === this.#slots.length) {
+      const oldest = this.#times[this.#start] ?? now;
+      if (this.#length < least || (this.#length < this.#most && now - oldest < fresh)) this.#grow();
+      else this.#drop();
+    }
+    const at = (this.#start + this.#length) % this.#slots.length;
+    this.#slots[at] = event;
+    this.#times[at] = now;
+    this.#length++;
+  }
+
+  /** Forgets what is older than anybody is expected to come back for. */
+  trim(now: number): void {
+    while (this.#length > 0 && now - (this.#times[this.#start] ?? now) > stale) this.#drop();
+    if (this.#length === 0 && this.#slots.length > least) this.reset(this.#floor);
+  }
+
+  /** Events after `revision`, oldest first. Only sound for `revision >= floor`. */
+  after(revision: number): CacheEvent[] {
+    let low = 0;
+    let high = this.#length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#at(middle)?.revision ?? 0) <= revision) low = middle + 1;
+      else high = middle;
+    }
+    const events: CacheEvent[] = [];
+    for (let i = low; i < this.#length; i++) {
+      const event = this.#at(i);
+      if (event !== undefined) events.push(event);
+    }
+    return events;
+  }
+
+  #at(index: number): CacheEvent | undefined { return this.#slots[(this.#start + index) % this.#slots.length]; }
+
+  #drop(): void {
+    this.#floor = this.#slots[this.#start]?.revision ?? this.#floor;
+    this.#slots[this.#start] = undefined;
+    this.#start = (this.#start + 1) % this.#slots.length;
+    this.#length--;
+  }
+
+  #grow(): void {
+    const size = Math.min(Math.max(least, this.#slots.length * 2), this.#most);
+    const slots: (CacheEvent | undefined)[] = Array.from({ length: size });
+    const times = Array.from({ length: size }, () => 0);
+    for (let i = 0; i < this.#length; i++) {
+      const at = (this.#start + i) % this.#slots.length;
+      slots[i] = this.#slots[at];
+      times[i] = this.#times[at] ?? 0;
+    }
+    this.#slots = slots;
+    this.#times = times;
+    this.#start = 0;
+  }
+}

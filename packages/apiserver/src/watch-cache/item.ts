@@ -1,0 +1,182 @@
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
+import type { Cause } from '@oarlock/kernel/tracing';
+import type { Encoded, WatchFrame } from '../response.ts';
+
+/** How one kind is written to storage: JSON whose metadata follows a constant opening and has no resourceVersion. */
+export class Codec {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
+  readonly opening: Buffer;
+
+  constructor(apiVersion: string, kind: string) {
+    this.apiVersion = apiVersion;
+    this.kind = kind;
+    this.opening = Buffer.from(`{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":{`);
+  }
+
+  /** What is stored for an object. `kind`, `apiVersion` and `metadata` come first, whatever order the object has. */
+  encode(object: KubeObject): Buffer {
+    const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = object;
+    const { resourceVersion: _revision, ...meta } = metadata ?? {};
+    return Buffer.from(JSON.stringify({ kind: this.kind, apiVersion: this.apiVersion, metadata: meta, ...rest }));
+  }
+
+  /** An item of a value that this process wrote: nothing is parsed. */
+  item(key: string, object: KubeObject, value: Uint8Array, revision: number): Item {
+    return new Item(this, key, stamp(object, revision), value, revision);
+  }
+
+  /** @throws SyntaxError when the value is no JSON */
+  parse(key: string, value: Uint8Array, revision: number): Item {
+    const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    const object = JSON.parse(buffer.toString('utf8')) as KubeObject;
+    return new Item(this, key, stamp({ ...object, kind: this.kind, apiVersion: this.apiVersion }, revision), value, revision);
+  }
+}
+
+/** The object at a revision, frozen in depth. */
+function stamp(object: KubeObject, revision: number): KubeObject {
+  return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
+}
+
+/** One version of one stored object. */
+export class Item implements Encoded {
+  readonly codec: Codec;
+  /** `namespace/name`, or `name`. */
+  readonly key: string;
+  readonly object: KubeObject;
+  readonly value: Uint8Array;
+  readonly revision: number;
+  #json: Buffer | undefined;
+  #added: Frame | undefined;
+
+  constructor(codec: Codec, key: string, object: KubeObject, value: Uint8Array, revision: number) {
+    this.codec = codec;
+    this.key = key;
+    this.object = object;
+    this.value = value;
+    this.revision = revision;
+  }
+
+  json(): Buffer {
+    this.#json ??= this.#splice('', '');
+    return this.#json;
+  }
+
+  /** The JSON between two texts, in one copy. */
+  framed(before: string, after: string): Buffer {
+    return this.#json === undefined ? this.#splice(before, after) : Buffer.concat([Buffer.from(before), this.#json, Buffer.from(after)]);
+  }
+
+  /** The frame with which a watch begins that starts from the present state. */
+  added(cause: Cause | undefined): Frame {
+    this.#added ??= new Frame('ADDED', this, cause);
+    return this.#added;
+  }
+
+  /** The same content at another revision: what a DELETED event shows. */
+  at(revision: number): Item {
+    return new Item(this.codec, this.key, stamp(this.object, revision), this.value, revision);
+  }
+
+  #splice(before: string, after: string): Buffer {
+    const { opening } = this.codec;
+    const { value } = this;
+    if (!startsWith(value, opening)) return Buffer.from(before + JSON.stringify(this.object) + after);
+    const version = `"resourceVersion":"${this.revision}"${value[opening.length] === closingBrace ? '' : ','}`;
+    const buffer = Buffer.allocUnsafe(before.length + value.length + version.length + after.length);
+    let at = buffer.write(before, 0, 'latin1');
+    buffer.set(opening, at);
+    at += opening.length;
+    at += buffer.write(version, at, 'latin1');
+    buffer.set(value.subarray(opening.length), at);
+    buffer.write(after, at + value.length - opening.length, 'latin1');
+    return buffer;
+  }
+}
+
+const closingBrace = 0x7d;
+
+function startsWith(value: Uint8Array, opening: Buffer): boolean {
+  if (value.length < opening.length) return false;
+  for (let i = 0; i < opening.length; i++) if (value[i] !== opening[i]) return false;
+  return true;
+}
+
+/** An object in another version than the stored one, or one that is not stored. Encoded when first asked for. */
+export class View implements Encoded {
+  readonly object: KubeObject;
+  readonly revision: number;
+  #json: Buffer | undefined;
+  constructor(object: KubeObject, revision: number) {
+    this.object = deepFreeze(object);
+    this.revision = revision;
+  }
+  json(): Buffer {
+    this.#json ??= Buffer.from(JSON.stringify(this.object));
+    return this.#json;
+  }
+}
+
+export class Frame implements WatchFrame {
+  readonly type: WatchFrame['type'];
+  readonly item: Encoded;
+  readonly cause: Cause | undefined;
+  #json: Buffer | undefined;
+
+  constructor(type: WatchFrame['type'], item: Encoded, cause: Cause | undefined) {
+    this.type = type;
+    this.item = item;
+    this.cause = cause;
+  }
+
+  json(): Buffer {
+    this.#json ??= this.#encode(`{"type":"${this.type}","object":`, '}\n');
+    return this.#json;
+  }
+
+  #encode(before: string, after: string): Buffer {
+    return this.item instanceof Item ? this.item.framed(before, after) : Buffer.concat([Buffer.from(before), this.item.json(), Buffer.from(after)]);
+  }
+}
+
+/** How one served version shows stored items; the stored version has none. The same item always gives the same view. */
+export type Viewer = (item: Item) => Encoded;
+
+/** One change of one object, and the frames in which watchers see it, made when first needed and shared. */
+export class CacheEvent {
+  readonly key: string;
+  readonly revision: number;
+  readonly current: Item | undefined;
+  readonly previous: Item | undefined;
+  readonly cause: Cause | undefined;
+  #frames: Map<Viewer | undefined, Partial<Record<WatchFrame['type'], Frame>>> | undefined;
+  #gone: Item | undefined;
+
+  constructor(key: string, revision: number, current: Item | undefined, previous: Item | undefined, cause: Cause | undefined) {
+    this.key = key;
+    this.revision = revision;
+    this.current = current;
+    this.previous = previous;
+    this.cause = cause;
+  }
+
+  /** What a watcher sees to which the object did or did not belong before and does or does not now. */
+  frame(before: boolean, now: boolean, viewer: Viewer | undefined): Frame | undefined {
+    if (now && this.current !== undefined) return this.#frame(before ? 'MODIFIED' : 'ADDED', this.current, viewer);
+    return before && this.previous !== undefined ? this.#frame('DELETED', this.#deleted(this.previous), viewer) : undefined;
+  }
+
+  #deleted(previous: Item): Item {
+    this.#gone ??= previous.at(this.revision);
+    return this.#gone;
+  }
+
+  #frame(type: WatchFrame['type'], item: Item, viewer: Viewer | undefined): Frame {
+    this.#frames ??= new Map();
+    let frames = this.#frames.get(viewer);
+    if (frames === undefined) this.#frames.set(viewer, frames = {});
+    return frames[type] ??= new Frame(type, viewer === undefined ? item : viewer(item), this.cause);
+  }
+}

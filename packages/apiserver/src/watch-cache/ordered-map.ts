@@ -1,0 +1,101 @@
+/** Chunks are split when they reach twice this. */
+const target = 256;
+
+/**
+ * A map whose keys can be walked in order, from anywhere, and counted without walking. Insert, delete and seek are logarithmic but for a
+ * move within one chunk. Order is that of UTF-16 units, which for the names Kubernetes allows is the bytewise order of storage.
+ */
+export class OrderedMap<V> {
+  readonly #values = new Map<string, V>();
+  /** Sorted keys in sorted chunks, none of them empty. */
+  readonly #chunks: string[][] = [];
+
+  get size(): number { return this.#values.size; }
+  get(key: string): V | undefined { return this.#values.get(key); }
+  has(key: string): boolean { return this.#values.has(key); }
+
+  set(key: string, value: V): void {
+    if (!this.#values.has(key)) this.#insert(key);
+    this.#values.set(key, value);
+  }
+
+  delete(key: string): boolean {
+    if (!this.#values.delete(key)) return false;
+    const at = this.#chunkOf(key);
+    const chunk = this.#chunks[at];
+    if (chunk === undefined) return true;
+    chunk.splice(lowerBound(chunk, key), 1);
+    if (chunk.length === 0) this.#chunks.splice(at, 1);
+    return true;
+  }
+
+  clear(): void {
+    this.#values.clear();
+    this.#chunks.length = 0;
+  }
+
+  /** Calls `visit` for each key with the prefix that sorts after `after`, in order, until it returns false. The map must not change meanwhile. */
+  scan(prefix: string, after: string, visit: (key: string, value: V) => boolean): void {
+    const from = after >= prefix ? after : prefix;
+    for (let c = this.#chunkOf(from); c < this.#chunks.length; c++) {
+      const chunk = this.#chunks[c] ?? [];
+      for (let i = (chunk[0] ?? '') > from ? 0 : lowerBound(chunk, from); i < chunk.length; i++) {
+        const key = chunk[i] ?? '';
+        if (!key.startsWith(prefix)) {
+          if (key > prefix) return;
+          continue;
+        }
+        if (after !== '' && key <= after) continue;
+        if (!visit(key, this.#values.get(key) as V)) return;
+      }
+    }
+  }
+
+  /** How many keys with the prefix sort after `after`. */
+  count(prefix: string, after = ''): number {
+    const end = this.#rank(`${prefix}\uffff`, false);
+    return Math.max(0, end - (after >= prefix && after !== '' ? this.#rank(after, true) : this.#rank(prefix, false)));
+  }
+
+  /** How many keys sort before `key`, and `key` itself if `inclusive`. */
+  #rank(key: string, inclusive: boolean): number {
+    const at = this.#chunkOf(key);
+    let rank = 0;
+    for (let c = 0; c < at; c++) rank += this.#chunks[c]?.length ?? 0;
+    const chunk = this.#chunks[at];
+    if (chunk === undefined) return rank;
+    const index = lowerBound(chunk, key);
+    return rank + index + (inclusive && chunk[index] === key ? 1 : 0);
+  }
+
+  #insert(key: string): void {
+    if (this.#chunks.length === 0) { this.#chunks.push([key]); return; }
+    const at = Math.min(this.#chunkOf(key), this.#chunks.length - 1);
+    const chunk = this.#chunks[at] ?? [];
+    chunk.splice(lowerBound(chunk, key), 0, key);
+    if (chunk.length >= 2 * target) this.#chunks.splice(at + 1, 0, chunk.splice(target));
+  }
+
+  /** The first chunk whose last key is not before `key`; the number of chunks when there is none. */
+  #chunkOf(key: string): number {
+    let low = 0;
+    let high = this.#chunks.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#chunks[middle]?.at(-1) ?? '') < key) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function lowerBound(keys: readonly string[], key: string): number {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((keys[middle] ?? '') < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

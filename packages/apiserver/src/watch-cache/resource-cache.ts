@@ -1,0 +1,149 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { Cause } from '@oarlock/kernel/tracing';
+import { EventRing } from './event-ring.ts';
+import { CacheEvent, type Codec, type Item } from './item.ts';
+import { OrderedMap } from './ordered-map.ts';
+import type { Selection } from './selection.ts';
+import { WatcherIndex } from './watcher-index.ts';
+
+/** What the cache has to know of a stored resource. */
+export interface StoredResource {
+  /** `pods`, `deployments.apps`: the second segment of its keys. */
+  readonly name: string;
+  readonly namespaced: boolean;
+  readonly codec: Codec;
+  /** Objects and watchers are found by its value without asking the others. */
+  readonly index?: { readonly field: string; value(object: KubeObject): string };
+}
+
+/** What stands under a key at some revision; the whole resource, or a page of it. */
+export interface Slice {
+  readonly items: readonly Item[];
+  /** The key of the last item looked at, when there is more. */
+  readonly more: boolean;
+}
+
+/** Objects in order and by index value. */
+export class Contents {
+  readonly items = new OrderedMap<Item>();
+  readonly byIndex = new Map<string, Map<string, Item>>();
+  readonly #resource: StoredResource;
+  constructor(resource: StoredResource) { this.#resource = resource; }
+
+  indexOf(item: Item | undefined): string | undefined { return item === undefined ? undefined : this.#resource.index?.value(item.object); }
+
+  set(key: string, previous: Item | undefined, current: Item | undefined): void {
+    if (current === undefined) this.items.delete(key);
+    else this.items.set(key, current);
+    if (this.#resource.index === undefined) return;
+    const before = this.indexOf(previous);
+    const now = this.indexOf(current);
+    if (before !== undefined && before !== now) {
+      const bucket = this.byIndex.get(before);
+      bucket?.delete(key);
+      if (bucket?.size === 0) this.byIndex.delete(before);
+    }
+    if (now === undefined || current === undefined) return;
+    const bucket = this.byIndex.get(now);
+    if (bucket === undefined) this.byIndex.set(now, new Map([[key, current]]));
+    else bucket.set(key, current);
+  }
+}
+
+/** All objects of one resource, in order, with their recent past and whoever watches them. */
+export class ResourceCache {
+  readonly resource: StoredResource;
+  readonly ring: EventRing;
+  readonly watchers = new WatcherIndex();
+  #contents: Contents;
+  #changed = 0;
+
+  constructor(resource: StoredResource) {
+    this.resource = resource;
+    this.ring = new EventRing(0);
+    this.#contents = new Contents(resource);
+  }
+
+  get size(): number { return this.#contents.items.size; }
+  /** Of the newest change that was seen, or of the load. */
+  get changed(): number { return this.#changed; }
+
+  get(key: string): Item | undefined { return this.#contents.items.get(key); }
+
+  /** Begins anew with these objects and no past before `revision`. Tells nobody. */
+  reset(contents: Contents, revision: number): void {
+    this.#contents = contents;
+    this.ring.reset(revision);
+    this.#changed = revision;
+  }
+
+  put(item: Item, cause: Cause | undefined, now: number): void {
+    const previous = this.#contents.items.get(item.key);
+    this.#tell(new CacheEvent(item.key, item.revision, item, previous, cause), now);
+  }
+
+  delete(key: string, revision: number, cause: Cause | undefined, now: number): void {
+    const previous = this.#contents.items.get(key);
+    if (previous === undefined) return;
+    this.#tell(new CacheEvent(key, revision, undefined, previous, cause), now);
+  }
+
+  /** Every object that a selection is about, in order of keys. The selection's own test is applied. */
+  select({ namespace, key, indexed, matches }: Selection): Item[] {
+    const found: Item[] = [];
+    const take = (item: Item) => { if (matches === undefined || matches(item.object)) found.push(item); };
+    if (key !== undefined) {
+      const item = this.#contents.items.get(key);
+      if (item !== undefined && (indexed === undefined || this.resource.index?.value(item.object) === indexed)) take(item);
+      return found;
+    }
+    if (indexed !== undefined) {
+      for (const item of this.#contents.byIndex.get(indexed)?.values() ?? []) if (namespace === '' || item.key.startsWith(`${namespace}/`)) take(item);
+      return found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    }
+    this.#contents.items.scan(namespace === '' ? '' : `${namespace}/`, '', (_, item) => { take(item); return true; });
+    return found;
+  }
+
+  /** At most `limit` objects after a key, tested by `matches`. */
+  page(prefix: string, after: string, limit: number, matches: (item: Item) => boolean): Slice {
+    const items: Item[] = [];
+    let more = false;
+    this.#contents.items.scan(prefix, after, (_, item) => {
+      if (!matches(item)) return true;
+      if (items.length === limit) { more = true; return false; }
+      items.push(item);
+      return true;
+    });
+    return { items, more };
+  }
+
+  count(prefix: string, after = ''): number { return this.#contents.items.count(prefix, after); }
+
+  /**
+   * All objects under a prefix as they stood at an earlier revision, in order; undefined when the past that is kept does not reach back
+   * so far.
+   */
+  past(prefix: string, revision: number): Item[] | undefined {
+    if (revision < this.ring.floor) return undefined;
+    const then = new Map<string, Item | undefined>();
+    for (const event of this.ring.after(revision)) if (!then.has(event.key)) then.set(event.key, event.previous);
+    const items: Item[] = [];
+    this.#contents.items.scan(prefix, '', (key, item) => {
+      if (!then.has(key)) items.push(item);
+      return true;
+    });
+    if (then.size === 0) return items;
+    for (const [key, item] of then) if (item !== undefined && key.startsWith(prefix)) items.push(item);
+    return items.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  }
+
+  #tell(event: CacheEvent, now: number): void {
+    const before = this.#contents.indexOf(event.previous);
+    const after = this.#contents.indexOf(event.current);
+    this.#contents.set(event.key, event.previous, event.current);
+    this.#changed = event.revision;
+    this.ring.push(event, now);
+    this.watchers.dispatch(event, before, after);
+  }
+}

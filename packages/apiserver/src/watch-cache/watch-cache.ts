@@ -1,0 +1,268 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expired } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
+import { storageFault } from '../storage-fault.ts';
+import { Causes } from './causes.ts';
+import type { Item } from './item.ts';
+import { OwnWrites } from './own-writes.ts';
+import { Progress } from './progress.ts';
+import { Contents, ResourceCache, type StoredResource } from './resource-cache.ts';
+
+/** Below it lives everything the API server stores. */
+export const root = '/registry/';
+const pageSize = 500;
+/** The loop is given back after so many milliseconds of work. */
+const slice = 5;
+const retryFrom = 100;
+const retryMost = 5_000;
+const trimEvery = 60_000;
+
+export interface WatchCacheOptions {
+  readonly storage: StorageDriver;
+  readonly resources: readonly StoredResource[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Changes under the root that belong to no resource. */
+  readonly onOther?: (key: string, present: boolean) => void;
+  /** Everything is about to be loaded anew. */
+  readonly onReset?: () => void;
+}
+
+/**
+ * Everything that is stored, in memory, kept up by one watch of storage for all resources. Reads are as new as `fresh` says; what storage
+ * acknowledged to this process may arrive here a moment later.
+ */
+export class WatchCache {
+  readonly writes = new OwnWrites();
+  readonly causes = new Causes();
+  readonly #options: WatchCacheOptions;
+  readonly #resources: ReadonlyMap<string, ResourceCache>;
+  readonly #progress: Progress;
+  readonly #stop = new AbortController();
+  #following: Promise<void> | undefined;
+  #asking: Promise<number> | undefined;
+  #next: Promise<number> | undefined;
+  readonly #loaded = deferred();
+  #ready = false;
+
+  constructor(options: WatchCacheOptions) {
+    this.#options = options;
+    this.#resources = new Map(options.resources.map((resource) => [resource.name, new ResourceCache(resource)]));
+    this.#progress = new Progress(options.clock);
+    this.#loaded.promise.catch(() => undefined);
+  }
+
+  /** Of the newest commit whose changes are all here. */
+  get revision(): number { return this.#progress.revision; }
+  /** Everything has been loaded once. */
+  get ready(): boolean { return this.#ready; }
+  whenReady(): Promise<void> { return this.#loaded.promise; }
+
+  resource(name: string): ResourceCache {
+    const cache = this.#resources.get(name);
+    if (cache === undefined) throw new Error(`the watch cache has no resource ${name}`);
+    return cache;
+  }
+
+  /** Loads and follows until `stop`. Resolves when everything was loaded; retries while storage is not there. */
+  async start(signal?: AbortSignal): Promise<void> {
+    const abort = () => this.#stop.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort, { once: true });
+    this.#following = this.#run();
+    this.#trim();
+    try {
+      await this.#loaded.promise;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the API server is stopping'));
+    this.#endWatchers(undefined);
+    await this.#following;
+  }
+
+  /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
+  async fresh(signal?: AbortSignal): Promise<number> {
+    const revision = await this.#newest();
+    if (revision > this.revision && !(await this.reached(revision, signal))) throw storageFault(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
+    return this.revision;
+  }
+
+  /** Whether the cache came to a revision, waiting for it for a moment. */
+  reached(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
+    return this.#progress.wait(revision, timeoutMs, signal);
+  }
+
+  /** Asks storage at most twice at a time: who comes while it is asked shares the next question. */
+  #newest(): Promise<number> {
+    if (this.#asking === undefined) return this.#asking = this.#ask();
+    return this.#next ??= this.#asking.then(() => this.#askAgain(), () => this.#askAgain());
+  }
+
+  #askAgain(): Promise<number> {
+    this.#next = undefined;
+    return this.#asking = this.#ask();
+  }
+
+  async #ask(): Promise<number> {
+    try {
+      return await this.#options.storage.requestProgress();
+    } catch (error) {
+      throw storageFault(error);
+    } finally {
+      this.#asking = undefined;
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stop;
+    let wait = retryFrom;
+    let reload = true;
+    while (!signal.aborted) {
+      try {
+        if (reload) {
+          await this.#load();
+          reload = false;
+        }
+        await this.#follow(() => { wait = retryFrom; });
+      } catch (error) {
+        if (signal.aborted) break;
+        reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
+        if (!(error instanceof StorageError)) reload = true;
+        log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage broke off');
+        if (reload) this.#endWatchers(expired('too old resource version: the history of the store is gone'));
+        await clock.sleep(wait, signal).catch(() => undefined);
+        wait = Math.min(wait * 2, retryMost);
+      }
+    }
+    this.#loaded.reject(signal.reason);
+  }
+
+  /** Reads everything at one revision, aside, and puts it in place at once. */
+  async #load(): Promise<void> {
+    const { storage, clock, onReset, onOther } = this.#options;
+    const { signal } = this.#stop;
+    const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new Contents(resource)]));
+    const others: string[] = [];
+    let revision: number | undefined;
+    let after: string | undefined;
+    let began = clock.monotonic();
+    for (;;) {
+      const page = await storage.range({ prefix: root, limit: pageSize, ...(revision !== undefined && { revision }), ...(after !== undefined && { after }) });
+      signal.throwIfAborted();
+      revision ??= page.revision;
+      for (const entry of page.entries) {
+        const { cache, name } = this.#split(entry.key);
+        if (cache === undefined) others.push(entry.key);
+        else {
+          const item = this.#parse(cache, name, entry);
+          if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
+        }
+        if (clock.monotonic() - began > slice) {
+          await turn();
+          began = clock.monotonic();
+        }
+      }
+      after = page.entries.at(-1)?.key;
+      if (!page.more || after === undefined) break;
+    }
+    onReset?.();
+    for (const key of others) onOther?.(key, true);
+    for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, revision);
+    this.writes.forget(revision);
+    this.#progress.reach(revision);
+    this.#ready = true;
+    this.#loaded.resolve();
+  }
+
+  /** What stands in storage but is no object is left out, and told to whoever runs the server. */
+  #parse(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
+    try {
+      return cache.resource.codec.parse(name, value, revision);
+    } catch (error) {
+      this.#options.log.error({ key, error: String(error) }, 'a stored value is no object');
+      return undefined;
+    }
+  }
+
+  async #follow(onProgress: () => void): Promise<void> {
+    const { storage } = this.#options;
+    const { signal } = this.#stop;
+    for await (const batch of storage.watch(root, { after: this.revision, signal })) {
+      onProgress();
+      await this.#apply(batch);
+    }
+    if (!signal.aborted) throw new StorageError('Unavailable', 'the watch of storage ended');
+  }
+
+  async #apply({ changes, revision }: ChangeBatch): Promise<void> {
+    const { clock } = this.#options;
+    const began = clock.monotonic();
+    const now = clock.now();
+    let pause = began + slice;
+    for (let i = 0; i < changes.length; i++) {
+      const change = changes[i] as Change;
+      this.#one(change, now);
+      if ((i & 31) !== 31 || clock.monotonic() < pause) continue;
+      const next = changes[i + 1];
+      const at = revisionOf(change);
+      if (next === undefined || revisionOf(next) > at) this.#progress.reach(at);
+      await turn();
+      pause = clock.monotonic() + slice;
+    }
+    this.#progress.reach(revision);
+  }
+
+  #one(change: Change, now: number): void {
+    const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
+    const { cache, name } = this.#split(storageKey);
+    if (cache === undefined) { this.#options.onOther?.(storageKey, change.type === 'put'); return; }
+    const revision = revisionOf(change);
+    const value = change.type === 'put' ? change.entry.value : null;
+    const own = this.writes.take(storageKey, value, revision);
+    this.causes.set(revision, own?.cause);
+    const item = change.type === 'delete' ? undefined : own?.item(revision) ?? this.#parse(cache, name, change.entry);
+    if (item === undefined) cache.delete(name, revision, own?.cause, now);
+    else cache.put(item, own?.cause, now);
+  }
+
+  /** `/registry/pods/default/a` -> pods, `default/a`. */
+  #split(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
+    const slash = storageKey.indexOf('/', root.length);
+    return { cache: this.#resources.get(storageKey.slice(root.length, slash)), name: storageKey.slice(slash + 1) };
+  }
+
+  #endWatchers(error: Error | undefined): void {
+    for (const { watchers } of this.#resources.values()) {
+      for (const watcher of [...watchers]) {
+        if (error === undefined) watcher.end();
+        else watcher.fail(error);
+      }
+    }
+  }
+
+  #trim(): void {
+    const { clock } = this.#options;
+    const timer = clock.after(trimEvery, () => {
+      const now = clock.now();
+      for (const { ring } of this.#resources.values()) ring.trim(now);
+      if (!this.#stop.signal.aborted) this.#trim();
+    });
+    this.#stop.signal.addEventListener('abort', () => timer.cancel(), { once: true });
+  }
+}
+
+function deferred() {
+  let resolve: () => void = () => undefined;
+  let reject: (error: unknown) => void = () => undefined;
+  const promise = new Promise<void>((done, fail) => { resolve = done; reject = fail; });
+  return { promise, resolve, reject };
+}
+
+const revisionOf = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
