@@ -181,6 +181,15 @@ describe('httpClient', () => {
     expect(front.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });
 
+  it('never takes part of an answer for the whole', async () => {
+    front.intercept = (request, response) => {
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      response.write('part', () => request.stream.close(constants.NGHTTP2_CANCEL));
+      return true;
+    };
+    await expect(client().raw('GET', '/text')).rejects.toMatchObject({ reason: 'ServiceUnavailable', cause: { code: 'Lost' } });
+  });
+
   it('repeats a write that the server refused to begin', async () => {
     let refusals = 1;
     front.intercept = (request) => {
