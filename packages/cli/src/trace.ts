@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { kinds, type KindInfo } from '@oarlock/api/kinds';
+import { kinds, type Kind } from '@oarlock/api/kinds';
 import { adminKubeconfig } from '@oarlock/cluster/process-state';
 import { remoteAccess } from '@oarlock/cluster/remote';
 import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
@@ -12,7 +12,7 @@ interface TraceOptions { readonly dataDir: string; readonly namespace: string; r
 function objectName(text: string, namespace: string): string {
   const [type = '', name = ''] = text.split('/');
   const [plain = '', ...group] = type.toLowerCase().split('.');
-  const names = (kind: KindInfo) => [kind.resource, kind.singular, kind.kind.toLowerCase(), ...kind.shortNames];
+  const names = (kind: Kind) => [kind.resource, kind.singular, kind.kind.toLowerCase(), ...kind.shortNames];
   const kind = kinds.find((candidate) => names(candidate).includes(plain) && (group.length === 0 || candidate.group === group.join('.')));
   if (kind === undefined || name === '') throw new CommandError(`${text}: name an object as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
   const resource = kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`;

@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { chooseCluster } from '@oarlock/cluster/choose';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-schema';
+import type { Joined } from '@oarlock/cluster/compose';
 import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
 import { run, type Running } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './exit.ts';
@@ -18,6 +19,8 @@ export interface UpOptions {
   readonly server?: string;
   readonly kubeconfig?: string;
   readonly detach: boolean;
+  /** Of a node that joined. */
+  readonly joined?: Omit<Joined, 'server'>;
 }
 
 function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
@@ -43,7 +46,7 @@ export async function up(options: UpOptions): Promise<void> {
   });
   const running = await run({
     file, dataDir, signal: stop.signal, ...(roles && { roles }), ...(options.port !== undefined && { port: options.port }),
-    ...(options.nodeName !== undefined && { nodeName: options.nodeName }), ...(remote && { remote }),
+    ...(options.nodeName !== undefined && { nodeName: options.nodeName }), ...(remote && { remote }), ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
   });
   if (process.send !== undefined) {
     process.send({ ready: report(running, dataDir) });

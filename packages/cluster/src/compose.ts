@@ -11,10 +11,13 @@ import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Client, Events, Informers, type EventSource } from '@oarlock/spi/client';
 import { Loopback, type LoopbackSwitch } from '@oarlock/spi/loopback';
 import { Roles, type Role } from '@oarlock/spi/role';
+import { Spans, type SpanStore } from '@oarlock/spi/spans';
+import { spanIntake, traceQuery } from '@oarlock/tracing/trace-paths';
 import type { Tracer } from '@opentelemetry/api';
 import { nthAddress, primaryAddress } from './addresses.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import type { ClusterSpec, RoleName } from './cluster-schema.ts';
+import { caPath, joinPath, type JoinResponse } from './join-path.ts';
 import { loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
 import { version } from './version.ts';
@@ -25,9 +28,18 @@ export interface ComposeOptions {
   readonly roles?: readonly RoleName[];
   readonly port?: number;
   readonly nodeName?: string;
+  /** A node that joined: the facts it was told, and the files of its serving certificate. */
+  readonly joined?: Joined;
   readonly clock?: Clock;
   readonly log?: Logger;
   readonly tracer?: (plugin: string) => Tracer;
+}
+
+export interface Joined {
+  readonly cluster: JoinResponse['cluster'];
+  readonly server: string;
+  readonly certificateFile: string;
+  readonly keyFile: string;
 }
 
 /** What a composition is given to reach the API with: made after the facts are known, before any plugin is created. */
@@ -37,6 +49,7 @@ export interface Access {
   readonly informers: Informers;
   readonly events: EventSource;
   readonly loopback: LoopbackSwitch;
+  readonly spans: SpanStore;
 }
 
 export interface Plan {
@@ -66,21 +79,25 @@ const builtinLists: Partial<Record<Section['key'], string>> = {
 const orderOfRoles: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'];
 
 /** Loads what a cluster file names and settles its facts. Reads plugin modules, changes nothing. @throws WiringError with all faults */
-export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'roles' | 'port' | 'nodeName'> = {}): Promise<Plan> {
+export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'roles' | 'port' | 'nodeName' | 'joined'> = {}): Promise<Plan> {
   const roles = orderOfRoles.filter((role) => (options.roles ?? file.spec.roles).includes(role));
   const faults: Fault[] = [];
   const plugins: Planned[] = [];
   for (const section of sections.filter((candidate) => candidate.roles.some((role) => roles.includes(role)))) {
     plugins.push(...await planSection(file, section, faults));
   }
+  // our own paths of the API server
+  if (roles.includes('apiserver')) {
+    for (const plugin of [traceQuery, spanIntake, joinPath, caPath]) plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
+  }
   for (const role of roles) {
     const { default: plugin } = await import(rolePackages[role]) as { default: Plugin };
     plugins.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
   }
   if (faults.length > 0) throw new WiringError(faults);
-  const facts = factsOf(file, plugins, options.port);
+  const facts = factsOf(file, plugins, options);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  return { file, roles, facts, nodeName, plugins: plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options.port)) };
+  return { file, roles, facts, nodeName, plugins: plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options)) };
 }
 
 async function planSection(file: ClusterFile, section: Section, faults: Fault[]): Promise<Planned[]> {
@@ -112,8 +129,9 @@ async function planSection(file: ClusterFile, section: Section, faults: Fault[])
   return [...rest, ...planned];
 }
 
-function factsOf(file: ClusterFile, plugins: readonly Planned[], port: number | undefined): ClusterFacts {
-  const { networking, server } = file.spec;
+function factsOf(file: ClusterFile, plugins: readonly Planned[], { port, joined }: Pick<ComposeOptions, 'port' | 'joined'>): ClusterFacts {
+  const { server } = file.spec;
+  const networking = { ...file.spec.networking, ...joined?.cluster };
   const declared = plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin.declares ?? {};
   const text = (key: string, otherwise: string) => (typeof declared[key] === 'string' ? declared[key] : otherwise);
   const serviceCIDRs = networking.serviceCIDRs ?? [text('serviceCIDR', '10.96.0.0/16')];
@@ -121,20 +139,20 @@ function factsOf(file: ClusterFile, plugins: readonly Planned[], port: number | 
   const wildcard = server.address === '0.0.0.0' || server.address === '::';
   const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
   return {
-    name: file.name, domain: networking.domain, version,
+    name: joined?.cluster.name ?? file.name, domain: networking.domain, version,
     podCIDRs: networking.podCIDRs ?? [text('podCIDR', '10.244.0.0/16')], serviceCIDRs,
     kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1), dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
-    serverUrl: `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
+    serverUrl: joined?.server ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
     nodePortRange: { from, to },
   };
 }
 
 /** A role's settings from the file, over what the composition knows anyway. */
-function withRoleConfig(planned: Planned, spec: ClusterSpec, facts: ClusterFacts, nodeName: string, port: number | undefined): Planned {
+function withRoleConfig(planned: Planned, spec: ClusterSpec, facts: ClusterFacts, nodeName: string, { port, joined }: Pick<ComposeOptions, 'port' | 'joined'>): Planned {
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const settled: Record<string, Record<string, unknown>> = {
     apiserver: { listen: { address: spec.server.address, port: port ?? spec.server.port }, advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''), certSANs: spec.server.names },
-    kubelet: { nodeName },
+    kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
     proxy: { nodeName },
   };
   return { ...planned, config: { ...settled[planned.name], ...spec.settings[planned.name as RoleName] } };
@@ -154,7 +172,7 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
     clock: options.clock ?? systemClock, ...(options.log && { log: options.log }), ...(options.tracer && { tracer: options.tracer }), dataDir: join(options.dataDir, 'plugins'),
   });
   host.provide(Cluster, planned.facts).provide(Keys, access.keys).provide(Client, access.client).provide(Informers, access.informers)
-    .provide(Events, access.events).provide(Loopback, access.loopback);
+    .provide(Events, access.events).provide(Loopback, access.loopback).provide(Spans, access.spans);
   placeAll(host, planned);
   return {
     plan: planned, host,

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import { EventBroadcaster } from '@oarlock/client/events';
+import { EventWriter } from '@oarlock/client/events';
 import { SharedInformers } from '@oarlock/client/informers';
 import { loopbackClient, LoopbackSwitchboard } from '@oarlock/client/loopback-client';
 import { systemClock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
 import type { Client } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { openTracing } from '@oarlock/tracing/tracing';
 import { compose, plan, type Access, type ComposeOptions, type Composition, type Plan } from './compose.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import { kubeconfig } from './kubeconfig.ts';
@@ -41,41 +41,43 @@ export async function run(options: RunOptions): Promise<Running> {
   const planned = await plan(options.file, options);
   const lock = await DataDirLock.take(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
-  try {
-    const keys = options.remote?.keys ?? (await openKeys(join(options.dataDir, 'pki'), issuerOf(planned.facts.domain))).keys;
-    const access = makeAccess(keys, options.remote?.client, log, clock);
-    const composition = compose(planned, access, { ...options, clock, log });
-    if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
-    await composition.start(options.signal);
-    const signal = options.signal ?? new AbortController().signal;
-    try {
-      await Promise.all(composition.roles().map((role) => role.ready?.(signal)));
-    } catch (error) {
-      await composition.stop();
-      throw error;
+  const undo: (() => Promise<void> | void)[] = [close, () => lock.release()];
+  const stop = async () => {
+    const failures: unknown[] = [];
+    for (const each of undo.splice(0).reverse()) {
+      try { await each(); } catch (error) { failures.push(error); }
     }
+    if (failures.length > 0) throw failures[0];
+  };
+  try {
+    const signal = options.signal ?? new AbortController().signal;
+    const keys = options.remote?.keys ?? (await openKeys(join(options.dataDir, 'pki'), issuerOf(planned.facts.domain))).keys;
+    const loopback = new LoopbackSwitchboard();
+    const client = options.remote?.client ?? loopbackClient(loopback, self);
+    const { enabled, keep, otlp } = options.file.spec.tracing;
+    const tracing = openTracing({
+      enabled, keep, otlp, clock, log,
+      ...(options.remote && { forward: async (spans) => { await client.raw('POST', '/oarlock/v1/spans', { spans }); } }),
+    });
+    undo.push(() => tracing.flush());
+    const informers = new SharedInformers({ client, log, clock });
+    const events = new EventWriter({ client, log, clock, random: Math.random });
+    undo.push(() => informers.stop(), () => events.stop());
+    const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
+    const composition = compose(planned, access, { ...options, clock, log, tracer: (plugin) => tracing.tracer(plugin) });
+    if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
+    informers.start();
+    undo.push(() => composition.stop());
+    await composition.start(signal);
+    await Promise.all(composition.roles().map((role) => role.ready?.(signal)));
     await lock.ready();
-    const stop = async () => {
-      try {
-        await composition.stop();
-      } finally {
-        access.informers.stop();
-        await lock.release();
-        close();
-      }
-    };
+    log.info({ roles: planned.roles, ms: Math.round(performance.now() - began) }, 'ready');
     return { plan: planned, composition, server: planned.facts.serverUrl, startedInMs: performance.now() - began, stop };
   } catch (error) {
-    await lock.release();
-    close();
+    log.error({ err: error }, 'could not start');
+    await stop();
     throw error;
   }
-}
-
-function makeAccess(keys: ClusterKeys, remote: Client | undefined, log: Logger, clock: typeof systemClock): Access & { readonly informers: SharedInformers } {
-  const loopback = new LoopbackSwitchboard();
-  const client = remote ?? loopbackClient(loopback, self);
-  return { keys, client, loopback, informers: new SharedInformers(client, { log, clock }), events: new EventBroadcaster(client, { log, clock }) };
 }
 
 async function writeAdminKubeconfig(dataDir: string, { facts }: Plan, keys: ClusterKeys): Promise<void> {

@@ -1,0 +1,34 @@
+import { createHash, randomInt, X509Certificate } from 'node:crypto';
+import { resolve } from 'node:path';
+import { secrets } from '@oarlock/api/resources';
+import { adminKubeconfig } from '@oarlock/cluster/process-state';
+import { remoteAccess } from '@oarlock/cluster/remote';
+import { CommandError, exitCodes } from './exit.ts';
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz0123456789';
+const random = (length: number) => Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('');
+const maxHours = 24 * 365;
+
+/** `sha256:<hex>` of the CA's public key, the form of kubeadm's --discovery-token-ca-cert-hash. */
+export function caHash(pem: string): string {
+  return `sha256:${createHash('sha256').update(new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' })).digest('hex')}`;
+}
+
+export async function createToken(options: { readonly dataDir: string; readonly ttl: string }): Promise<void> {
+  const hours = Number(options.ttl);
+  if (!(hours > 0 && hours <= maxHours)) throw new CommandError(`--ttl: ${options.ttl} is not a number of hours from 0 to ${maxHours}`, exitCodes.usage);
+  const access = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  try {
+    const [id, secret] = [random(6), random(16)];
+    await access.client.create(secrets, {
+      apiVersion: 'v1', kind: 'Secret', metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` }, type: 'bootstrap.kubernetes.io/token',
+      stringData: {
+        'token-id': id, 'token-secret': secret, expiration: new Date(Date.now() + hours * 3_600_000).toISOString(),
+        'usage-bootstrap-authentication': 'true', 'usage-bootstrap-signing': 'true', description: 'made by oarlock token create',
+      },
+    });
+    console.log(`oarlock node join --server ${access.server} --token ${id}.${secret} --ca-hash ${caHash(access.keys.caBundle)}`);
+  } finally {
+    access.close();
+  }
+}

@@ -1,0 +1,58 @@
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Paths } from '@oarlock/spi/paths';
+import { z } from 'zod';
+
+const nodeName = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'a DNS name in lower case');
+const address = z.union([z.ipv4(), z.ipv6()]);
+const request = z.strictObject({
+  nodeName,
+  addresses: z.array(address).min(1).max(32),
+  /** PKCS #10, PEM: the key never leaves the node. One for what the node asks, one for what it serves. */
+  clientCsr: z.string().max(8192),
+  servingCsr: z.string().max(8192),
+});
+export type JoinRequest = z.output<typeof request>;
+export interface JoinResponse {
+  readonly ca: string;
+  readonly clientCertificate: string;
+  readonly servingCertificate: string;
+  readonly cluster: { readonly name: string; readonly domain: string; readonly podCIDRs: readonly string[]; readonly serviceCIDRs: readonly string[]; readonly nodePorts: string };
+}
+
+/** `POST /oarlock/v1/join`: a machine that holds a bootstrap token becomes a node. It is given certificates and the facts of the cluster. */
+export const joinPath = Paths.plugin({
+  id: 'node-join',
+  config: z.strictObject({}),
+  needs: { keys: Keys, facts: Cluster },
+  create: ({ keys, facts }, { log }) => ({
+    path: '/oarlock/v1/join',
+    methods: ['POST'],
+    async handle({ body, identity }) {
+      const parsed = request.safeParse(body);
+      if (!parsed.success) return { code: 400, body: { message: z.prettifyError(parsed.error) } };
+      const { nodeName: name, addresses, clientCsr, servingCsr } = parsed.data;
+      try {
+        const [clientCertificate, servingCertificate] = await Promise.all([
+          keys.sign(clientCsr, { commonName: `system:node:${name}`, organizations: ['system:nodes'], usages: ['client'] }),
+          keys.sign(servingCsr, { commonName: `system:node:${name}`, organizations: ['system:nodes'], usages: ['server'], dnsNames: [name], ipAddresses: addresses }),
+        ]);
+        log.info({ node: name, by: identity.name }, 'a node joined');
+        const answer: JoinResponse = {
+          ca: keys.caBundle, clientCertificate, servingCertificate,
+          cluster: { name: facts.name, domain: facts.domain, podCIDRs: facts.podCIDRs, serviceCIDRs: facts.serviceCIDRs, nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}` },
+        };
+        return { code: 200, body: answer };
+      } catch (error) {
+        return { code: 400, body: { message: `the certificate requests cannot be signed: ${(error as Error).message}` } };
+      }
+    },
+  }),
+});
+
+/** `GET /oarlock/v1/ca`: the cluster's CA, for machines that are about to join; they check it against a hash they were given. */
+export const caPath = Paths.plugin({
+  id: 'cluster-ca',
+  config: z.strictObject({}),
+  needs: { keys: Keys },
+  create: ({ keys }) => ({ path: '/oarlock/v1/ca', methods: ['GET'], handle: async () => ({ code: 200, body: { ca: keys.caBundle } }) }),
+});
