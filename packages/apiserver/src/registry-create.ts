@@ -98,6 +98,7 @@ export function placed(kind: ServedKind, object: KubeObject, namespace: string, 
   const { namespace: own = '', name: ownName = '' } = object.metadata ?? {};
   if (name !== '' && ownName !== '' && name !== ownName) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (!kind.namespaced) return own === '' ? object : withMeta(object, { namespace: undefined });
+  if (namespace === '' && own === '') throw badRequest('an empty namespace may not be set during creation');
   if (own === namespace) return object;
   if (own === '') return withMeta(object, { namespace });
   throw badRequest('the namespace of the provided object does not match the namespace sent on the request');

@@ -72,12 +72,11 @@ export class Reader {
     if (token !== undefined && token.revision > 0) return this.#past(kind, wanted, options, token.revision, token.after, signal);
     if (match === 'Exact' && revision !== undefined) return this.#past(kind, wanted, options, revision, '', signal);
     await this.#atLeast(token === undefined ? revision : undefined, signal);
-    return this.#present(kind, wanted, options, token?.after ?? '');
+    return this.#present(kind, wanted, options, token?.after ?? '', this.#cache.revision);
   }
 
-  #present(kind: ServedKind, wanted: Selection, { limit, labels, fields }: ListOptions, after: string): Listed {
+  #present(kind: ServedKind, wanted: Selection, { limit, labels, fields }: ListOptions, after: string, revision: number): Listed {
     const { cache } = kind;
-    const { revision } = this.#cache;
     if (limit === 0 && after === '') return { items: cache.select(wanted), revision, next: undefined, remaining: undefined };
     const prefix = prefixOf(wanted);
     const { items, more } = cache.page(prefix, after, limit === 0 ? Number.MAX_SAFE_INTEGER : limit, (item) => selects(wanted, cache, item));
@@ -92,6 +91,7 @@ export class Reader {
   async #past(kind: ServedKind, wanted: Selection, options: ListOptions, revision: number, after: string, signal: AbortSignal | undefined): Promise<Listed> {
     if (revision > this.#cache.revision && !(await this.#cache.reached(revision, signal))) throw this.#tooLarge(revision);
     const { cache } = kind;
+    if (revision >= cache.changed) return this.#present(kind, wanted, options, after, revision);
     const prefix = prefixOf(wanted);
     const all = cache.past(prefix, revision);
     if (all === undefined) return this.#stored(kind, wanted, options, revision, after);

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
 import { storageFault } from '../storage-fault.ts';
@@ -42,6 +42,7 @@ export class WatchCache {
   readonly #progress: Progress;
   readonly #stop = new AbortController();
   #following: Promise<void> | undefined;
+  #trimming: Timer | undefined;
   #asking: Promise<number> | undefined;
   #next: Promise<number> | undefined;
   readonly #loaded = deferred();
@@ -82,6 +83,7 @@ export class WatchCache {
 
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
+    this.#trimming?.cancel();
     this.#endWatchers(undefined);
     await this.#following;
   }
@@ -249,12 +251,11 @@ export class WatchCache {
 
   #trim(): void {
     const { clock } = this.#options;
-    const timer = clock.after(trimEvery, () => {
+    this.#trimming = clock.after(trimEvery, () => {
       const now = clock.now();
       for (const { ring } of this.#resources.values()) ring.trim(now);
       if (!this.#stop.signal.aborted) this.#trim();
     });
-    this.#stop.signal.addEventListener('abort', () => timer.cancel(), { once: true });
   }
 }
 

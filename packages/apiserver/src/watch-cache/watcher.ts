@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { expired } from '@oarlock/api/status';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { WatchFrame } from '../response.ts';
@@ -50,6 +51,8 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     if (signal?.aborted) this.#finish(undefined);
     else {
       this.#abort = () => this.end();
+      // one signal may end all watches of a client
+      if (signal !== undefined) setMaxListeners(0, signal);
       signal?.addEventListener('abort', this.#abort, { once: true });
       this.#arm();
     }
