@@ -1,0 +1,18 @@
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { builtin } from '@oarlock/scheduler/builtin';
+import { Client } from '@oarlock/spi/client';
+import { Scheduling } from '@oarlock/spi/scheduling';
+import { schedulingContract } from '@oarlock/spi/scheduling.contract';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+
+// every plugin of the built-in chain against the contract that a plugin of one's own is held to
+for (const plugin of builtin) {
+  schedulingContract(plugin.id, () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const [created] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Scheduling);
+    if (created === undefined) throw new Error(`${plugin.id} was not created`);
+    return { plugin: created, dispose: () => api.stop() };
+  });
+}

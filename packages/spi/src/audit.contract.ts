@@ -1,0 +1,77 @@
+import { deepFreeze } from '@oarlock/api/object';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { AuditEvent, AuditSink } from './audit.ts';
+
+export interface AuditFixture {
+  /** Started. */
+  readonly sink: AuditSink;
+  /** Waits until what was recorded so far has been kept, and reads it back in order. */
+  kept(): Promise<readonly Pick<AuditEvent, 'auditID' | 'stage'>[]>;
+  /** Stops whatever takes the events, until `resume`. Left out: the sink keeps them itself, in bounded memory. */
+  readonly stall?: () => void;
+  readonly resume?: () => void;
+  /** Events dropped so far because they could not be kept. */
+  dropped(): number | Promise<number>;
+  /** How many events may wait at most. */
+  readonly bound: number;
+  /** Stops the sink: what waits is kept first. */
+  stop(): Promise<void>;
+  dispose?(): Promise<void>;
+}
+
+/** An event of a `get` of a pod; `id` becomes its audit ID. */
+export const auditEvent = (id: number, more: Partial<AuditEvent> = {}): AuditEvent => deepFreeze({
+  auditID: `00000000-0000-4000-8000-${String(id).padStart(12, '0')}`, stage: 'ResponseComplete', receivedAt: 1_767_225_600_000 + id, at: 1_767_225_600_005 + id, code: 200,
+  attributes: { kind: 'resource', identity: { name: 'alice', groups: ['system:authenticated'] }, verb: 'get', group: '', version: 'v1', resource: 'pods', subresource: '', namespace: 'default', name: `pod-${id}` },
+  annotations: { 'authorization.k8s.io/decision': 'allow' }, ...more,
+});
+
+/** What every audit sink promises. */
+export function auditContract(name: string, open: () => Promise<AuditFixture> | AuditFixture): void {
+  describe(`audit/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+    let fixture: AuditFixture;
+    beforeEach(async () => { fixture = await open(); });
+    afterEach(() => fixture.dispose?.());
+    const record = (event: AuditEvent) => { expect(fixture.sink.record(event), 'record returns nothing and waits for nothing').toBeUndefined(); };
+
+    it('keeps every event once, in order', async () => {
+      const events = Array.from({ length: Math.min(fixture.bound, 200) }, (_, id) => auditEvent(id, { stage: id % 2 === 0 ? 'RequestReceived' : 'ResponseComplete' }));
+      for (const event of events) record(event);
+      expect((await fixture.kept()).map(({ auditID, stage }) => ({ auditID, stage }))).toEqual(events.map(({ auditID, stage }) => ({ auditID, stage })));
+      expect(await fixture.dropped()).toBe(0);
+    });
+
+    it('takes every kind of event, also what is hard to write down', async () => {
+      const path = { kind: 'path', identity: { name: 'line\nbreak "quotes" \u2028 ü', groups: [], extra: { 'a/b': ['\u0000', '\\'] } }, verb: 'get', path: '/healthz?\r\nforged: yes' } as const;
+      record(auditEvent(1, { attributes: path, annotations: { 'x/y': '\n{"auditID":"forged"}\n' } }));
+      const { code: _, ...begun } = auditEvent(2, { stage: 'RequestReceived' });
+      record(deepFreeze(begun));
+      record(auditEvent(3, { stage: 'Panic', code: 500 }));
+      expect((await fixture.kept()).map(({ auditID }) => auditID)).toEqual([1, 2, 3].map((id) => auditEvent(id).auditID));
+    });
+
+    it('drops and counts what it cannot keep up with, and goes on afterwards', async (context) => {
+      if (fixture.stall === undefined) context.skip('nothing stands between the sink and its memory');
+      fixture.stall?.();
+      const sent = fixture.bound * 3 + 10;
+      for (let id = 0; id < sent; id++) record(auditEvent(id));
+      const dropped = await fixture.dropped();
+      expect(dropped, 'more waits than the bound').toBeGreaterThanOrEqual(sent - fixture.bound * 2);
+      fixture.resume?.();
+      const kept = await fixture.kept();
+      expect(kept.length + (await fixture.dropped())).toBe(sent);
+      const ids = kept.map(({ auditID }) => auditID);
+      expect(ids).toEqual(ids.toSorted());
+      record(auditEvent(sent));
+      expect((await fixture.kept()).at(-1)?.auditID).toBe(auditEvent(sent).auditID);
+    });
+
+    it('loses nothing that waits when it is stopped, and does not throw afterwards', async () => {
+      for (let id = 0; id < Math.min(fixture.bound, 50); id++) record(auditEvent(id));
+      await fixture.stop();
+      expect(await fixture.kept()).toHaveLength(Math.min(fixture.bound, 50));
+      expect(() => fixture.sink.record(auditEvent(999))).not.toThrow();
+      await fixture.stop();
+    });
+  });
+}
