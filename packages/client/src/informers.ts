@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
@@ -28,6 +29,7 @@ export class SharedInformers implements Informers {
   constructor(options: SharedInformersOptions) {
     this.#options = options;
     this.#log = options.log ?? silentLogger;
+    setMaxListeners(0, this.#abort.signal); // each informer listens
   }
 
   of<T extends KubeObject>(resource: Resource<T>, scope: InformerScope = {}): Informer<T> {

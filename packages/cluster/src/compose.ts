@@ -10,6 +10,7 @@ import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Client, Events, Informers, type EventSource } from '@oarlock/spi/client';
 import { Loopback, type LoopbackSwitch } from '@oarlock/spi/loopback';
+import { Process } from '@oarlock/spi/process';
 import { Roles, type Role } from '@oarlock/spi/role';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import { spanIntake, traceQuery } from '@oarlock/tracing/trace-paths';
@@ -172,7 +173,8 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
     clock: options.clock ?? systemClock, ...(options.log && { log: options.log }), ...(options.tracer && { tracer: options.tracer }), dataDir: join(options.dataDir, 'plugins'),
   });
   host.provide(Cluster, planned.facts).provide(Keys, access.keys).provide(Client, access.client).provide(Informers, access.informers)
-    .provide(Events, access.events).provide(Loopback, access.loopback).provide(Spans, access.spans);
+    .provide(Events, access.events).provide(Loopback, access.loopback).provide(Spans, access.spans)
+    .provide(Process, { registries: () => host.units.map(({ metrics }) => metrics), roles: () => host.get(Roles) });
   placeAll(host, planned);
   return {
     plan: planned, host,
