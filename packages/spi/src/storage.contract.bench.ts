@@ -241,6 +241,21 @@ export class Model {
     return true;
   }
 
+  /**
+   * Takes in commits that ran together. Those that changed nothing report the revision of one that did, which has then changed all that
+   * they would have changed: so of two at one revision, the one with more to change comes first.
+   */
+  applyAll(commits: readonly { readonly writes: readonly Write[]; readonly revision: Revision }[]): void {
+    const left = [...commits].sort((a, b) => a.revision - b.revision);
+    const weight = ({ writes }: { readonly writes: readonly Write[] }) => writes.filter(({ key, value }) => value !== null || this.at(this.revision).has(key)).length;
+    while (left.length > 0) {
+      const together = left.filter(({ revision }) => revision === left[0]?.revision);
+      const next = together.reduce((most, each) => (weight(each) > weight(most) ? each : most));
+      left.splice(left.indexOf(next), 1);
+      this.apply(next.writes, next.revision);
+    }
+  }
+
   /** The keys and entries as of a revision. */
   at(revision: Revision): ReadonlyMap<string, Entry> {
     let low = 0;

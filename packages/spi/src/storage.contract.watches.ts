@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { bytes, codeOf, keyOf, Model, revisionOf, showChanges, type Bench, type Change, type Revision } from './storage.contract.bench.ts';
+import { bytes, codeOf, keyOf, Model, revisionOf, showChanges, type Bench, type Change, type Revision, type Write } from './storage.contract.bench.ts';
 import type { Recording, StorageFixture } from './storage.contract.bench.ts';
 import type { Suite } from './storage.contract.ts';
 
@@ -80,14 +80,14 @@ export function watchContract({ test, testUnless }: Suite): void {
       const model = new Model(await bench.driver.requestProgress());
       const open: Recording[] = [];
       const all: Recording[] = [];
-      const running: Promise<void>[] = [];
-      const write = async (writes: { key: string; value: Uint8Array | null }[]) => { model.apply(writes, await bench.write(writes)); };
+      const running: Promise<{ writes: Write[]; revision: Revision }>[] = [];
+      const finish = async () => model.applyAll(await Promise.all(running.splice(0)));
       for (const step of operations) {
         if (step.type === 'write') {
-          const done = write(step.writes.map(({ key, remove }) => ({ key: root + key, value: remove ? null : bytes(`${model.revisions.length}`) })));
-          // together: watches are opened while the write is under way, so at a revision that is not known to the model yet
-          if (together) running.push(done); else await done;
-          if (together && running.length >= 3) await Promise.all(running.splice(0));
+          const writes = step.writes.map(({ key, remove }) => ({ key: root + key, value: remove ? null : bytes(`${model.revisions.length}`) }));
+          running.push(bench.write(writes).then((revision) => ({ writes, revision })));
+          // together: watches are opened while writes are under way, so at a revision that is not the model's newest any more
+          if (!together || running.length >= 3) await finish();
         } else if (step.type === 'watch') {
           const after = model.revisions.at(-1 - Math.min(step.back, model.revisions.length - 1))!;
           const recording = bench.watch(root + step.prefix, after);
@@ -99,7 +99,7 @@ export function watchContract({ test, testUnless }: Suite): void {
           await open.splice(step.which % open.length, 1)[0]!.stop();
         }
       }
-      await Promise.all(running);
+      await finish();
       const newest = await bench.driver.requestProgress();
       for (const recording of open) await recording.reached(newest);
       for (const recording of all) {

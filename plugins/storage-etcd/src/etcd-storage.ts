@@ -1,0 +1,202 @@
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { silentLogger, type Logger } from '@oarlock/kernel/logger';
+import { StorageError, type ChangeBatch, type Commit, type Entry, type Expectation, type Page, type RangeOptions, type Revision, type StorageDriver, type Write } from '@oarlock/spi/storage';
+import { EtcdConnection } from './etcd-connection.ts';
+import { isLeaseNotFound, storageError } from './etcd-errors.ts';
+import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './etcd-messages.ts';
+import { KeySpace, type ByteRange } from './key-space.ts';
+import { LeasePool } from './lease-pool.ts';
+import { entryOf } from './watch-feed.ts';
+import { WatchHub } from './watch-hub.ts';
+
+export interface EtcdStorageOptions {
+  /** Members of one cluster: `http://host:port` or `https://host:port`. */
+  readonly endpoints: readonly string[];
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  /** All keys are below it. Without a slash at its end. */
+  readonly prefix?: string;
+  readonly requestTimeoutSeconds?: number;
+  readonly keepaliveSeconds?: number;
+  readonly dialTimeoutSeconds?: number;
+  /** What the members take: their `--max-request-bytes`. */
+  readonly maxRequestBytes?: number;
+  readonly watchBytes?: number;
+  readonly watchChanges?: number;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  readonly random?: () => number;
+}
+
+export const defaults = {
+  prefix: '/oarlock', requestTimeoutSeconds: 10, keepaliveSeconds: 10, dialTimeoutSeconds: 2, maxRequestBytes: 1.5 * 1024 * 1024,
+  watchBytes: 64 * 1024 * 1024, watchChanges: 100_000,
+} as const;
+
+/** Room in a request for keys, expectations and etcd's own header. */
+const overheadBytes = 8 * 1024;
+/** A range is read in parts: as many entries at a time as are likely to hold so many bytes. */
+const part = { bytes: 4 * 1024 * 1024, first: 500, least: 10, most: 5_000 };
+
+/** etcd v3, over one HTTP/2 connection to one of its members. */
+export class EtcdStorage implements StorageDriver {
+  readonly traits: StorageDriver['traits'];
+  readonly #connection: EtcdConnection;
+  readonly #keys: KeySpace;
+  readonly #leases: LeasePool;
+  readonly #watches: WatchHub;
+  readonly #maxRequestBytes: number;
+
+  constructor({ clock = systemClock, log = silentLogger, random = Math.random, ...options }: EtcdStorageOptions) {
+    const { prefix, requestTimeoutSeconds, keepaliveSeconds, dialTimeoutSeconds, maxRequestBytes, watchBytes, watchChanges, ...addresses } = { ...defaults, ...options };
+    this.traits = { durable: true, shared: true, maxValueBytes: maxRequestBytes - overheadBytes };
+    this.#maxRequestBytes = maxRequestBytes;
+    this.#keys = new KeySpace(prefix);
+    this.#connection = new EtcdConnection({
+      ...addresses, clock, log, random,
+      requestTimeoutMs: requestTimeoutSeconds * 1000, keepaliveMs: keepaliveSeconds * 1000, dialTimeoutMs: dialTimeoutSeconds * 1000,
+    });
+    this.#leases = new LeasePool(this.#connection, clock, random);
+    this.#watches = new WatchHub(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
+  }
+
+  /** For metrics. */
+  get stats() {
+    return { calls: this.#connection.calls, watches: this.#watches.size, feeds: this.#watches.feeds };
+  }
+
+  /** @throws StorageError `Unavailable` when no quorum answers within the request timeout */
+  async start(): Promise<void> {
+    await this.#newest();
+  }
+
+  async stop(): Promise<void> {
+    this.#watches.stop();
+    this.#connection.close();
+  }
+
+  async get(key: string, { revision }: { readonly revision?: Revision } = {}): Promise<{ entry: Entry | undefined; revision: Revision }> {
+    const { header, kvs } = await this.#range({ key: this.#keys.encode(key), ...at(revision) });
+    return { entry: kvs[0] && entryOf(kvs[0], key), revision: revision ?? int(header.revision) };
+  }
+
+  async range({ prefix, after, limit = Infinity, revision }: RangeOptions): Promise<Page> {
+    const range = this.#keys.range(prefix, after);
+    if (!range) return { entries: [], revision: (await this.#count({ key: this.#keys.marker }, revision)).revision, more: false, remaining: 0 };
+    if (limit === 0) {
+      const { count, revision: read } = await this.#count(range, revision);
+      return { entries: [], revision: read, more: count > 0, remaining: count };
+    }
+    for (;;) {
+      try {
+        return await this.#page(range, limit, revision);
+      } catch (error) {
+        // compaction overtook the parts of a range that is to be as new as can be: what is new now has not been compacted
+        if (revision !== undefined || !(error instanceof StorageError) || error.code !== 'Compacted') throw error;
+      }
+    }
+  }
+
+  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+    this.#checkWrites(writes);
+    if (writes.length === 0 && expect.length === 0) return { ok: true, revision: await this.#newest() };
+    const { header, succeeded, responses } = await this.#txn(writes, expect);
+    if (succeeded) return { ok: true, revision: int(header.revision) };
+    for (const [index, { key, revision }] of expect.entries()) {
+      const kv = responses[index]?.response_range?.kvs[0];
+      const current = kv && entryOf(kv, key);
+      if ((current?.revision ?? 0) !== revision) return { ok: false, key, current };
+    }
+    throw new StorageError('Corrupt', 'etcd refused a transaction, though all that it expected is so');
+  }
+
+  watch(prefix: string, { after, signal }: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
+    return this.#watches.watch(prefix, after, signal);
+  }
+
+  async requestProgress(): Promise<Revision> {
+    return this.#watches.progress().catch((error: unknown) => { throw storageError(error); });
+  }
+
+  async compact(revision: Revision): Promise<void> {
+    if (revision < 1) return;
+    try {
+      await this.#connection.call(rpcs.compact, { revision }, { repeated: true });
+    } catch (error) {
+      const meaning = storageError(error);
+      if (!(meaning instanceof StorageError) || meaning.code !== 'Compacted') throw meaning;
+    }
+    this.#watches.compacted(revision);
+  }
+
+  async #newest(): Promise<Revision> {
+    return this.#watches.newest().catch((error: unknown) => { throw storageError(error); });
+  }
+
+  async #range(request: Parameters<typeof rpcs.range.encode>[0]) {
+    return this.#connection.call(rpcs.range, request, { repeated: true }).catch((error: unknown) => { throw storageError(error); });
+  }
+
+  async #count(range: { readonly key: Buffer; readonly range_end?: Buffer }, revision: Revision | undefined): Promise<{ count: number; revision: Revision }> {
+    const { header, count } = await this.#range({ ...range, ...at(revision), count_only: true });
+    return { count: int(count), revision: revision ?? int(header.revision) };
+  }
+
+  /** All parts are read at the revision of the first one. */
+  async #page({ key, range_end }: ByteRange, limit: number, revision: Revision | undefined): Promise<Page> {
+    const entries: Entry[] = [];
+    let from = key;
+    let pinned = revision;
+    for (let size: number = part.first; ;) {
+      const { header, kvs, count } = await this.#range({ key: from, range_end, limit: Math.min(size, limit - entries.length), ...at(pinned) });
+      pinned ??= int(header.revision);
+      let bytes = 1;
+      for (const kv of kvs) {
+        entries.push(entryOf(kv, this.#keys.decode(kv.key)));
+        bytes += kv.key.length + kv.value.length;
+      }
+      const remaining = int(count) - kvs.length;
+      const last = kvs.at(-1);
+      if (!last || remaining === 0 || entries.length >= limit) return { entries, revision: pinned, more: remaining > 0, remaining };
+      from = Buffer.concat([last.key, Buffer.from([0])]);
+      size = Math.max(part.least, Math.min(part.most, Math.floor(part.bytes / (bytes / kvs.length))));
+    }
+  }
+
+  #checkWrites(writes: readonly Write[]): void {
+    for (const { key, value, ttlSeconds } of writes) {
+      if (value !== null && value.length > this.traits.maxValueBytes) {
+        throw new StorageError('TooLarge', `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.traits.maxValueBytes} are taken`);
+      }
+      if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1)) throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
+    }
+    if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length) throw new TypeError('a commit writes a key twice');
+  }
+
+  async #txn(writes: readonly Write[], expect: readonly Expectation[]): Promise<TxnResponse> {
+    const expected = expect.map(({ key, revision }) => ({ key: this.#keys.encode(key), revision }));
+    const compare = expected.map(({ key, revision }) => atRevision(key, revision));
+    const failure = expected.map(({ key }): RequestOp => ({ request_range: { key } }));
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const success = await Promise.all(writes.map((write) => this.#operation(write)));
+        const request = rpcs.txn.encode({ compare, success, failure } satisfies TxnRequest);
+        if (request.length > this.#maxRequestBytes) throw new StorageError('TooLarge', `a commit of ${request.length} bytes: at most ${this.#maxRequestBytes} are taken`);
+        return await this.#connection.call(rpcs.txn, request, { repeated: false });
+      } catch (error) {
+        if (!isLeaseNotFound(error) || attempt > 0) throw storageError(error);
+        this.#leases.forget();
+      }
+    }
+  }
+
+  async #operation({ key, value, ttlSeconds }: Write): Promise<RequestOp> {
+    const bytes = this.#keys.encode(key);
+    if (value === null) return { request_delete_range: { key: bytes } };
+    return { request_put: { key: bytes, value, ...(ttlSeconds !== undefined && { lease: await this.#leases.lease(ttlSeconds) }) } };
+  }
+}
+
+/** etcd takes 0 for the newest revision. What stood before the first is what stands at the first one, which is of the empty store. */
+const at = (revision: Revision | undefined) => (revision === undefined ? {} : { revision: Math.max(1, revision) });

@@ -1,0 +1,294 @@
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { StorageError, type Change, type ChangeBatch, type Entry, type Revision } from '@oarlock/spi/storage';
+import type { EtcdConnection } from './etcd-connection.ts';
+import { deleted, int, rpcs, type Event, type KeyValue, type WatchRequest, type WatchResponse } from './etcd-messages.ts';
+import { GrpcError } from './grpc-error.ts';
+import type { Duplex } from './grpc-session.ts';
+import type { KeySpace } from './key-space.ts';
+import { PrefixGroups } from './prefix-groups.ts';
+import { RecentChanges } from './recent-changes.ts';
+import type { WatchQueue } from './watch-queue.ts';
+
+/** One reader's watch. */
+export interface Watcher {
+  readonly prefix: string;
+  readonly after: Revision;
+  readonly queue: WatchQueue;
+}
+
+export interface FeedOwner {
+  readonly connection: EtcdConnection;
+  readonly keys: KeySpace;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Moves the store's revision on by a write under the root that no reader sees. */
+  mark(): Promise<void>;
+  /** The newest revision, linearizable. */
+  newest(): Promise<Revision>;
+  /** The feed has seen more. */
+  moved(feed: WatchFeed): void;
+  /** The feed is over: nobody is left on it. */
+  closed(feed: WatchFeed): void;
+}
+
+/** From these on a requested progress report is in order with the events (etcd issues 15220 and 17507). */
+export function reportsProgress(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
+  if (Number.isNaN(major + minor + patch)) return false;
+  if (major !== 3) return major > 3;
+  return minor > 5 || (minor === 5 && patch >= 13) || (minor === 4 && patch >= 31);
+}
+
+const pause = { asked: 100, unasked: 20, most: 1_000, asks: 5 };
+const bytesOf = (change: Change) => (change.type === 'put' ? change.entry.value.length : 0) + (change.previous?.value.length ?? 0);
+
+/**
+ * One watch in etcd of everything under the root, that the readers' watches are served from. Because it carries all changes there are,
+ * in order, whatever has come on it proves that all before has come: its position is the revision of the last complete message, and
+ * a report of progress only counts from servers that are known to send it in order with the events.
+ */
+export class WatchFeed {
+  readonly recent: RecentChanges;
+  /** All changes up to here were seen. */
+  position: Revision;
+  readonly #owner: FeedOwner;
+  readonly #groups = new PrefixGroups<Set<Watcher>>();
+  readonly #stop = new AbortController();
+  #watchers = 0;
+  #stream: Duplex<WatchRequest> | undefined;
+  #created = false;
+  #trusted = false;
+  /** Events of a message whose end has not come yet. */
+  #fragments: Event[] = [];
+  #wanted: Revision = 0;
+  #asked = 0;
+  #nudge: Timer | undefined;
+
+  constructor(owner: FeedOwner, after: Revision) {
+    this.#owner = owner;
+    this.position = after;
+    this.recent = new RecentChanges(after);
+    void this.#run();
+  }
+
+  get size(): number { return this.#watchers; }
+
+  /** Whether a watch from `after` can be served: nothing that it has to see is gone already. */
+  covers(after: Revision): boolean { return after >= this.recent.floor; }
+
+  /** Serves a watcher from `from` on. */
+  add(watcher: Watcher, from: Revision = watcher.after): void {
+    for (const batch of this.recent.since(from, watcher.prefix)) watcher.queue.push(batch, 0, { backlog: true });
+    let group = this.#groups.get(watcher.prefix);
+    if (!group) this.#groups.add(watcher.prefix, group = new Set());
+    group.add(watcher);
+    this.#watchers += 1;
+  }
+
+  remove(watcher: Watcher): void {
+    const group = this.#groups.get(watcher.prefix);
+    if (!group?.delete(watcher)) return;
+    this.#watchers -= 1;
+    if (group.size === 0) this.#groups.delete(watcher.prefix);
+    if (this.#watchers === 0) this.close();
+  }
+
+  /** All watchers, who are served by somebody else from now on. */
+  release(): Watcher[] {
+    const watchers = [...this.#all()];
+    for (const { prefix } of watchers) this.#groups.delete(prefix);
+    this.#watchers = 0;
+    this.close();
+    return watchers;
+  }
+
+  /** Reports to every watcher, as soon as that is known, that it has seen all up to `revision`. */
+  want(revision: Revision): void {
+    if (this.position >= revision) { this.#report(); return; }
+    if (revision > this.#wanted) { this.#wanted = revision; this.#asked = 0; }
+    this.#ask();
+  }
+
+  failAll(error: unknown): void {
+    for (const { queue } of [...this.#all()]) queue.fail(error);
+  }
+
+  close(): void {
+    if (this.#stop.signal.aborted) return;
+    this.#stop.abort();
+    this.#nudge?.cancel();
+    this.#stream?.cancel();
+    this.#owner.closed(this);
+  }
+
+  *#all(): Iterable<Watcher> {
+    for (const { value } of this.#groups.values()) yield* value;
+  }
+
+  /** Keeps the watch open. After an interruption it goes on from the position, so nothing is missed, and what comes twice is left out. */
+  async #run(): Promise<void> {
+    const { connection, clock, log } = this.#owner;
+    const { signal } = this.#stop;
+    for (let failures = 0; !signal.aborted;) {
+      const before = this.position;
+      try {
+        const { session, version } = await connection.member(signal);
+        this.#trusted = reportsProgress(version);
+        const error = await new Promise<GrpcError>((resolve) => {
+          this.#stream = session.duplex<WatchRequest, WatchResponse>(rpcs.watch, { hasleader: 'true' }, { message: (message) => this.#take(message), ended: resolve });
+          // etcd refuses what is compacted by the first revision it is to send: one earlier than needed, so that it refuses exactly then
+          this.#stream.send({ create_request: { ...this.#owner.keys.all, start_revision: Math.max(1, this.position), prev_kv: true, fragment: true } });
+          if (signal.aborted) this.#stream.cancel();
+        });
+        if (signal.aborted) return;
+        log.info({ error: error.message, revision: this.position }, 'the watch was interrupted');
+        // a member that has lost its leader keeps its connections: another one has to be asked
+        if (error.message.includes('no leader')) session.close(error);
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn({ error: error instanceof Error ? error.message : String(error) }, 'the watch cannot be opened');
+      }
+      this.#stream = undefined;
+      this.#created = false;
+      this.#fragments = [];
+      this.#nudge?.cancel();
+      this.#nudge = undefined;
+      failures = this.position > before ? 0 : failures + 1;
+      // the end of a stop is not an error
+      if (failures > 0) await clock.sleep(connection.pause(failures - 1), signal).catch(() => {});
+    }
+  }
+
+  #take(response: WatchResponse): void {
+    if (this.#stop.signal.aborted) return;
+    if (response.canceled) { this.#canceled(response); return; }
+    if (response.created) {
+      this.#created = true;
+      if (int(response.header.revision) < this.position) void this.#checkRollback();
+      if (this.position < this.#wanted) this.#ask();
+    }
+    if (int(response.watch_id) === -1) {
+      if (this.#created && this.#trusted) this.#moveTo(int(response.header.revision));
+    } else if (response.events.length > 0 || this.#fragments.length > 0) {
+      if (response.fragment) { this.#fragments.push(...response.events); return; }
+      const events = this.#fragments.length > 0 ? [...this.#fragments, ...response.events] : response.events;
+      this.#fragments = [];
+      this.#publish(events);
+    }
+  }
+
+  #canceled({ compact_revision, cancel_reason }: WatchResponse): void {
+    if (int(compact_revision) > 0) {
+      this.failAll(new StorageError('Compacted', `revision ${this.position} is compacted: the oldest one is ${int(compact_revision)}`));
+      this.close();
+      return;
+    }
+    this.#owner.log.warn({ reason: cancel_reason }, 'etcd cancelled the watch');
+    this.#stream?.cancel();
+  }
+
+  /** A store that is behind what it once said has been restored from a backup: whoever goes on would wait for revisions that mean something else. */
+  async #checkRollback(): Promise<void> {
+    const newest = await this.#owner.newest().catch((error: unknown) => {
+      this.#owner.log.warn({ error: error instanceof Error ? error.message : String(error) }, 'the newest revision cannot be read');
+      return this.position;
+    });
+    if (newest >= this.position || this.#stop.signal.aborted) return;
+    this.failAll(new StorageError('FutureRevision', `the store is at ${newest}, though ${this.position} was seen: it has lost data`));
+    this.close();
+  }
+
+  #publish(events: readonly Event[]): void {
+    const changes: Change[] = [];
+    const touched = new Map<Set<Watcher>, { changes: Change[]; bytes: number }>();
+    let revision = this.position;
+    for (const event of events) {
+      const at = int(event.kv.mod_revision);
+      if (at <= this.position) continue;
+      revision = at;
+      if (this.#owner.keys.isMarker(event.kv.key)) continue;
+      const key = this.#owner.keys.decode(event.kv.key);
+      const found = this.#groups.find(key);
+      const change = this.#change(event, key, at);
+      if (!change) {
+        // compaction was faster than this event: what stood there before is gone, so its watchers have to read anew
+        for (let group = found; group; group = group.parent) for (const { queue } of [...group.value]) queue.fail(new StorageError('Compacted', `revision ${at} was compacted on its way`));
+        this.recent.clear(at);
+        continue;
+      }
+      changes.push(change);
+      for (let group = found; group; group = group.parent) {
+        const pending = touched.get(group.value);
+        if (pending) { pending.changes.push(change); pending.bytes += bytesOf(change); } else touched.set(group.value, { changes: [change], bytes: bytesOf(change) });
+      }
+    }
+    if (this.#stop.signal.aborted) return;
+    for (const [watchers, pending] of touched) deliver(watchers, { changes: pending.changes, revision }, pending.bytes);
+    if (changes.length > 0) this.recent.add({ changes, revision });
+    this.#moveTo(revision);
+  }
+
+  #change({ type, kv, prev_kv }: Event, key: string, revision: Revision): Change | undefined {
+    const previous = prev_kv ? entryOf(prev_kv, key) : undefined;
+    if (type === deleted) return previous && { type: 'delete', previous, revision };
+    const entry = entryOf(kv, key);
+    return previous || entry.created === revision ? { type: 'put', entry, previous } : undefined;
+  }
+
+  #moveTo(revision: Revision): void {
+    if (revision <= this.position) return;
+    this.position = revision;
+    if (this.#wanted > 0 && revision >= this.#wanted) {
+      this.#wanted = 0;
+      this.#nudge?.cancel();
+      this.#nudge = undefined;
+      this.#report();
+    }
+    this.#owner.moved(this);
+  }
+
+  #report(): void {
+    const batch: ChangeBatch = { changes: [], revision: this.position };
+    for (const { after, queue } of this.#all()) if (after <= this.position) queue.push(batch, 0);
+  }
+
+  /** Sees to it that the feed gets to know how far it is, though nothing may come: by a request for progress, or by a write. */
+  #ask(): void {
+    if (!this.#created || this.#nudge || this.#stop.signal.aborted) return;
+    const request = this.#trusted && this.#asked < pause.asks;
+    if (request) this.#stream?.send({ progress_request: {} });
+    const wait = request ? pause.asked : Math.min(pause.most, pause.unasked * 2 ** Math.min(this.#asked, 10));
+    this.#asked += 1;
+    this.#nudge = this.#owner.clock.after(wait, () => {
+      // mostly the events were on their way, and this is not reached
+      const ready = request ? Promise.resolve() : this.#owner.mark();
+      void ready.catch((error: unknown) => {
+        this.#owner.log.warn({ error: error instanceof Error ? error.message : String(error) }, 'the progress marker cannot be written');
+      }).then(() => {
+        this.#nudge = undefined;
+        if (this.position < this.#wanted) this.#ask();
+      });
+    });
+  }
+}
+
+function deliver(watchers: Set<Watcher>, batch: ChangeBatch, bytes: number): void {
+  const first = batch.changes[0];
+  const from = first ? revisionOf(first) : batch.revision;
+  for (const { after, queue } of [...watchers]) {
+    if (after < from) { queue.push(batch, bytes); continue; }
+    // opened at a revision that this feed had not reached
+    const changes = batch.changes.filter((change) => revisionOf(change) > after);
+    if (changes.length > 0) queue.push({ changes, revision: batch.revision }, bytes);
+  }
+}
+
+const revisionOf = (change: Change): Revision => (change.type === 'put' ? change.entry.revision : change.revision);
+
+const empty = new Uint8Array(0);
+
+/** @param key the key of the entry, where that is known already */
+export function entryOf(kv: KeyValue, key: string): Entry {
+  return { key, value: kv.value.length > 0 ? kv.value : empty, revision: int(kv.mod_revision), created: int(kv.create_revision) };
+}

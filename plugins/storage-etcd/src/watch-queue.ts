@@ -1,0 +1,110 @@
+import { StorageError, type ChangeBatch } from '@oarlock/spi/storage';
+
+export interface QueueLimits {
+  /** Of the values in batches that wait for the reader. */
+  readonly bytes: number;
+  /** Changes that wait for the reader. */
+  readonly changes: number;
+}
+
+interface Waiter { resolve(result: IteratorResult<ChangeBatch, undefined>): void; reject(error: unknown): void }
+/** What a batch counts against the limits: nothing for one of the backlog. */
+interface Queued { readonly batch: ChangeBatch; readonly bytes: number; readonly changes: number }
+
+/** Batches on their way to the reader of one watch. A reader that lets too many of them wait is cut off. */
+export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined> {
+  readonly #limits: QueueLimits;
+  readonly #signal: AbortSignal;
+  readonly #closed: (queue: WatchQueue) => void;
+  #items: Queued[] = [];
+  #head = 0;
+  #bytes = 0;
+  #changes = 0;
+  #waiters: Waiter[] = [];
+  #ended = false;
+  #failure: unknown;
+
+  /** `closed` is called once, when nothing more is to be pushed. */
+  constructor(limits: QueueLimits, signal: AbortSignal, closed: (queue: WatchQueue) => void) {
+    this.#limits = limits;
+    this.#signal = signal;
+    this.#closed = closed;
+    if (signal.aborted) this.#end();
+    else signal.addEventListener('abort', this.#abort);
+  }
+
+  get ended(): boolean { return this.#ended; }
+
+  /** `bytes`: what the values of the batch hold. A backlog is exempt from the limits: it is bounded by the history it was taken from. */
+  push(batch: ChangeBatch, bytes: number, { backlog = false }: { readonly backlog?: boolean } = {}): void {
+    if (this.#ended) return;
+    const waiter = this.#waiters.shift();
+    if (waiter) { waiter.resolve({ done: false, value: batch }); return; }
+    if (batch.changes.length === 0 && this.#items.length > this.#head && this.#items.at(-1)?.batch.changes.length === 0) {
+      this.#items[this.#items.length - 1] = { batch, bytes: 0, changes: 0 };
+      return;
+    }
+    const item = backlog ? { batch, bytes: 0, changes: 0 } : { batch, bytes, changes: batch.changes.length };
+    this.#items.push(item);
+    this.#bytes += item.bytes;
+    this.#changes += item.changes;
+    // who had read everything is not slow, however large this one is
+    if (this.#items.length - this.#head > 1 && (this.#bytes > this.#limits.bytes || this.#changes > this.#limits.changes)) {
+      this.fail(new StorageError('Lagged', `the reader left ${this.#changes} changes of ${this.#bytes} bytes waiting`));
+    }
+  }
+
+  /** Ends the watch: what waits is dropped, the reader gets the error once. */
+  fail(error: unknown): void {
+    if (this.#ended) return;
+    const waiter = this.#waiters.shift();
+    if (waiter) waiter.reject(error); else this.#failure = error;
+    this.#end();
+  }
+
+  async next(): Promise<IteratorResult<ChangeBatch, undefined>> {
+    const item = this.#shift();
+    if (item) return { done: false, value: item.batch };
+    if (this.#failure !== undefined && !this.#signal.aborted) {
+      const error = this.#failure;
+      this.#failure = undefined;
+      throw error;
+    }
+    if (this.#ended) return { done: true, value: undefined };
+    return new Promise((resolve, reject) => { this.#waiters.push({ resolve, reject }); });
+  }
+
+  async return(): Promise<IteratorResult<ChangeBatch, undefined>> {
+    this.#failure = undefined;
+    this.#end();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this { return this; }
+
+  #shift(): Queued | undefined {
+    const item = this.#items[this.#head];
+    if (!item) return undefined;
+    this.#bytes -= item.bytes;
+    this.#changes -= item.changes;
+    this.#head += 1;
+    // lets go of what was read, without moving the rest each time
+    if (this.#head === this.#items.length || (this.#head >= 256 && this.#head * 2 >= this.#items.length)) {
+      this.#items.splice(0, this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+
+  readonly #abort = () => { this.#end(); };
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#items = [];
+    this.#head = 0;
+    this.#signal.removeEventListener('abort', this.#abort);
+    for (const { resolve } of this.#waiters.splice(0)) resolve({ done: true, value: undefined });
+    this.#closed(this);
+  }
+}

@@ -1,0 +1,93 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+/** The reason why there is no etcd on this machine. @throws Error where there has to be one */
+export function etcdMissing(): string | undefined {
+  try {
+    execFileSync(binary, ['--version'], { stdio: 'ignore' });
+    return undefined;
+  } catch (cause) {
+    if (process.env['CI'] === 'true') throw new Error('etcd has to be installed where CI=true', { cause });
+    return 'etcd is not installed (Debian: etcd-server)';
+  }
+}
+const binary = process.env['OARLOCK_TEST_ETCD'] ?? 'etcd';
+
+export interface ServerTls { readonly caFile: string; readonly certFile: string; readonly keyFile: string }
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const address = server.address();
+  await new Promise((resolve) => { server.close(resolve); });
+  if (typeof address !== 'object' || address === null) throw new Error('no port');
+  return address.port;
+}
+
+/** An etcd of one member, with a data directory and ports of its own. */
+export class EtcdServer {
+  readonly endpoint: string;
+  readonly #args: readonly string[];
+  readonly #dir: string;
+  #child: ChildProcess | undefined;
+
+  private constructor(endpoint: string, args: readonly string[], dir: string) {
+    this.endpoint = endpoint;
+    this.#args = args;
+    this.#dir = dir;
+  }
+
+  static async start({ tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {}): Promise<EtcdServer> {
+    const dir = await mkdtemp(join(tmpdir(), 'oarlock-etcd-'));
+    const [client, peer] = [await freePort(), await freePort()];
+    const endpoint = `${tls ? 'https' : 'http'}://127.0.0.1:${client}`;
+    const server = new EtcdServer(endpoint, [
+      '--name', 'test', '--data-dir', join(dir, 'data'), '--log-level', 'info',
+      '--listen-client-urls', endpoint, '--advertise-client-urls', endpoint,
+      '--listen-peer-urls', `http://127.0.0.1:${peer}`, '--initial-advertise-peer-urls', `http://127.0.0.1:${peer}`, '--initial-cluster', `test=http://127.0.0.1:${peer}`,
+      ...(tls ? ['--client-cert-auth', '--trusted-ca-file', tls.caFile, '--cert-file', tls.certFile, '--key-file', tls.keyFile] : []),
+      ...args,
+    ], dir);
+    await server.run();
+    return server;
+  }
+
+  /** Starts the process, again if need be. Resolves when it serves. */
+  async run(): Promise<void> {
+    const child = spawn(binary, this.#args, { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', ETCD_UNSUPPORTED_ARCH: process.arch } });
+    this.#child = child;
+    const lines: string[] = [];
+    await new Promise<void>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('exit', (code) => reject(new Error(`etcd ended with ${code}:\n${lines.slice(-20).join('\n')}`)));
+      createInterface({ input: child.stderr as NodeJS.ReadableStream }).on('line', (line) => {
+        lines.push(line);
+        if (lines.length > 200) lines.shift();
+        if (/ready to serve client requests|serving (insecure )?client (requests|traffic)/.test(line)) resolve();
+      });
+    });
+  }
+
+  /** kill -9, and the end of the process. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => { child.once('exit', resolve); });
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Makes the process stand still, as a machine does that is swapping or cut off. */
+  pause(): void { this.#child?.kill('SIGSTOP'); }
+  resume(): void { this.#child?.kill('SIGCONT'); }
+
+  async remove(): Promise<void> {
+    await this.kill();
+    await rm(this.#dir, { recursive: true, force: true });
+  }
+}
