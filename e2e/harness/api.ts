@@ -1,0 +1,250 @@
+import { readFile } from 'node:fs/promises';
+import { Agent, request } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { parse } from 'yaml';
+
+/** As much of any object as the tests read. */
+export interface Item {
+  readonly kind?: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly deletionTimestamp?: string;
+    readonly ownerReferences?: readonly { readonly kind: string; readonly name: string }[];
+  };
+}
+export interface ContainerStatus {
+  readonly name: string;
+  readonly ready: boolean;
+  readonly restartCount: number;
+  readonly containerID?: string;
+  readonly image?: string;
+  readonly state?: {
+    readonly running?: { readonly startedAt: string };
+    readonly waiting?: { readonly reason?: string; readonly message?: string };
+    readonly terminated?: { readonly exitCode: number; readonly reason?: string };
+  };
+  readonly lastState?: { readonly terminated?: { readonly exitCode: number; readonly reason?: string } };
+}
+export interface PodItem extends Item {
+  readonly spec: { readonly nodeName?: string; readonly containers: readonly { readonly name: string; readonly image: string }[] };
+  readonly status: {
+    readonly phase?: string;
+    readonly podIP?: string;
+    readonly hostIP?: string;
+    readonly startTime?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly reason?: string;
+      readonly message?: string;
+    }[];
+    readonly containerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+}
+
+interface Kubeconfig {
+  readonly clusters: readonly { readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string } }[];
+  readonly users: readonly { readonly user: { readonly 'client-certificate-data': string; readonly 'client-key-data': string } }[];
+}
+const decode = (text: string | undefined) => Buffer.from(text ?? '', 'base64').toString('utf8');
+
+/** Plain HTTPS to an API server, as the kubeconfig says. */
+export class Api {
+  readonly server: string;
+  readonly #tls: { readonly ca: string; readonly cert: string; readonly key: string };
+  readonly #agent: Agent;
+
+  private constructor(server: string, tls: { readonly ca: string; readonly cert: string; readonly key: string }) {
+    this.server = server;
+    this.#tls = tls;
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 64, ...tls });
+  }
+
+  static async of(kubeconfig: string): Promise<Api> {
+    const config = parse(await readFile(kubeconfig, 'utf8')) as Kubeconfig;
+    const [cluster, user] = [config.clusters[0]?.cluster, config.users[0]?.user];
+    if (cluster === undefined || user === undefined) throw new Error(`${kubeconfig} names no cluster or no user`);
+    return new Api(cluster.server, {
+      ca: decode(cluster['certificate-authority-data']),
+      cert: decode(user['client-certificate-data']),
+      key: decode(user['client-key-data']),
+    });
+  }
+
+  get tls(): { readonly ca: string; readonly cert: string; readonly key: string } {
+    return this.#tls;
+  }
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #open(method: string, path: string, { body, headers, timeoutMs = 30_000 }: CallOptions, signal?: AbortSignal): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const call = request(new URL(path, this.server), {
+        method,
+        agent: this.#agent,
+        ...(signal && { signal }),
+        ...(timeoutMs > 0 && { timeout: timeoutMs }),
+        headers: {
+          accept: 'application/json',
+          ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+          ...headers,
+        },
+      });
+      call
+        .once('error', reject)
+        .once('response', resolve)
+        .once('timeout', () => call.destroy(new Error(`${method} ${path}: no answer within ${timeoutMs} ms`)));
+      call.end(text);
+    });
+  }
+
+  async call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+    const response = await this.#open(method, path, options);
+    const chunks: Buffer[] = [];
+    for await (const chunk of response) chunks.push(chunk as Buffer);
+    return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') };
+  }
+
+  /** @throws Error when the answer is not 2xx */
+  async json<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+    const { status, body } = await this.call(method, path, options);
+    if (status < 200 || status > 299) throw new ApiError(method, path, status, body);
+    return JSON.parse(body) as T;
+  }
+
+  get<T>(path: string): Promise<T> {
+    return this.json<T>('GET', path);
+  }
+
+  /** Lines of a watch until the signal ends it, or the server. */
+  async *watch<T extends Item>(
+    path: string,
+    resourceVersion: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ readonly type: string; readonly object: T }> {
+    const response = await this.#open(
+      'GET',
+      `${path}${path.includes('?') ? '&' : '?'}watch=1&allowWatchBookmarks=true&resourceVersion=${resourceVersion}`,
+      { timeoutMs: 0 },
+      signal,
+    );
+    if (response.statusCode !== 200) throw new ApiError('WATCH', path, response.statusCode ?? 0, '');
+    let rest = '';
+    response.setEncoding('utf8');
+    for await (const chunk of response) {
+      const lines = `${rest}${chunk as string}`.split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) if (line !== '') yield JSON.parse(line) as { type: string; object: T };
+    }
+  }
+
+  /**
+   * Follows a list (`/api/v1/namespaces/a/pods?labelSelector=app%3Dhello`) until it is as wanted. Reconnects when the server goes away.
+   * @throws Error with what was last seen, after the deadline
+   */
+  async until<T extends Item>(
+    what: string,
+    path: string,
+    wanted: (items: readonly T[]) => boolean,
+    timeoutMs = 60_000,
+  ): Promise<readonly T[]> {
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), timeoutMs);
+    const known = new Map<string, T>();
+    let fault: unknown;
+    try {
+      while (!stop.signal.aborted) {
+        try {
+          const list = await this.get<{ readonly metadata: { readonly resourceVersion: string }; readonly items: readonly T[] }>(path);
+          known.clear();
+          for (const item of list.items) known.set(keyOf(item), item);
+          if (wanted([...known.values()])) return [...known.values()];
+          for await (const { type, object } of this.watch<T>(path, list.metadata.resourceVersion, stop.signal)) {
+            if (type === 'ERROR') break;
+            if (type === 'BOOKMARK') continue;
+            if (type === 'DELETED') known.delete(keyOf(object));
+            else known.set(keyOf(object), object);
+            if (wanted([...known.values()])) return [...known.values()];
+          }
+        } catch (error) {
+          if (!stop.signal.aborted) {
+            fault = error;
+            await new Promise((resolve) => {
+              setTimeout(resolve, 50);
+            });
+          }
+        }
+      }
+      throw new Error(
+        `${what}: not within ${timeoutMs} ms; last seen at ${path}: ${[...known.values()].map(summary).join('; ') || 'nothing'}${fault === undefined ? '' : `; last fault: ${String(fault)}`}`,
+      );
+    } finally {
+      clearTimeout(timer);
+      stop.abort();
+    }
+  }
+
+  pods(namespace: string, app?: string): string {
+    return `/api/v1/namespaces/${namespace}/pods${app === undefined ? '' : `?labelSelector=app%3D${app}`}`;
+  }
+
+  /** Waits for exactly `count` pods, all ready and none of them leaving. */
+  untilReady(namespace: string, app: string, count: number, timeoutMs = 60_000): Promise<readonly PodItem[]> {
+    return this.until<PodItem>(
+      `${count} pods of ${app} ready`,
+      this.pods(namespace, app),
+      (pods) => pods.length === count && pods.every(isReady),
+      timeoutMs,
+    );
+  }
+}
+
+const keyOf = ({ metadata }: Item) => `${metadata.namespace ?? ''}/${metadata.name}`;
+export const isReady = (pod: PodItem) =>
+  pod.metadata.deletionTimestamp === undefined &&
+  pod.status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+
+function summary(item: Item): string {
+  const pod = item as Partial<PodItem>;
+  const states =
+    pod.status?.containerStatuses?.map(
+      ({ name, ready, restartCount, state }) => `${name} ready=${ready} restarts=${restartCount} ${JSON.stringify(state)}`,
+    ) ?? [];
+  const conditions =
+    pod.status?.conditions
+      ?.filter(({ status }) => status !== 'True')
+      .map(({ type, reason, message }) => `${type}: ${reason ?? ''} ${message ?? ''}`) ?? [];
+  return `${keyOf(item)} ${pod.status?.phase ?? ''}${item.metadata.deletionTimestamp === undefined ? '' : ' leaving'} ${states.join(', ')} ${conditions.join(', ')}`.slice(
+    0,
+    600,
+  );
+}
+
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly status: number;
+  constructor(method: string, path: string, status: number, body: string) {
+    super(`${method} ${path} answered ${status}: ${body.slice(0, 1000)}`);
+    this.status = status;
+  }
+}

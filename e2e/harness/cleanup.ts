@@ -1,0 +1,21 @@
+/** What has to be undone, in reverse order, however a test file ends. */
+export class Cleanup {
+  readonly #steps: { readonly what: string; readonly undo: () => Promise<unknown> | unknown }[] = [];
+
+  add(what: string, undo: () => Promise<unknown> | unknown): void {
+    this.#steps.push({ what, undo });
+  }
+
+  /** Every step is tried. @throws AggregateError of those that failed */
+  async run(): Promise<void> {
+    const failures: Error[] = [];
+    for (const { what, undo } of this.#steps.splice(0).reverse()) {
+      try {
+        await undo();
+      } catch (cause) {
+        failures.push(new Error(`${what}: ${String(cause)}`, { cause }));
+      }
+    }
+    if (failures.length > 0) throw new AggregateError(failures, failures.map(({ message }) => message).join('\n'));
+  }
+}

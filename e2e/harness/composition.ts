@@ -1,0 +1,68 @@
+import { randomInt } from 'node:crypto';
+
+/** The `spec` of a cluster.yaml, as far as tests set it. */
+export interface ClusterSpec {
+  readonly roles?: readonly string[];
+  readonly networking?: { readonly podCIDRs?: readonly string[]; readonly serviceCIDRs?: readonly string[]; readonly nodePorts?: string };
+  readonly server?: { readonly address?: string; readonly names?: readonly string[] };
+  readonly storage?: PluginUse;
+  readonly runtimes?: readonly PluginUse[];
+  readonly network?: PluginUse;
+  readonly proxy?: PluginUse;
+  readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly tracing?: Readonly<Record<string, unknown>>;
+  readonly log?: { readonly level: string };
+}
+export type PluginUse = string | { readonly use: string; readonly name?: string; readonly config?: Readonly<Record<string, unknown>> };
+
+export type StorageName = 'memory' | 'etcd';
+export type RuntimeName = 'containerd' | 'process' | 'simulated';
+export type NetworkName = 'bridge' | 'host';
+
+export interface CompositionOptions {
+  readonly storage: StorageName;
+  readonly runtime: RuntimeName;
+  readonly network: NetworkName;
+  readonly etcd?: string;
+  readonly containerd?: { readonly socket: string; readonly cniConfDir: string };
+  readonly kubelet?: Readonly<Record<string, unknown>>;
+}
+
+/** Ranges and names that meet nobody else's on this machine, unless by bad luck. */
+export function privateRanges(): { readonly pods: string; readonly services: string; readonly bridge: string } {
+  const n = randomInt(100, 200);
+  return { pods: `10.${n}.0.0/16`, services: `10.${n + 50}.0.0/16`, bridge: `oarlock-t${n}` };
+}
+
+export function composition({
+  storage,
+  runtime,
+  network,
+  etcd,
+  containerd,
+  kubelet,
+}: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
+  const ranges = privateRanges();
+  const bridged = network === 'bridge';
+  const simulated = runtime === 'simulated';
+  return {
+    ...(simulated && { roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'] }),
+    // a bridged pod reaches the API server at the node's address
+    server: { address: bridged ? '0.0.0.0' : '127.0.0.1' },
+    ...(bridged && { networking: { podCIDRs: [ranges.pods], serviceCIDRs: [ranges.services] }, bridge: ranges.bridge }),
+    storage: storage === 'memory' ? 'storage-memory' : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''] } },
+    runtimes: [
+      runtime === 'containerd' ? { use: 'runtime-containerd', config: { socket: containerd?.socket ?? '' } } : `runtime-${runtime}`,
+    ],
+    ...(!simulated && {
+      network: bridged
+        ? {
+            use: 'network-bridge',
+            config: { bridge: ranges.bridge, confDir: runtime === 'containerd' ? (containerd?.cniConfDir ?? null) : null },
+          }
+        : 'network-host',
+      proxy: bridged ? 'proxy-nftables' : 'proxy-userspace',
+    }),
+    settings: { kubelet: { port: 0, ...kubelet } },
+  };
+}

@@ -1,0 +1,74 @@
+import { accessSync, constants } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Daemon, freePort } from './programs.ts';
+
+const binary = '/usr/bin/etcd';
+
+/** Why an etcd cannot be started here, or undefined. */
+export function etcdMissing(): string | undefined {
+  try {
+    accessSync(binary, constants.X_OK);
+    return undefined;
+  } catch {
+    return `${binary} is not installed (Debian: etcd-server)`;
+  }
+}
+
+export interface RunningEtcd {
+  readonly endpoint: string;
+  /** SIGKILL; `restart` or `stop` comes next. */
+  kill9(): Promise<void>;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** One member on ports of its own, with its data below `dir`. */
+export async function startEtcd(dir: string): Promise<RunningEtcd> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const [client, peer] = [await freePort(), await freePort()];
+  const endpoint = `http://127.0.0.1:${client}`;
+  const peerUrl = `http://127.0.0.1:${peer}`;
+  const start = async () => {
+    const daemon = new Daemon(
+      binary,
+      [
+        '--name',
+        'e2e',
+        '--data-dir',
+        join(dir, 'data'),
+        '--listen-client-urls',
+        endpoint,
+        '--advertise-client-urls',
+        endpoint,
+        '--listen-peer-urls',
+        peerUrl,
+        '--initial-advertise-peer-urls',
+        peerUrl,
+        '--initial-cluster',
+        `e2e=${peerUrl}`,
+        '--log-level',
+        'info',
+        '--logger',
+        'zap',
+      ],
+      { env: { ETCD_UNSUPPORTED_ARCH: process.arch === 'arm64' ? 'arm64' : undefined } },
+    );
+    await daemon.line(/serving (insecure )?client (traffic|requests)/, 30_000);
+    return daemon;
+  };
+  let daemon = await start();
+  return {
+    endpoint,
+    async kill9() {
+      await daemon.stop('SIGKILL');
+    },
+    async restart() {
+      await daemon.stop();
+      daemon = await start();
+    },
+    async stop() {
+      await daemon.stop('SIGTERM', 5_000);
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { request } from 'node:http';
+import { until, type UntilOptions } from './until.ts';
+
+/** GET over plain HTTP on a connection of its own, so that every call is balanced anew. */
+export function httpGet(url: string, timeoutMs = 5_000): Promise<{ readonly status: number; readonly body: string }> {
+  return new Promise((resolve, reject) => {
+    const call = request(url, { agent: false, timeout: timeoutMs, headers: { connection: 'close' } }, (response) => {
+      let body = '';
+      response
+        .setEncoding('utf8')
+        .on('data', (text: string) => {
+          if (body.length < 1 << 20) body += text;
+        })
+        .on('end', () => resolve({ status: response.statusCode ?? 0, body }))
+        .on('error', reject);
+    });
+    call.on('error', reject).on('timeout', () => call.destroy(new Error(`${url}: no answer within ${timeoutMs} ms`)));
+    call.end();
+  });
+}
+
+/** Asks until each of `wanted` has answered at least once; a Service sends every call to one of its pods. Returns all answers. */
+export async function untilAnswers(url: string, wanted: readonly string[], options: UntilOptions = {}): Promise<ReadonlySet<string>> {
+  const seen = new Set<string>();
+  try {
+    await until(
+      `answers of ${wanted.join(', ')} at ${url}`,
+      async () => {
+        const { status, body } = await httpGet(url);
+        if (status !== 200) throw new Error(`status ${status}`);
+        seen.add(body.trim());
+        return wanted.every((each) => seen.has(each));
+      },
+      { everyMs: 5, timeoutMs: 20_000, ...options },
+    );
+  } catch (error) {
+    throw new Error(`${(error as Error).message}; seen: ${[...seen].join(', ') || 'none'}`, { cause: error });
+  }
+  return seen;
+}

@@ -1,0 +1,99 @@
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { runProgram, type Finished, type RunOptions } from './programs.ts';
+
+/** A kubectl of this machine: `1.33` and where it is. */
+export interface KubectlBinary {
+  readonly version: string;
+  readonly file: string;
+}
+
+function onPath(name: string): string | undefined {
+  return (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .map((directory) => join(directory, name))
+    .find((file) => existsSync(file));
+}
+
+/** Every `kubectl.<version>` that lies on the PATH or beside the `kubectl` that is there, oldest first. */
+export function kubectlBinaries(): readonly KubectlBinary[] {
+  const main = onPath('kubectl');
+  const directories = new Set([
+    ...(process.env['PATH'] ?? '').split(delimiter),
+    ...(main === undefined ? [] : [dirname(realpathSync(main))]),
+  ]);
+  const found = new Map<string, string>();
+  for (const directory of directories) {
+    if (!existsSync(directory)) continue;
+    for (const name of readdirSync(directory)) {
+      const version = /^kubectl\.(\d+\.\d+)$/.exec(name)?.[1];
+      if (version !== undefined && !found.has(version)) found.set(version, join(directory, name));
+    }
+  }
+  const minor = (version: string) => Number(version.split('.')[1]);
+  return [...found].map(([version, file]) => ({ version, file })).sort((a, b) => minor(a.version) - minor(b.version));
+}
+
+/** The newest there is, or plain `kubectl`. */
+export function newestKubectl(): KubectlBinary | undefined {
+  const newest = kubectlBinaries().at(-1);
+  if (newest !== undefined) return newest;
+  const file = onPath('kubectl');
+  return file === undefined ? undefined : { version: 'of the PATH', file };
+}
+
+export class Kubectl {
+  readonly #binary: KubectlBinary;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #home: string;
+
+  /** `home` holds its cache of discovery: one per cluster. */
+  constructor(binary: KubectlBinary, kubeconfig: string, home: string) {
+    this.#binary = binary;
+    this.#home = home;
+    this.#env = { KUBECONFIG: kubeconfig, HOME: home, KUBECTL_KYAML: 'false' };
+  }
+
+  get version(): string {
+    return this.#binary.version;
+  }
+  get file(): string {
+    return this.#binary.file;
+  }
+  get env(): Readonly<Record<string, string>> {
+    return this.#env;
+  }
+  with(binary: KubectlBinary): Kubectl {
+    return new Kubectl(binary, this.#env['KUBECONFIG'] ?? '', join(this.#home, binary.version));
+  }
+
+  /** The outcome, whatever it is. */
+  async try(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+    await mkdir(this.#home, { recursive: true });
+    return runProgram(this.#binary.file, args, { ...options, env: { ...this.#env, ...options.env } });
+  }
+
+  /** What it prints. @throws Error when it fails, or says anything on stderr: a warning is a fault of the server */
+  async run(args: readonly string[], options: RunOptions = {}): Promise<string> {
+    const done = await this.try(args, options);
+    if (done.code !== 0 || done.stderr.trim() !== '') {
+      throw new Error(
+        `kubectl ${this.version}: ${args.join(' ')} ended with ${done.code} after ${Math.round(done.took)} ms\nstderr: ${done.stderr.slice(-3000)}\nstdout: ${done.stdout.slice(-3000)}`,
+      );
+    }
+    return done.stdout;
+  }
+
+  async json<T>(args: readonly string[], options: RunOptions = {}): Promise<T> {
+    return JSON.parse(await this.run([...args, '-o', 'json'], options)) as T;
+  }
+
+  apply(objects: object | readonly object[], options: RunOptions & { readonly namespace?: string } = {}): Promise<string> {
+    const list = Array.isArray(objects) ? { apiVersion: 'v1', kind: 'List', items: objects } : objects;
+    return this.run([...(options.namespace === undefined ? [] : ['-n', options.namespace]), 'apply', '-f', '-'], {
+      ...options,
+      input: JSON.stringify(list),
+    });
+  }
+}

@@ -1,0 +1,98 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { runProgram } from './programs.ts';
+import { until } from './until.ts';
+
+/** What tests may leave behind on a machine. */
+export interface HostState {
+  readonly links: readonly string[];
+  readonly namespaces: readonly string[];
+  readonly tables: readonly string[];
+  readonly rules: readonly string[];
+  readonly mounts: readonly string[];
+  readonly supervisors: readonly string[];
+}
+
+const isRoot = process.getuid?.() === 0;
+const lines = (text: string) =>
+  text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+
+async function supervisors(): Promise<readonly string[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => ({
+      pid,
+      command: (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).replaceAll('\0', ' ').trim(),
+    })),
+  );
+  return found
+    .filter(({ command }) => /^oarlock-supervisor|containerd-shim-runc|^(\S*\/)?(containerd|etcd)\s/.test(command))
+    .map(({ pid, command }) => `${pid} ${command.slice(0, 120)}`);
+}
+
+export async function hostState(): Promise<HostState> {
+  if (process.platform !== 'linux') return { links: [], namespaces: [], tables: [], rules: [], mounts: [], supervisors: [] };
+  const said = async (file: string, args: readonly string[]) =>
+    isRoot ? ((await runProgram(file, args, { timeoutMs: 10_000 }).catch(() => undefined))?.stdout ?? '') : '';
+  return {
+    links: lines((await runProgram('ip', ['-o', 'link'])).stdout).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
+    namespaces: await readdir('/run/netns').catch(() => []),
+    tables: lines(await said('nft', ['list', 'tables'])),
+    rules: lines(await said('iptables-save', [])).filter((line) => line.includes('oarlock')),
+    mounts: lines(await readFile('/proc/self/mountinfo', 'utf8'))
+      .map((line) => line.split(' ')[4] ?? '')
+      .sort(),
+    supervisors: await supervisors(),
+  };
+}
+
+/** What is there now and was not before, in words. */
+export function leftovers(before: HostState, now: HostState): readonly string[] {
+  const kinds = Object.keys(before) as (keyof HostState)[];
+  return kinds.flatMap((kind) => {
+    const rest = [...before[kind]];
+    return now[kind]
+      .filter((each) => {
+        const at = rest.indexOf(each);
+        if (at >= 0) rest.splice(at, 1);
+        return at < 0;
+      })
+      .map((each) => `${kind}: ${each}`);
+  });
+}
+
+/** What ends on its own is given a moment. @throws Error that names what is left */
+export async function expectNothingLeft(before: HostState): Promise<void> {
+  let left: readonly string[] = [];
+  await until(
+    'nothing is left on the machine',
+    async () => {
+      left = leftovers(before, await hostState());
+      return left.length === 0;
+    },
+    { timeoutMs: 10_000, everyMs: 200 },
+  ).catch(() => {
+    throw new Error(`left on the machine: ${left.join('; ')}`);
+  });
+}
+
+/** Undoes what network-bridge and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
+export async function removeNetwork(bridge: string | undefined): Promise<void> {
+  if (!isRoot || bridge === undefined) return;
+  await runProgram('ip', ['link', 'del', bridge]);
+  for (const table of [
+    ['inet', `oarlock-${bridge}`],
+    ['ip', 'oarlock-services'],
+    ['ip6', 'oarlock-services'],
+  ])
+    await runProgram('nft', ['delete', 'table', ...table]);
+  const rules = lines((await runProgram('iptables-save', ['-t', 'filter'])).stdout).filter(
+    (rule) => rule.startsWith('-A ') && rule.includes(`oarlock ${bridge}`),
+  );
+  for (const rule of rules) await runProgram('iptables', words(rule.replace(/^-A/, '-D')));
+}
+
+/** `-m comment --comment "a b"` as iptables-save quotes it. */
+const words = (text: string) => [...text.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '');

@@ -1,0 +1,111 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import { containerdMissing, startContainerd, type RunningContainerd } from '../fixtures/containerd.ts';
+import { Cleanup } from './cleanup.ts';
+import { Cluster, type ClusterOptions } from './cluster.ts';
+import { etcdMissing, startEtcd, type RunningEtcd } from './etcd.ts';
+import { expectNothingLeft, hostState, type HostState } from './leftovers.ts';
+import { endProcessesNaming } from './programs.ts';
+
+/** On CI everything has to be there; elsewhere what is missing is skipped, with the reason in the test's name. */
+export const everythingIsNeeded = process.env['CI'] === 'true';
+
+export interface SharedContainerd extends RunningContainerd {
+  readonly cniConfDir: string;
+}
+
+/** A test file's share of the machine: a directory, daemons, clusters. All of it is gone afterwards, and that is checked. */
+export class Machine {
+  readonly #cleanup = new Cleanup();
+  readonly #clusters = new Set<Cluster>();
+  #base = '';
+  #numbers = 0;
+  #etcd: Promise<RunningEtcd> | undefined;
+  #containerd: Promise<SharedContainerd> | undefined;
+
+  /** To be called at the top of a test file or in a `describe`. */
+  static use(): Machine {
+    const machine = new Machine();
+    let before: HostState;
+    beforeAll(async () => {
+      before = await hostState();
+      machine.#base = await mkdtemp(join(tmpdir(), 'oarlock-e2e-'));
+      await chmod(machine.#base, 0o711); // other users' clusters live below it
+    });
+    afterEach(async ({ task }) => {
+      if (task.result?.state !== 'fail') return;
+      for (const cluster of machine.#clusters) console.error(await cluster.report());
+    });
+    afterAll(async () => {
+      machine.#cleanup.add('directory', () => rm(machine.#base, { recursive: true, force: true, maxRetries: 5 }));
+      try {
+        await machine.#cleanup.run();
+      } finally {
+        await endProcessesNaming(machine.#base);
+      }
+      await expectNothingLeft(before);
+    });
+    return machine;
+  }
+
+  /** A path that nothing is at yet. */
+  path(name: string): string {
+    return join(this.#base, `${name}-${++this.#numbers}`);
+  }
+
+  undo(what: string, undo: () => Promise<unknown> | unknown): void {
+    this.#cleanup.add(what, undo);
+  }
+
+  /** A cluster that is ready; its logs are shown when a test fails. */
+  async cluster(options: Omit<ClusterOptions, 'dir'> & { readonly dir?: string }): Promise<Cluster> {
+    const cluster = await this.prepare(options);
+    await cluster.up().catch(async (error: Error) => {
+      throw new Error(`${error.message}\n${await cluster.report()}`, { cause: error });
+    });
+    return cluster;
+  }
+
+  /** The same, not started. */
+  async prepare(options: Omit<ClusterOptions, 'dir'> & { readonly dir?: string }): Promise<Cluster> {
+    const cluster = await Cluster.prepare({ ...options, dir: options.dir ?? this.path('cluster') });
+    this.#clusters.add(cluster);
+    this.#cleanup.add(`cluster ${cluster.dir}`, () => this.dispose(cluster));
+    return cluster;
+  }
+
+  async dispose(cluster: Cluster): Promise<void> {
+    if (this.#clusters.delete(cluster)) await cluster.dispose();
+  }
+
+  /** The one etcd of this file. */
+  etcd(): Promise<RunningEtcd> {
+    this.#etcd ??= (async () => {
+      const etcd = await startEtcd(this.path('etcd'));
+      this.#cleanup.add('etcd', () => etcd.stop());
+      return etcd;
+    })();
+    return this.#etcd;
+  }
+
+  /** The one containerd of this file, with the test images. */
+  containerd(): Promise<SharedContainerd> {
+    this.#containerd ??= (async () => {
+      const dir = this.path('containerd');
+      const cniConfDir = join(dir, 'cni');
+      const containerd = await startContainerd({ dir, cniConfDir });
+      this.#cleanup.add('containerd', () => containerd.stop());
+      // not spread: the pid of a restarted daemon is another
+      return Object.assign(containerd, { cniConfDir });
+    })();
+    return this.#containerd;
+  }
+}
+
+/** Why a component cannot be had here; undefined: it can. */
+export const missing: { readonly etcd: () => string | undefined; readonly containerd: () => Promise<string | undefined> } = {
+  etcd: etcdMissing,
+  containerd: containerdMissing,
+};

@@ -1,0 +1,33 @@
+import { join } from 'node:path';
+import { runProgram, type Finished, type RunOptions } from './programs.ts';
+
+export const root = join(import.meta.dirname, '..', '..');
+const bin = join(root, 'packages', 'cli', 'bin', 'oarlock.js');
+/** `OARLOCK_FROM_SOURCE=1` runs the sources instead of what the build made. */
+const fromSource = process.env['OARLOCK_FROM_SOURCE'] === '1';
+
+/** How the command is started: file and leading arguments. */
+export const oarlock: { readonly file: string; readonly args: readonly string[] } = {
+  file: process.execPath,
+  args: [...(fromSource ? ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')] : []), bin],
+};
+
+/** Runs one command of the command line to its end. */
+export function runOarlock(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return runProgram(oarlock.file, [...oarlock.args, ...args], options);
+}
+
+export interface ListedPlugin {
+  readonly id: string;
+  readonly slot: string;
+  readonly declares: Readonly<Record<string, string | boolean>>;
+  readonly available: boolean;
+  readonly because?: string;
+}
+
+/** What `oarlock plugins list -o json` tells. @throws Error when it fails */
+export async function listPlugins(): Promise<readonly ListedPlugin[]> {
+  const { code, stdout, stderr } = await runOarlock(['plugins', 'list', '-o', 'json']);
+  if (code !== 0) throw new Error(`oarlock plugins list -o json ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout) as ListedPlugin[];
+}

@@ -1,0 +1,238 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { readdir, readFile } from 'node:fs/promises';
+import { until } from './until.ts';
+
+export interface Finished {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Milliseconds. */
+  readonly took: number;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+  /** Written to stdin, which is then closed. Without it there is no stdin. */
+  readonly input?: string | Buffer;
+  readonly timeoutMs?: number;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+const maxOutput = 16 << 20;
+
+/** Runs a program to its end. A signal counts as 128 + its number would: 137 for a timeout. */
+export async function runProgram(file: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  const { input, timeoutMs = 60_000, env, cwd, uid, gid } = options;
+  const began = performance.now();
+  const child = spawn(file, args, {
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    timeout: timeoutMs,
+    killSignal: 'SIGKILL',
+    ...(env && { env: { ...process.env, ...env } }),
+    ...(cwd !== undefined && { cwd }),
+    ...(uid !== undefined && { uid }),
+    ...(gid !== undefined && { gid }),
+  });
+  const output = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  let size = 0;
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= maxOutput) output[name].push(chunk);
+    });
+  }
+  child.stdin?.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+  child.stdin?.end(input);
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  const text = (name: 'stdout' | 'stderr') => Buffer.concat(output[name]).toString('utf8');
+  return {
+    code: code ?? (signal === 'SIGKILL' ? 137 : 143),
+    stdout: text('stdout'),
+    stderr: text('stderr'),
+    took: performance.now() - began,
+  };
+}
+
+/** @throws Error with the output when the program does not end with 0 */
+export async function mustRun(file: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
+  const done = await runProgram(file, args, options);
+  if (done.code !== 0)
+    throw new Error(
+      `${file} ${args.join(' ')} ended with ${done.code} after ${Math.round(done.took)} ms: ${(done.stderr || done.stdout).slice(-4000)}`,
+    );
+  return done.stdout;
+}
+
+/** A program that runs until told otherwise, with its output as lines. */
+export class Daemon {
+  readonly child: ChildProcess;
+  readonly #lines: string[] = [];
+  readonly #waiting = new Set<() => void>();
+  readonly #exit: Promise<number>;
+  #ended = false;
+
+  /** In a process group of its own, so that nothing of it can be left. */
+  constructor(file: string, args: readonly string[], options: Pick<RunOptions, 'env' | 'cwd' | 'uid' | 'gid'> = {}) {
+    const { env, cwd, uid, gid } = options;
+    this.child = spawn(file, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      ...(env && { env: { ...process.env, ...env } }),
+      ...(cwd !== undefined && { cwd }),
+      ...(uid !== undefined && { uid }),
+      ...(gid !== undefined && { gid }),
+    });
+    daemons.add(this);
+    for (const name of ['stdout', 'stderr'] as const) {
+      let rest = '';
+      this.child[name]
+        ?.setEncoding('utf8')
+        .on('data', (text: string) => {
+          const lines = `${rest}${text}`.split('\n');
+          rest = (lines.pop() ?? '').slice(-100_000);
+          this.#lines.push(...lines);
+          if (this.#lines.length > 5000) this.#lines.splice(0, this.#lines.length - 5000);
+          for (const wake of this.#waiting) wake();
+        })
+        .on('end', () => {
+          if (rest !== '') this.#lines.push(rest);
+          for (const wake of this.#waiting) wake();
+        });
+    }
+    this.#exit = new Promise((resolve) => {
+      const done = (code: number) => {
+        this.#ended = true;
+        daemons.delete(this);
+        resolve(code);
+        for (const wake of this.#waiting) wake();
+      };
+      this.child.once('close', (code, signal) => done(code ?? (signal === 'SIGKILL' ? 137 : 143)));
+      this.child.once('error', (error) => {
+        this.#lines.push(error.message);
+        done(127);
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.child.pid ?? -1;
+  }
+  get ended(): boolean {
+    return this.#ended;
+  }
+  /** Its exit code, when it has ended. */
+  get exit(): Promise<number> {
+    return this.#exit;
+  }
+  get output(): string {
+    return this.#lines.join('\n');
+  }
+
+  /** The first line, old or new, that matches. @throws Error with the output when it ends before, or after the deadline */
+  async line(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+    const find = () => {
+      for (const line of this.#lines) {
+        const found = pattern.exec(line);
+        if (found) return found;
+      }
+      return undefined;
+    };
+    return new Promise((resolve, reject) => {
+      const settle = (then: () => void) => {
+        this.#waiting.delete(look);
+        clearTimeout(timer);
+        then();
+      };
+      const look = () => {
+        const found = find();
+        if (found) settle(() => resolve(found));
+        else if (this.#ended)
+          settle(() => reject(new Error(`${this.child.spawnfile} ended before it said ${pattern}:\n${this.output.slice(-4000)}`)));
+      };
+      const timer = setTimeout(
+        () =>
+          settle(() =>
+            reject(new Error(`${this.child.spawnfile} did not say ${pattern} within ${timeoutMs} ms:\n${this.output.slice(-4000)}`)),
+          ),
+        timeoutMs,
+      );
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  signal(name: NodeJS.Signals): void {
+    if (!this.#ended) killPid(this.pid, name);
+  }
+
+  /** Asks, and after `graceMs` insists. Returns the exit code. */
+  async stop(name: NodeJS.Signals = 'SIGTERM', graceMs = 30_000): Promise<number> {
+    this.signal(name);
+    const timer = setTimeout(() => killGroup(this.pid), graceMs);
+    try {
+      return await this.#exit;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+const daemons = new Set<Daemon>();
+// whatever ends the tests, their daemons end with them
+process.on('exit', () => {
+  for (const { pid } of daemons) killGroup(pid);
+});
+
+export function killPid(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+function killGroup(pid: number): void {
+  if (pid > 1) killPid(-pid, 'SIGKILL');
+}
+
+/** Processes whose command line or environment names `text`, such as a directory that is only ours. */
+export async function processesNaming(text: string): Promise<readonly number[]> {
+  const pids = (await readdir('/proc'))
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => pid !== process.pid);
+  const read = (file: string) => readFile(file, 'latin1').catch(() => '');
+  const named = await Promise.all(
+    pids.map(async (pid) => (await read(`/proc/${pid}/cmdline`)).includes(text) || (await read(`/proc/${pid}/environ`)).includes(text)),
+  );
+  return pids.filter((_, index) => named[index]);
+}
+
+/** Kills every process that names `text` and returns when there is none. */
+export async function endProcessesNaming(text: string): Promise<void> {
+  await until(
+    `processes of ${text} ended`,
+    async () => {
+      const left = await processesNaming(text);
+      for (const pid of left) killPid(pid, 'SIGKILL');
+      return left.length === 0;
+    },
+    { timeoutMs: 20_000 },
+  );
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = createServer().listen({ host, port: 0, exclusive: true });
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('a listening TCP socket has a port');
+  return address.port;
+}

@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+/** One file after another: they share the machine's network, and two at once would measure each other. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['{harness,matrix,journeys,failures}/**/*.test.ts'],
+    pool: 'forks',
+    fileParallelism: false,
+    maxWorkers: 1,
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
+    teardownTimeout: 60_000,
+    slowTestThreshold: 30_000,
+  },
+});
