@@ -8,7 +8,7 @@ import { Container } from './container.ts';
 import { WiringError, type Fault, type SourcePosition } from './errors.ts';
 import { checkGraph, type PlacedNode } from './graph.ts';
 import { silentLogger, type Logger } from './logger.ts';
-import { slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext } from './plugin.ts';
+import { namePlugin, slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext } from './plugin.ts';
 import type { Filled, Slot } from './slot.ts';
 import { noTracer } from './tracing.ts';
 
@@ -177,6 +177,7 @@ export class PluginHost {
       if (cause instanceof WiringError) throw cause;
       throw new WiringError([this.#fault('CreateFailed', unit, 'could not be created', cause)], { cause });
     }
+    namePlugin(unit.instance, unit.name);
     this.#created.push(unit);
     return unit.instance;
   }

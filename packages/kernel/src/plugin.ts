@@ -77,3 +77,15 @@ export function isPlugin(value: unknown): value is Plugin {
   const { id, provides, config, create } = value as Partial<Plugin>;
   return typeof id === 'string' && typeof provides?.id === 'string' && typeof config?.safeParse === 'function' && typeof create === 'function';
 }
+
+const names = new WeakMap<object, string>();
+
+/** For the host: remembers under which name an instance was placed. */
+export function namePlugin(instance: object, name: string): void {
+  names.set(instance, name);
+}
+
+/** The name under which a plugin that a slot delivered was placed, for logs, spans and messages; '' for what no host made. */
+export function pluginNameOf(instance: object): string {
+  return names.get(instance) ?? '';
+}
