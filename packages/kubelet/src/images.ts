@@ -31,6 +31,16 @@ export interface ImageRequest {
   event(type: 'Normal' | 'Warning', reason: string, message: string): void;
 }
 
+export interface ImageManagerOptions {
+  readonly objects: Pick<ObjectCache, 'get'>;
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  /** Pulls at a time. */
+  readonly parallel: number;
+  /** The images of the node have changed. */
+  pulled(): void;
+}
+
 interface Failures { readonly backoff: RestartBackoff; readonly messages: Map<string, string> }
 
 export interface PresentImage { /** What to create containers from. */ readonly reference: string; readonly image: Image | undefined }
@@ -43,6 +53,9 @@ export function withDefaultTag(image: string): string {
   return /[:@][^/]*$/.test(image) ? image : `${image}:latest`;
 }
 
+/** How long a failed pull shows as such before it shows as waiting for the next. */
+const backoffShownMs = 3000;
+
 /** Makes images present on the node by each container's pull policy; failed pulls are tried again 10 s later, doubling to 300 s. */
 export class ImageManager {
   readonly #driver: RuntimeDriver;
@@ -50,15 +63,17 @@ export class ImageManager {
   readonly #clock: Clock;
   readonly #tracer: Tracer;
   readonly #pulls: Semaphore;
+  readonly #pulled: () => void;
   /** By pod. Most never fail and have none. */
   readonly #failures = new Map<string, Failures>();
 
-  constructor(driver: RuntimeDriver, { objects, clock, tracer, parallel }: { readonly objects: Pick<ObjectCache, 'get'>; readonly clock: Clock; readonly tracer: Tracer; readonly parallel: number }) {
+  constructor(driver: RuntimeDriver, { objects, clock, tracer, parallel, pulled }: ImageManagerOptions) {
     this.#driver = driver;
     this.#objects = objects;
     this.#clock = clock;
     this.#tracer = tracer;
     this.#pulls = new Semaphore(parallel);
+    this.#pulled = pulled;
   }
 
   /** @throws ImageProblem */
@@ -97,6 +112,7 @@ export class ImageManager {
     try {
       const image = await this.#pulls.run(signal, () => this.#pull(name, asked, began, request));
       before?.backoff.forget(name);
+      this.#pulled();
       return image;
     } catch (error) {
       signal.throwIfAborted();
@@ -106,7 +122,8 @@ export class ImageManager {
       const { backoff, messages } = before ?? this.#failuresOf(uid);
       backoff.next(name, now, now);
       messages.set(name, message);
-      throw new ImageProblem('ErrImagePull', message, backoff.pending(name, now), { cause: error });
+      // soon enough to be seen waiting rather than failed
+      throw new ImageProblem('ErrImagePull', message, Math.min(backoffShownMs, backoff.pending(name, now)), { cause: error });
     }
   }
 

@@ -9,6 +9,8 @@ export interface RuntimeListener {
   /** A container, or the sandbox itself, is not as it is known. Both undefined: look at everything. */
   stale(sandboxId: string | undefined, containerId: string | undefined): void;
   readonly state: PodState;
+  /** At work on the pod: what it starts itself it looks at itself. */
+  readonly active: boolean;
 }
 
 /** Everything of one pod that a runtime has, found at the start. */
@@ -38,6 +40,7 @@ export class RuntimeHub {
   readonly #options: RuntimeHubOptions;
   readonly #bySandbox = new Map<string, RuntimeListener>();
   readonly #listeners = new Set<RuntimeListener>();
+  readonly #loading = new Set<RuntimeListener>();
   #timer: Timer | undefined;
   #relisting = false;
 
@@ -85,13 +88,20 @@ export class RuntimeHub {
 
   /** Reads the statuses of what was found into the pod's state, and tells its events from then on. */
   async adopt(listener: RuntimeListener, { sandboxes, containers }: Found, signal: AbortSignal): Promise<void> {
-    const [sandboxStatuses, containerStatuses] = await Promise.all([
-      Promise.all(sandboxes.map(({ id }) => this.sandboxStatus(id, signal))), Promise.all(containers.map(({ id }) => this.containerStatus(id, signal))),
-    ]);
-    for (const { id } of listener.state.sandboxes) this.#bySandbox.delete(id);
-    listener.state.replace(sandboxStatuses.filter((status) => status !== undefined), containerStatuses.filter((status) => status !== undefined));
-    for (const { id } of listener.state.sandboxes) this.watch(id, listener);
+    // listen first: what happens while the statuses are read must not be lost
+    for (const { id } of sandboxes) this.watch(id, listener);
     this.#listeners.add(listener);
+    this.#loading.add(listener);
+    try {
+      const [sandboxStatuses, containerStatuses] = await Promise.all([
+        Promise.all(sandboxes.map(({ id }) => this.sandboxStatus(id, signal))), Promise.all(containers.map(({ id }) => this.containerStatus(id, signal))),
+      ]);
+      const before = listener.state.sandboxes;
+      listener.state.replace(sandboxStatuses.filter((status) => status !== undefined), containerStatuses.filter((status) => status !== undefined));
+      for (const { id } of before) if (listener.state.sandbox(id) === undefined) this.#bySandbox.delete(id);
+    } finally {
+      this.#loading.delete(listener);
+    }
   }
 
   /** Events of the sandbox go to the listener. */
@@ -138,13 +148,14 @@ export class RuntimeHub {
   #tell({ type, sandboxId, containerId }: RuntimeEvent): void {
     const listener = this.#bySandbox.get(sandboxId);
     if (listener === undefined) return;
+    if (this.#loading.has(listener)) { listener.stale(undefined, undefined); return; }
     if (containerId === undefined) {
       const known = listener.state.sandbox(sandboxId)?.state;
       if (known === undefined || ((type === 'STARTED' || type === 'CREATED') && known === 'READY') || (type === 'STOPPED' && known === 'NOTREADY')) return;
     } else {
       // what the worker did itself it knows already
       const known = listener.state.container(containerId)?.state;
-      if (known === undefined || type === 'CREATED' || (type === 'STARTED' && known !== 'CREATED') || (type === 'STOPPED' && known === 'EXITED')) return;
+      if (known === undefined || type === 'CREATED' || (type === 'STARTED' && (known !== 'CREATED' || listener.active)) || (type === 'STOPPED' && known === 'EXITED')) return;
     }
     listener.stale(sandboxId, containerId);
   }

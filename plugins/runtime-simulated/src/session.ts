@@ -28,7 +28,7 @@ function write(to: Writable | undefined, bytes: Buffer | string): Promise<void> 
 
 /**
  * Runs a command to its end and returns its exit code. Understood: `echo`, `complain` (echo to stderr), `exit CODE`, `true`, `false`,
- * `cat`, `wc` (counts the bytes of stdin), `repeat N` (N times x), `env NAME`, `sleep SECONDS|infinity [TOKEN]`, `pgrep TOKEN`, and the
+ * `cat`, `wc` (counts the bytes of stdin), `repeat N` (N times x), `env NAME`, `printenv` (all), `sleep SECONDS|infinity [TOKEN]`, `pgrep TOKEN`, and the
  * kubelet's `oarlock.dev/probe KIND` and `oarlock.dev/logs`. Everything else prints `simulated: ` and the command, and exits 0.
  * Rejects with the signal's reason when it aborts.
  */
@@ -48,6 +48,7 @@ export async function runSession(session: Session): Promise<number> {
     case 'exit': return Number(rest[0] ?? 0) & 255;
     case 'true': return 0;
     case 'false': return 1;
+    case 'printenv': await write(stdout, [...session.env].map(([name, value]) => `${name}=${value}\n`).join('')); return 0;
     case 'env': await write(stdout, `${session.env.get(rest[0] ?? '') ?? ''}\n`); return 0;
     case 'cat':
       for await (const chunk of abortable(stdin, signal)) await write(stdout, chunk);

@@ -260,6 +260,11 @@ export class SimulatedRuntime implements RuntimeDriver {
     return { mountpoint: '/', usedBytes: this.#images.list().reduce((sum, image) => sum + image.sizeBytes, 0), inodesUsed: 0 };
   }
 
+  /** Ends a running container as if its program had: for tests. */
+  finish(id: string, exitCode: number): void {
+    this.#end(this.#running(id), exitCode, exitCode === 0 ? 'Completed' : 'Error');
+  }
+
   // Ids are as long as a real runtime's, so that what shows or stores them is measured honestly.
   #id(): string { return (++this.#ids).toString(16).padStart(64, '0'); }
 

@@ -63,9 +63,14 @@ export class VolumeManager {
     return usedVolumes(pod).flatMap((volume) => this.#find(volume, undefined)?.driver.sources?.({ pod, volume }) ?? []);
   }
 
+  /** Volumes that the pod's containers use and that are not mounted yet. */
+  pending(pod: Pod, mounted: PodVolumes): readonly Volume[] {
+    return (pod.spec?.volumes ?? []).length === mounted.size ? [] : usedVolumes(pod).filter(({ name }) => !mounted.has(name));
+  }
+
   /** Mounts what is not mounted yet. @throws VolumeFailures with every volume that failed; the others are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#each(usedVolumes(pod).filter(({ name }) => !mounted.has(name)), async (volume) => {
+    await this.#each(this.pending(pod, mounted), async (volume) => {
       mounted.set(volume.name, await this.#mount(pod, volume, await this.#claimed(pod, volume, call), call));
     });
   }

@@ -1,0 +1,64 @@
+import { Heap, type HeapEntry } from '@oarlock/client/heap';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+
+interface Deadline extends HeapEntry { readonly key: string; readonly at: number; readonly fire: () => void }
+
+/** Many far moments with a single timer: for what thousands of pods wait for and seldom comes. */
+export class Deadlines {
+  readonly #clock: Clock;
+  readonly #heap = new Heap<Deadline>((a, b) => a.at < b.at);
+  readonly #byKey = new Map<string, Deadline>();
+  #timer: Timer | undefined;
+  #armedFor = Number.POSITIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Calls `fire` once at `at` (milliseconds since the epoch); replaces what was set for the key. */
+  set(key: string, at: number, fire: () => void): void {
+    this.delete(key);
+    const deadline: Deadline = { key, at, fire, heapIndex: -1 };
+    this.#byKey.set(key, deadline);
+    this.#heap.push(deadline);
+    this.#arm();
+  }
+
+  delete(key: string): void {
+    const deadline = this.#byKey.get(key);
+    if (deadline === undefined) return;
+    this.#byKey.delete(key);
+    this.#heap.remove(deadline);
+    if (this.#heap.size === 0) this.#disarm();
+  }
+
+  close(): void {
+    this.#disarm();
+    this.#byKey.clear();
+    while (this.#heap.pop());
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#armedFor = Number.POSITIVE_INFINITY;
+  }
+
+  #arm(): void {
+    const first = this.#heap.peek();
+    if (first === undefined || first.at >= this.#armedFor) return;
+    this.#disarm();
+    this.#armedFor = first.at;
+    this.#timer = this.#clock.after(Math.max(0, first.at - this.#clock.now()), () => {
+      this.#timer = undefined;
+      this.#armedFor = Number.POSITIVE_INFINITY;
+      const now = this.#clock.now();
+      for (let due = this.#heap.peek(); due !== undefined && due.at <= now; due = this.#heap.peek()) {
+        this.#heap.pop();
+        this.#byKey.delete(due.key);
+        due.fire();
+      }
+      this.#arm();
+    });
+  }
+}

@@ -1,0 +1,103 @@
+import { milliValue, parseQuantity, value, type Amount } from '@oarlock/api/quantity';
+import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
+import { podUid } from '../pods.ts';
+import { podRequest, type Amounts } from '../resources.ts';
+
+export interface Refusal { readonly reason: string; readonly message: string }
+
+const counted = ['cpu', 'memory', 'ephemeral-storage'] as const;
+type Counted = (typeof counted)[number];
+type Usage = Readonly<Record<Counted, number>>;
+const units = (name: Counted, amount: Amount) => (name === 'cpu' ? milliValue(amount) : value(amount));
+
+/**
+ * Whether a pod that was bound to the node may run on it. The scheduler has looked already; this catches what it could not know: pods bound by
+ * hand, or bound while something changed. Also keeps the books of what pods take.
+ */
+export class NodeAdmission {
+  readonly #pods = new Map<string, Usage>();
+  readonly #used: Record<Counted, number> = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
+  readonly #allocatable: () => Amounts;
+  readonly #node: () => Node | undefined;
+
+  constructor(allocatable: () => Amounts, node: () => Node | undefined) {
+    this.#allocatable = allocatable;
+    this.#node = node;
+  }
+
+  get pods(): number { return this.#pods.size; }
+
+  /** Takes the pod in, or says why not. */
+  admit(pod: Pod): Refusal | undefined {
+    const usage = usageOf(pod);
+    const allocatable = this.#allocatable();
+    const pods = parseQuantity(allocatable['pods'] ?? '0').scaled(1);
+    if (this.#pods.size + 1 > pods) return outOf('pods', 1, this.#pods.size, pods);
+    for (const name of counted) {
+      const asked = usage[name];
+      const capacity = allocatable[name] === undefined ? 0 : units(name, allocatable[name]);
+      if (asked > 0 && this.#used[name] + asked > capacity) return outOf(name, asked, this.#used[name], capacity);
+    }
+    const node = this.#node();
+    if (node && !matchesNode(pod, node)) return { reason: 'NodeAffinity', message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector" };
+    const taint = node?.spec?.taints?.find((one) => one.effect === 'NoExecute' && !tolerated(one, pod.spec?.tolerations ?? []));
+    if (taint) return { reason: 'TaintToleration', message: 'Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn\'t tolerate' };
+    if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux') return { reason: 'PodOSNotSupported', message: 'Pod was rejected: Failed to admit pod as the OS field doesn\'t match node OS' };
+    this.#take(pod, usage);
+    return undefined;
+  }
+
+  /** Counts a pod that runs already. */
+  adopt(pod: Pod): void { if (!this.#pods.has(podUid(pod))) this.#take(pod, usageOf(pod)); }
+
+  release(uid: string): void {
+    const usage = this.#pods.get(uid);
+    if (!usage) return;
+    this.#pods.delete(uid);
+    for (const name of counted) this.#used[name] -= usage[name];
+  }
+
+  #take(pod: Pod, usage: Usage): void {
+    this.#pods.set(podUid(pod), usage);
+    for (const name of counted) this.#used[name] += usage[name];
+  }
+}
+
+const usageOf = (pod: Pod): Usage => ({
+  cpu: milliValue(podRequest(pod, 'cpu')), memory: value(podRequest(pod, 'memory')), 'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
+});
+
+const outOf = (name: string, requested: number, used: number, capacity: number): Refusal =>
+  ({ reason: `OutOf${name}`, message: `Pod was rejected: Node didn't have enough resource: ${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}` });
+
+/** `nodeSelector` and the required node affinity. */
+export function matchesNode(pod: Pod, node: Node): boolean {
+  const { nodeSelector = {}, affinity } = pod.spec ?? {};
+  const labels = node.metadata?.labels ?? {};
+  if (Object.entries(nodeSelector).some(([key, wanted]) => labels[key] !== wanted)) return false;
+  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+  return terms === undefined || terms.some((term) => matchesTerm(term, labels, node.metadata?.name ?? ''));
+}
+
+function matchesTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, labels: Readonly<Record<string, string>>, name: string): boolean {
+  if (matchExpressions.length + matchFields.length === 0) return false;
+  return matchExpressions.every((one) => matchesRequirement(one, labels[one.key])) && matchFields.every((one) => matchesRequirement(one, one.key === 'metadata.name' ? name : undefined));
+}
+
+function matchesRequirement({ operator, values = [] }: NodeSelectorRequirement, label: string | undefined): boolean {
+  const [first = ''] = values;
+  switch (operator) {
+    case 'In': return label !== undefined && values.includes(label);
+    case 'NotIn': return label === undefined || !values.includes(label);
+    case 'Exists': return label !== undefined;
+    case 'DoesNotExist': return label === undefined;
+    case 'Gt': return label !== undefined && Number(label) > Number(first);
+    case 'Lt': return label !== undefined && Number(label) < Number(first);
+    default: return false;
+  }
+}
+
+function tolerated(taint: Taint, tolerations: readonly Toleration[]): boolean {
+  return tolerations.some(({ key = '', operator = 'Equal', value: wanted = '', effect = '' }) => (effect === '' || effect === taint.effect)
+    && (key === '' ? operator === 'Exists' : key === taint.key) && (operator === 'Exists' || wanted === (taint.value ?? '')));
+}

@@ -1,0 +1,191 @@
+import { jsonEqual } from '@oarlock/api/json';
+import { nodes } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Node, NodeStatus, Taint } from '@oarlock/api/types/core-v1';
+import { Backoff } from '@oarlock/client/backoff';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Client, EventRecorder } from '@oarlock/spi/client';
+import { ownerId } from '../labels.ts';
+import type { KubeletContext, NodeContext } from '../node-context.ts';
+import type { Amounts } from '../resources.ts';
+import { NodeLease } from './node-lease.ts';
+import { NodePods } from './node-pods.ts';
+import { nodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusSources } from './node-status.ts';
+
+/** What the nodes of a process have in common, as it is at the moment. */
+export interface NodeSituation extends Omit<NodeStatusSources, 'hostname'> {
+  readonly networkReady: boolean;
+  readonly networkProblem: string;
+}
+
+export interface NodeAgentOptions {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: readonly Taint[];
+  readonly podCIDR: string | undefined;
+  /** Milliseconds. */
+  readonly leasePeriodMs: number;
+  readonly leaseDurationSeconds: number;
+  readonly statusReportMs: number;
+  readonly registers: boolean;
+  /** One of many in this process: no events about itself. */
+  readonly quiet: boolean;
+  readonly recorder: EventRecorder;
+  situation(): NodeSituation;
+  /** `spec.podCIDRs` of the node are known, or have changed. */
+  podCIDRs(cidrs: readonly string[]): void;
+}
+
+/** One node: its object, its heartbeat, its pods. */
+export class NodeAgent {
+  readonly name: string;
+  readonly context: NodeContext;
+  readonly pods: NodePods;
+  readonly #options: NodeAgentOptions;
+  readonly #shared: KubeletContext;
+  readonly #log: Logger;
+  readonly #lease: NodeLease;
+  #node: Node | undefined;
+  #reported: NodeStatus | undefined;
+  #nextReport = 0;
+  #sending: Promise<void> | undefined;
+  #cidrs: readonly string[] = [];
+
+  constructor(shared: KubeletContext, options: NodeAgentOptions) {
+    this.#shared = shared;
+    this.#options = options;
+    this.name = options.name;
+    this.#log = shared.log.child({ node: options.name });
+    const { situation } = options;
+    this.context = {
+      ...shared, name: options.name, log: this.#log, recorder: options.recorder, owner: ownerId(shared.facts.name, options.name, shared.paths.root),
+      get cgroupV2(): boolean { return situation().machine.cgroupV2; }, get capacity(): Amounts { return situation().capacity; }, get allocatable(): Amounts { return situation().allocatable; },
+      get addresses(): readonly string[] { return situation().addresses; },
+      get networkReady(): boolean { return situation().networkReady; }, get networkProblem(): string { return situation().networkProblem; },
+    };
+    this.pods = new NodePods(this.context, () => this.#node);
+    this.#lease = new NodeLease({
+      nodeName: options.name, client: shared.client, clock: shared.clock, random: shared.random, log: this.#log, durationSeconds: options.leaseDurationSeconds, periodMs: options.leasePeriodMs,
+      signal: shared.signal, owner: () => this.#node, lost: () => { this.#nextReport = 0; },
+    });
+  }
+
+  get owner(): string { return this.context.owner; }
+  get registered(): boolean { return this.#node !== undefined; }
+
+  /** Registers the node and begins its heartbeat. Tries until it succeeds or the signal aborts. */
+  async start(): Promise<void> {
+    const { clock, random, signal } = this.#shared;
+    const backoff = new Backoff({ firstMs: 100, longestMs: 7000, jitter: 0.5, random });
+    for (;;) {
+      try {
+        await this.#register(this.#shared.client);
+        break;
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#log[backoff.failures > 2 ? 'warn' : 'debug']({ err: error }, 'the node could not be registered; trying again');
+        await clock.sleep(backoff.next(), signal);
+      }
+    }
+    if (!this.#options.quiet) this.#event('Normal', 'Starting', 'Starting kubelet.');
+    await this.#lease.start();
+  }
+
+  stop(): void {
+    this.#lease.stop();
+    this.pods.close();
+  }
+
+  /** The node's object, from a watch. */
+  observed(node: Node): void {
+    this.#node = node;
+    const cidrs = node.spec?.podCIDRs ?? (node.spec?.podCIDR ? [node.spec.podCIDR] : this.#options.podCIDR !== undefined ? [this.#options.podCIDR] : []);
+    if (cidrs.length === 0 || jsonEqual(cidrs, this.#cidrs)) return;
+    this.#cidrs = cidrs;
+    this.#options.podCIDRs(cidrs);
+  }
+
+  /** Reports the status when it has changed, or when it is time to. */
+  async report(): Promise<void> {
+    if (this.#sending || this.#node === undefined) return this.#sending;
+    const status = this.#status();
+    const now = this.#shared.clock.now();
+    if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) return;
+    this.#sending = this.#send(status).finally(() => { this.#sending = undefined; });
+    return this.#sending;
+  }
+
+  #status(): NodeStatus {
+    return nodeStatus({ ...this.#options.situation(), hostname: this.name }, this.#reported, this.#shared.clock.now());
+  }
+
+  async #send(status: NodeStatus): Promise<void> {
+    const { client, clock, random, signal } = this.#shared;
+    const before = this.#reported;
+    try {
+      this.#node = await client.patch(nodes, { name: this.name }, 'strategic', nodeStatusPatch(before, status), { subresource: 'status', signal });
+      this.#reported = status;
+      this.#nextReport = clock.now() + this.#options.statusReportMs * (0.75 + 0.5 * random());
+      this.#tell(before, status);
+    } catch (error) {
+      if (signal.aborted) return;
+      // a server that lost its state gets its node again
+      if (isStatus(error, 'NotFound') && this.#options.registers) await this.#register(client).catch((again: unknown) => this.#log.warn({ err: again }, 'the node could not be registered again'));
+      else this.#log.warn({ err: error }, 'the node\'s status could not be sent');
+    }
+  }
+
+  async #register(client: Client): Promise<void> {
+    const { signal, clock, random } = this.#shared;
+    const status = this.#status();
+    const made: Node = {
+      apiVersion: 'v1', kind: 'Node',
+      metadata: { name: this.name, labels: { ...this.#ownLabels(), ...this.#options.labels }, annotations: { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true' } },
+      spec: { ...(this.#options.taints.length > 0 && { taints: this.#options.taints }) }, status,
+    };
+    let node: Node;
+    try {
+      node = this.#options.registers ? await client.create(nodes, made, { signal }) : await client.get(nodes, { name: this.name }, { signal });
+    } catch (error) {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+      node = await this.#reconcile(client, await client.get(nodes, { name: this.name }, { signal }));
+    }
+    this.#reported = node.status;
+    this.observed(node);
+    const current = sameNodeStatus(node.status, status);
+    this.#nextReport = current ? clock.now() + this.#options.statusReportMs * (0.5 + random()) : 0;
+    if (!current) await this.report();
+  }
+
+  /** A node that was registered before keeps what others wrote; the labels that say what it is are brought up to date. */
+  async #reconcile(client: Client, node: Node): Promise<Node> {
+    const own = this.#ownLabels();
+    const labels = node.metadata?.labels ?? {};
+    if (Object.entries(own).every(([key, label]) => labels[key] === label)) return node;
+    return client.patch(nodes, { name: this.name }, 'merge', { metadata: { labels: own } }, { signal: this.#shared.signal });
+  }
+
+  #ownLabels(): Readonly<Record<string, string>> {
+    const { architecture } = this.#options.situation().machine;
+    return { 'kubernetes.io/hostname': this.name, 'kubernetes.io/os': 'linux', 'kubernetes.io/arch': architecture, 'beta.kubernetes.io/os': 'linux', 'beta.kubernetes.io/arch': architecture };
+  }
+
+  /** Says which conditions have changed. */
+  #tell(before: NodeStatus | undefined, after: NodeStatus): void {
+    if (this.#options.quiet) return;
+    const reasons: Readonly<Record<string, readonly [string, string]>> = {
+      MemoryPressure: ['NodeHasInsufficientMemory', 'NodeHasSufficientMemory'], DiskPressure: ['NodeHasDiskPressure', 'NodeHasNoDiskPressure'],
+      PIDPressure: ['NodeHasInsufficientPID', 'NodeHasSufficientPID'], Ready: ['NodeReady', 'NodeNotReady'],
+    };
+    for (const { type, status } of after.conditions ?? []) {
+      if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;
+      const reason = reasons[type]?.[status === 'True' ? 0 : 1];
+      if (reason !== undefined) this.#event('Normal', reason, `Node ${this.name} status is now: ${reason}`);
+    }
+  }
+
+  /** Kubelets name their node by its name where a uid would stand; describe looks for both. */
+  #event(type: 'Normal' | 'Warning', reason: string, message: string): void {
+    this.#options.recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, uid: this.name } }, type, reason, message);
+  }
+}

@@ -1,0 +1,69 @@
+import { Backoff } from '@oarlock/client/backoff';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { ClusterFacts } from '@oarlock/spi/cluster';
+import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
+
+export interface NodeNetworkSetupOptions {
+  readonly network: NetworkDriver;
+  readonly nodeName: string;
+  readonly facts: ClusterFacts;
+  readonly addresses: readonly string[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+  /** The plugin can give addresses. */
+  ready(): Promise<void>;
+}
+
+/** Tells the network plugin what the node has for its pods: as soon as that is known, and again when it changes. */
+export class NodeNetworkSetup {
+  readonly #options: NodeNetworkSetupOptions;
+  #wanted: readonly string[] | undefined;
+  #running = false;
+
+  constructor(options: NodeNetworkSetupOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the plugin can begin before the node has a range: it gives addresses of its own. */
+  get needsNoRange(): boolean { return this.#options.network.traits.namespace === 'node'; }
+
+  /** Resolves when the plugin has taken these ranges, or newer ones. Tries until it succeeds or the signal aborts. */
+  async use(podCIDRs: readonly string[]): Promise<void> {
+    this.#wanted = podCIDRs;
+    if (this.#running) return;
+    this.#running = true;
+    const { network, nodeName, facts, addresses, clock, log, random, signal, ready } = this.#options;
+    const backoff = new Backoff({ firstMs: 250, longestMs: 30_000, jitter: 0.3, random });
+    try {
+      while (this.#wanted !== undefined && !signal.aborted) {
+        const ranges: readonly string[] = this.#wanted;
+        this.#wanted = undefined;
+        try {
+          await network.setup({ nodeName, podCIDRs: ranges, clusterCIDRs: facts.podCIDRs, serviceCIDRs: facts.serviceCIDRs, nodeIPs: addresses }, { signal });
+          backoff.reset();
+        } catch (error) {
+          if (signal.aborted) return;
+          log.warn({ err: error }, 'the node\'s network could not be set up; trying again');
+          this.#wanted ??= ranges;
+          await clock.sleep(backoff.next(), signal).catch(() => undefined);
+        }
+      }
+    } finally {
+      this.#running = false;
+    }
+    if (!signal.aborted) await ready();
+  }
+
+  /** Frees addresses that were given to sandboxes which are not there any more. */
+  async collect(valid: readonly Attachment[]): Promise<void> {
+    const { network, log, signal } = this.#options;
+    try {
+      await network.gc(valid, { signal });
+    } catch (error) {
+      if (!signal.aborted) log.warn({ err: error }, 'addresses that nobody holds could not be freed');
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import { open } from 'node:fs/promises';
+import type { ContainerStatus } from '@oarlock/spi/runtime';
+import { parseLogRecord } from './cri-log.ts';
+import { names } from './labels.ts';
+
+const maxMessage = 4096;
+const maxLogMessage = 2048;
+const maxLogLines = 80;
+const tailBytes = 64 * 1024;
+
+/** What a container left to be said of its end: its message file, or the end of its log when it failed and asks for that. '' when nothing. */
+export async function terminationMessage(status: ContainerStatus): Promise<string> {
+  const path = status.annotations[names.terminationMessagePath];
+  const file = path === undefined ? undefined : status.mounts.find(({ containerPath }) => containerPath === path)?.hostPath;
+  const message = file === undefined ? '' : (await readPart(file, maxMessage, 'head')).toString('utf8');
+  if (message !== '' || status.annotations[names.terminationMessagePolicy] !== 'FallbackToLogsOnError' || status.exitCode === 0 || status.logPath === '') return message;
+  const lines = splitLines(await readPart(status.logPath, tailBytes, 'tail')).slice(-maxLogLines);
+  const text = Buffer.concat(lines.flatMap((line) => {
+    const record = parseLogRecord(line);
+    return record ? [record.text, ...(record.partial ? [] : [Buffer.from('\n')])] : [];
+  }));
+  return text.subarray(Math.max(0, text.length - maxLogMessage)).toString('utf8');
+}
+
+/** What cannot be read says nothing: the container may never have come so far. */
+async function readPart(file: string, limit: number, end: 'head' | 'tail'): Promise<Buffer> {
+  const handle = await open(file, 'r').catch(() => undefined);
+  if (!handle) return Buffer.alloc(0);
+  try {
+    const { size } = await handle.stat();
+    const length = Math.min(size, limit);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, end === 'head' ? 0 : size - length);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+function splitLines(bytes: Buffer): readonly Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0, at = bytes.indexOf(0x0a); at >= 0; from = at + 1, at = bytes.indexOf(0x0a, from)) lines.push(bytes.subarray(from, at));
+  return lines;
+}
