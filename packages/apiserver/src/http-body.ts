@@ -1,5 +1,6 @@
 import { isObject } from '@oarlock/api/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
 import { decodeObject, parseBody, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
 import { failure, isStatus, type StatusError } from '@oarlock/api/status';
 import type { PatchType } from '@oarlock/spi/client';
@@ -19,10 +20,13 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
 const unsupported = (accepted: readonly string[]): StatusError =>
   failure('UnsupportedMediaType', `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`);
 
+/** Kubernetes' protobuf, with an object in it. */
+export const protobufType = 'application/vnd.kubernetes.protobuf';
+
 /** @throws StatusError `UnsupportedMediaType` */
 export function bodyTypeOf(contentType: string | undefined): BodyType {
   const type = mediaTypeOf(contentType);
-  if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml']);
+  if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml', protobufType]);
   return bodyTypes[type] as BodyType;
 }
 
@@ -37,6 +41,8 @@ export interface BodyContext {
   readonly route: Route;
   readonly query: Query;
   readonly contentType: string | undefined;
+  /** Given where the body is protobuf: its tables are large and not loaded before they are needed. */
+  readonly protobuf: ((bytes: Buffer) => KubeObject) | undefined;
   /** Told of unknown and duplicate fields under `fieldValidation=Warn`, the default. */
   warn(message: string): void;
 }
@@ -45,14 +51,17 @@ export interface BodyContext {
  * What a body means to its request: an object of the expected kind, a patch, or options. Those of deletions may be in the query instead.
  * @throws StatusError `BadRequest`, `UnsupportedMediaType`
  */
-export function decodeBody(bytes: Buffer, { route, query, contentType, warn }: BodyContext): unknown {
+export function decodeBody(received: Buffer, { route, query, contentType: receivedType, protobuf, warn }: BodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
+  const binary = protobuf !== undefined && received.length > 0 && verb !== 'patch';
+  const bytes = binary ? Buffer.from(JSON.stringify(protobuf(received))) : received;
+  const contentType = binary ? 'application/json' : receivedType;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
   if (verb === 'delete' || verb === 'deletecollection') return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
   if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
   const expected: GroupVersionKind = subresource ?? kind;
   const { object, warnings } = decodeObject(bytes, {
-    type: plainer(bytes, bodyTypeOf(contentType)), expected, fieldValidation: (query.first['fieldValidation'] || 'Warn') as FieldValidation,
+    type: plainer(bytes, bodyTypeOf(contentType)), expected, fieldValidation: binary ? 'Ignore' : (query.first['fieldValidation'] || 'Warn') as FieldValidation,
   });
   for (const warning of warnings) warn(warning);
   return object;

@@ -5,12 +5,14 @@ import { badRequest, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { parseTraceparent } from '@oarlock/kernel/tracing';
+import type { AuditSink } from '@oarlock/spi/audit';
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
-import type { Authorizer } from '@oarlock/spi/authz';
+import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 import type { ApiRequest } from '@oarlock/spi/loopback';
+import { AuditTrail } from './http-audit.ts';
 import { credentialsOf, identify } from './http-authentication.ts';
 import { refusalOf } from './http-authorization.ts';
-import { decodeBody, maxBodyBytes, patchTypeOf } from './http-body.ts';
+import { decodeBody, maxBodyBytes, patchTypeOf, protobufType } from './http-body.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
@@ -21,6 +23,7 @@ import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request
 import { acceptedBy, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { Routes, type Route } from './http-routes.ts';
 import { deadlineMs } from './http-timeout.ts';
+import { mediaTypeOf } from './negotiation.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
 import type { KubeletProxy } from './upgrade-kubelet.ts';
@@ -36,6 +39,7 @@ export interface HttpHandlerOptions {
   readonly pipeline: HttpPipeline;
   readonly authn: readonly Authenticator[];
   readonly authz: readonly Authorizer[];
+  readonly audit?: readonly AuditSink[];
   readonly paths: PathEndpoints;
   readonly kubelets: KubeletProxy;
   readonly metrics: RequestMetrics;
@@ -54,7 +58,7 @@ export interface UpgradeSource {
 }
 
 /** What is known of a request while it is worked on. */
-interface Work { target?: Target; route?: Route; warnings: string[] }
+interface Work { readonly auditId: string; readonly audit: AuditTrail | undefined; target?: Target; route?: Route; readonly warnings: string[] }
 
 /** The stages of a request, in the order they run. */
 export class HttpHandler {
@@ -70,11 +74,12 @@ export class HttpHandler {
 
   /** Never rejects: what goes wrong is an answer, too. */
   async handle(exchange: Exchange, upgrade?: UpgradeSource): Promise<void> {
-    const { clock, metrics } = this.#options;
+    const { clock, metrics, audit = [] } = this.#options;
     const began = clock.monotonic();
-    const work: Work = { warnings: [] };
+    const auditId = auditIdOf(exchange);
+    const work: Work = { auditId, audit: audit.length > 0 ? new AuditTrail(audit, auditId, clock) : undefined, warnings: [] };
     this.#active.add(exchange);
-    exchange.setHeader('Audit-Id', auditIdOf(exchange));
+    exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
     try {
       if (this.#draining) throw shuttingDown();
@@ -85,6 +90,7 @@ export class HttpHandler {
       this.#active.delete(exchange);
       this.#longRunning.delete(exchange);
       const { route, target } = work;
+      work.audit?.complete(exchange.code);
       metrics.finished(reportedVerb(exchange.method, route), route, target?.query.first['dryRun'] === 'All', exchange.code, (clock.monotonic() - began) / 1000);
       if (this.#draining && this.#active.size === 0) this.#idle?.();
     }
@@ -143,8 +149,9 @@ export class HttpHandler {
     if (sender instanceof StatusError) throw sender;
     const identity = await impersonated(exchange.headers, sender, authz);
     if (identity instanceof StatusError) throw identity;
+    work.audit?.receive(attributesOf(info, identity), work.route?.longRunning === true);
     if (info.kind === 'path') {
-      const refusal = await refusalOf(authz, { ...info, identity });
+      const refusal = await refusalOf(authz, attributesOf(info, identity));
       if (refusal !== undefined) throw refusal;
       await paths.send(exchange, target, identity);
       return;
@@ -158,8 +165,7 @@ export class HttpHandler {
 
   /** Who may not ask does not learn that there is nothing. */
   async #unknown(exchange: Exchange, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
-    const { verb, group, version, resource, subresource, namespace, name } = info;
-    const refusal = await refusalOf(this.#options.authz, { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name });
+    const refusal = await refusalOf(this.#options.authz, attributesOf(info, identity));
     if (refusal !== undefined) throw refusal;
     if (status !== undefined && this.#currentRoutes().hasGroupVersion(info)) throw status;
     sendText(exchange, 404, plainNotFound);
@@ -188,6 +194,7 @@ export class HttpHandler {
     const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
     const patchType = verb === 'patch' ? patchTypeOf(headers['content-type']) : undefined;
     const bytes = writes ? await exchange.read(maxBodyBytes) : noBytes;
+    const protobuf = bytes.length > 0 && mediaTypeOf(headers['content-type']) === protobufType ? (await import('./negotiation-protobuf.ts')).decodeProtobuf : undefined;
     const cause = parseTraceparent(headers['traceparent'] as string | undefined);
     let body: { readonly decoded: unknown } | undefined;
     return {
@@ -196,7 +203,7 @@ export class HttpHandler {
       ...(patchType !== undefined && { patchType }), ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }), ...(cause !== undefined && { cause }),
       get body() {
         if (!writes && optionsKind === undefined) return undefined;
-        body ??= { decoded: decodeBody(bytes, { route, query, contentType: headers['content-type'], warn: (message) => { work.warnings.push(message); } }) };
+        body ??= { decoded: decodeBody(bytes, { route, query, contentType: headers['content-type'], protobuf, warn: (message) => { work.warnings.push(message); } }) };
         return body.decoded;
       },
       get signal() { return exchange.signal; },
@@ -226,6 +233,12 @@ export class HttpHandler {
   #statusOf(exchange: Exchange, error: unknown): StatusError {
     return statusOf(error, this.#options.log, { method: exchange.method, path: exchange.target.split('?', 1)[0] });
   }
+}
+
+function attributesOf(info: RequestInfo, identity: Identity): Attributes {
+  if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
+  const { verb, group, version, resource, subresource, namespace, name } = info;
+  return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
 }
 
 const noBytes = Buffer.alloc(0);

@@ -1,13 +1,17 @@
-import { badRequest } from '@oarlock/api/status';
+import { isObject } from '@oarlock/api/json';
+import { badRequest, failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
 import type { Identity } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { Registry } from 'prom-client';
+import type { PathAnswer } from './api-handler.ts';
 import type { DiscoveryEndpoints } from './discovery-endpoints.ts';
 import type { HealthEndpoints } from './health.ts';
+import { refusalOf } from './http-authorization.ts';
 import { bodyTypeOf, maxBodyBytes } from './http-body.ts';
 import { plainNotFound } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
-import type { Target } from './http-path.ts';
+import { parseTarget, type Target } from './http-path.ts';
 import { acceptedBy, sendText, sendValue } from './http-response.ts';
 import { noSuchMethod, noSuchPath } from './http-routes.ts';
 import { exposition } from './metrics.ts';
@@ -78,7 +82,7 @@ export class PathEndpoints {
     if (handler !== undefined) {
       if (!handler.methods.some((known) => known === method)) throw noSuchMethod();
       const { code, body: answer } = await handler.handle({ method, path, query: query.first, body, identity });
-      if (code >= 400) throw badRequest(`${method} ${path} was answered with ${code}: ${JSON.stringify(answer)}`);
+      if (code >= 400) throw refusedWith(code, answer);
       return answer;
     }
     if (method !== 'GET') throw noSuchPath();
@@ -107,6 +111,23 @@ export class PathEndpoints {
     const { discovery, openApi, health } = this.#options;
     return [...discovery.paths, ...openApi.paths, ...health.paths, '/metrics', '/version', ...this.#exact.keys()].sort();
   }
+}
+
+/** The paths for the loopback client, authorized as they are over HTTP. */
+export function loopbackPaths(paths: PathEndpoints, authz: readonly Authorizer[]): PathAnswer {
+  return async (method, path, body, identity) => {
+    const target = parseTarget(path);
+    const refusal = await refusalOf(authz, { kind: 'path', identity, verb: method.toLowerCase(), path: target.path });
+    if (refusal !== undefined) throw refusal;
+    return paths.value(method, target, body, identity);
+  };
+}
+
+function refusedWith(code: number, answer: unknown): StatusError {
+  if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
+  const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
+  const message = isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : JSON.stringify(answer);
+  return failure(reason, message, undefined, code);
 }
 
 async function jsonBody(exchange: Exchange): Promise<unknown> {

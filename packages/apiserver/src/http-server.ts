@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { ServerResponse, type IncomingMessage } from 'node:http';
-import { createSecureServer, type Http2SecureServer, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { createSecureServer, type Http2SecureServer, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
@@ -41,7 +41,7 @@ export class HttpServer {
   readonly #connections = new WeakMap<object, Connection>();
   readonly #sockets = new Set<Socket>();
   /** With how many streams each has open. */
-  readonly #sessions = new Map<ServerHttp2Session, number>();
+  readonly #sessions = new Map<Http2Session, number>();
   #stopping = false;
 
   constructor(options: HttpServerOptions) {
@@ -142,7 +142,7 @@ export class HttpServer {
     void this.#options.handle(exchange, { socket, head, begin });
   }
 
-  #count(session: ServerHttp2Session, change: number): void {
+  #count(session: Http2Session, change: number): void {
     const open = this.#sessions.get(session);
     if (open !== undefined) this.#sessions.set(session, open + change);
   }

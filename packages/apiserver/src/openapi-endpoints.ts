@@ -12,7 +12,8 @@ import { jsonOf, openApiParts } from './openapi-document.ts';
 import { protobufOf } from './openapi-v2-protobuf.ts';
 
 const v2ProtobufTypes: ReadonlySet<string> = new Set(['com.github.proto-openapi.spec.v2@v1.0+protobuf', 'com.github.proto-openapi.spec.v2.v1.0+protobuf']);
-const v2Protobuf = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf';
+/** Clients that ask for the older name cannot parse it in an answer. */
+const v2Protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf';
 const longestTurnMs = 5;
 const yearSeconds = 31_536_000;
 

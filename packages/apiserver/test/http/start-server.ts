@@ -1,4 +1,5 @@
-import { request as request1, type IncomingHttpHeaders, type RequestOptions } from 'node:https';
+import type { IncomingHttpHeaders } from 'node:http';
+import { request as request1, type RequestOptions } from 'node:https';
 import { connect, type ClientHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
@@ -71,7 +72,7 @@ export async function startServer(settings: ServerSettings = {}) {
 
   const http1 = (method: string, path: string, { headers = {}, body, tls = {} }: { readonly headers?: Record<string, string | readonly string[]>; readonly body?: string | Buffer; readonly tls?: RequestOptions } = {}): Promise<Answer> =>
     new Promise((resolve, reject) => {
-      const request = request1({ host: '127.0.0.1', port, method, path, headers: headers as Record<string, string>, ca: keys.caBundle, agent: false, ...tls }, (response) => {
+      const request = request1({ host: '127.0.0.1', port, method, path, headers: { ...headers as Record<string, string>, ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }) }, ca: keys.caBundle, agent: false, ...tls }, (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => { chunks.push(chunk); });
         response.on('end', () => { resolve(answerOf(response.statusCode ?? 0, response.headers, chunks)); });
@@ -90,7 +91,7 @@ export async function startServer(settings: ServerSettings = {}) {
   let shared: ClientHttp2Session | undefined;
   const http2 = (method: string, path: string, { headers = {}, body, over }: { readonly headers?: Record<string, string>; readonly body?: string | Buffer; readonly over?: ClientHttp2Session } = {}): Promise<Answer> =>
     new Promise((resolve, reject) => {
-      const stream = (over ?? (shared ??= session())).request({ ':method': method, ':path': path, ...headers });
+      const stream = (over ?? (shared ??= session())).request({ ':method': method, ':path': path, ...headers }, { endStream: body === undefined });
       const chunks: Buffer[] = [];
       let head: IncomingHttpHeaders = {};
       let code = 0;
@@ -98,7 +99,7 @@ export async function startServer(settings: ServerSettings = {}) {
       stream.on('data', (chunk: Buffer) => { chunks.push(chunk); });
       stream.on('end', () => { resolve(answerOf(code, head, chunks)); });
       stream.on('error', reject);
-      stream.end(body);
+      if (body !== undefined) stream.end(body);
     });
 
   const stop = async () => {

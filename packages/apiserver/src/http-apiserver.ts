@@ -1,0 +1,192 @@
+import { isIP, type AddressInfo } from 'node:net';
+import { pluginNameOf } from '@oarlock/kernel/plugin';
+import { networkInterfaces } from 'node:os';
+import type { PluginContext } from '@oarlock/kernel/plugin';
+import type { AdmissionPlugin } from '@oarlock/spi/admission';
+import type { AuditSink } from '@oarlock/spi/audit';
+import type { Authenticator } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
+import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import type { LoopbackSwitch } from '@oarlock/spi/loopback';
+import type { PathHandler } from '@oarlock/spi/paths';
+import type { ProcessView } from '@oarlock/spi/process';
+import type { Health, Role } from '@oarlock/spi/role';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { collectDefaultMetrics } from 'prom-client';
+import { apiHandler } from './api-handler.ts';
+import { Bootstrap } from './bootstrap.ts';
+import { DiscoveryEndpoints } from './discovery-endpoints.ts';
+import { HealthEndpoints, ping, type HealthCheck } from './health.ts';
+import { HttpHandler } from './http-handler.ts';
+import { Gate } from './http-inflight.ts';
+import { loopbackPaths, PathEndpoints } from './http-paths.ts';
+import { HttpServer } from './http-server.ts';
+import { RequestMetrics } from './metrics.ts';
+import { OpenApiEndpoints } from './openapi-endpoints.ts';
+import { Pipeline } from './pipeline.ts';
+import { ServingCertificate, servingRequest } from './tls-serving.ts';
+import { KubeletProxy } from './upgrade-kubelet.ts';
+
+export interface ApiServerConfig {
+  readonly listen: { readonly address: string; readonly port: number };
+  readonly advertiseAddress?: string | undefined;
+  readonly certSANs: readonly string[];
+  readonly requestTimeoutSeconds: number;
+  readonly maxRequestsInflight: number;
+  readonly maxMutatingRequestsInflight: number;
+  readonly maxStreamsPerConnection: number;
+  readonly drainSeconds: number;
+}
+
+export interface ApiServerParts {
+  readonly config: ApiServerConfig;
+  readonly storage: StorageDriver;
+  readonly authn: readonly Authenticator[];
+  readonly authz: readonly Authorizer[];
+  readonly admission: readonly AdmissionPlugin[];
+  readonly audit: readonly AuditSink[];
+  readonly loopback: LoopbackSwitch;
+  readonly cluster: ClusterFacts;
+  readonly keys: ClusterKeys;
+  readonly paths: readonly PathHandler[];
+  readonly process: ProcessView | undefined;
+}
+
+const isLoopback = (address: string) => address.startsWith('127.') || address === '::1';
+const waiting = 10;
+const storageKey = '/oarlock/health';
+const healthy: Health = { healthy: true };
+const unhealthy = (because: string): Health => ({ healthy: false, because });
+
+/** The pipeline with HTTP in front of it, as one role of the process. */
+export class HttpApiServer implements Role {
+  readonly name = 'apiserver';
+  readonly #parts: ApiServerParts;
+  readonly #context: PluginContext;
+  readonly #pipeline: Pipeline;
+  readonly #handler: HttpHandler;
+  readonly #paths: PathEndpoints;
+  readonly #certificate: ServingCertificate;
+  readonly #ready: Promise<void>;
+  #settle: { resolve(): void; reject(reason: unknown): void } = { resolve() {}, reject() {} };
+  #server: HttpServer | undefined;
+  #bootstrap: Bootstrap | undefined;
+  #bound: AddressInfo | undefined;
+  #phase: 'starting' | 'running' | 'stopping' = 'starting';
+
+  constructor(parts: ApiServerParts, context: PluginContext) {
+    this.#parts = parts;
+    this.#context = context;
+    const { config, storage, authn, authz, admission, audit, cluster, keys, paths, process } = parts;
+    const { clock, log, metrics, tracer, signal } = context;
+    this.#ready = new Promise((resolve, reject) => { this.#settle = { resolve, reject }; });
+    this.#ready.catch(() => undefined); // told to whoever asks
+    this.#pipeline = new Pipeline({ names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) }, storage, authn, authz, admission, facts: cluster, keys, clock, log, tracer });
+    const served = () => this.#pipeline.served();
+    const gates = {
+      readOnly: new Gate(config.maxRequestsInflight, config.maxRequestsInflight * waiting), mutating: new Gate(config.maxMutatingRequestsInflight, config.maxMutatingRequestsInflight * waiting),
+    };
+    this.#paths = new PathEndpoints({
+      discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`), openApi: new OpenApiEndpoints(served, cluster.version),
+      health: new HealthEndpoints(() => this.#checks(), clock, (name, because) => { log.warn({ check: name, because }, 'a health check failed'); }),
+      handlers: paths, version: cluster.version, registries: () => [metrics, ...process?.registries() ?? []],
+    });
+    this.#handler = new HttpHandler({
+      pipeline: this.#pipeline, authn, authz, audit, paths: this.#paths, gates, clock, log, kubelets: new KubeletProxy(keys, signal), requestTimeoutMs: config.requestTimeoutSeconds * 1000,
+      metrics: new RequestMetrics(metrics, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
+    });
+    this.#certificate = new ServingCertificate(keys, servingRequest(cluster, [config.advertiseAddress, config.listen.address, ...config.certSANs]), clock);
+  }
+
+  /** Where it listens. @throws Error before it does */
+  get address(): { readonly host: string; readonly port: number } {
+    if (this.#bound === undefined) throw new Error('the API server does not listen yet');
+    return { host: this.#bound.address, port: this.#bound.port };
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#start(signal);
+      this.#settle.resolve();
+    } catch (error) {
+      this.#settle.reject(error);
+      throw error;
+    }
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
+    const { config, keys, loopback, cluster, storage, authz } = this.#parts;
+    const { clock, log, metrics } = this.#context;
+    collectDefaultMetrics({ register: metrics });
+    const issued = this.#certificate.start(
+      (renewed) => { this.#server?.renew(renewed); },
+      (error) => { log.error({ err: error }, 'the serving certificate could not be renewed'); },
+    );
+    const [pair] = await Promise.all([issued, this.#pipeline.start(signal)]);
+    this.#server = new HttpServer({
+      pair, caBundle: keys.caBundle, maxStreamsPerConnection: config.maxStreamsPerConnection, clock, log, handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
+    });
+    this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
+    loopback.connect(apiHandler(this.#pipeline, loopbackPaths(this.#paths, authz)));
+    this.#bootstrap = new Bootstrap({ pipeline: this.#pipeline, storage, facts: cluster, address: this.#advertised, port: this.#bound.port, clock, log });
+    await this.#bootstrap.start(signal);
+    this.#phase = 'running';
+    log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
+  }
+
+  /** Not ready first; then nothing new, an end to watches, some time for the rest; then the port is free. */
+  async stop(): Promise<void> {
+    this.#phase = 'stopping';
+    this.#settle.reject(new Error('the API server was stopped'));
+    this.#certificate.stop();
+    await this.#bootstrap?.stop();
+    const drained = this.#handler.drain();
+    this.#server?.refuse();
+    const { clock, log } = this.#context;
+    const late = new Promise<void>((resolve) => {
+      const timer = clock.after(this.#parts.config.drainSeconds * 1000, () => {
+        log.warn({ requests: this.#handler.active }, 'requests were cut off');
+        resolve();
+      });
+      void drained.then(() => { timer.cancel(); });
+    });
+    await Promise.race([drained, late]);
+    await this.#server?.close();
+    await this.#pipeline.stop();
+  }
+
+  ready(signal: AbortSignal): Promise<void> {
+    return Promise.race([this.#ready, new Promise<never>((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason); }, { once: true }); })]);
+  }
+
+  health(): Health {
+    if (this.#phase === 'stopping') return unhealthy('shutting down');
+    return this.#pipeline.ready ? healthy : unhealthy('the watch cache does not follow the storage');
+  }
+
+  /**
+   * The address of this server in the Service `kubernetes`. A loopback address is none unless the cluster's own addresses are such:
+   * Endpoints may not have it, and nobody in a pod could use it.
+   */
+  get #advertised(): string {
+    const { config, cluster } = this.#parts;
+    const onLoopback = cluster.serviceCIDRs.some(isLoopback);
+    const usable = (address: string | undefined): address is string =>
+      address !== undefined && isIP(address) !== 0 && address !== '0.0.0.0' && address !== '::' && (onLoopback || !isLoopback(address));
+    const outside = Object.values(networkInterfaces()).flatMap((list) => list ?? []).find(({ internal, family }) => !internal && family === 'IPv4');
+    return [config.advertiseAddress, config.listen.address, outside?.address].find(usable) ?? '127.0.0.1';
+  }
+
+  #checks(): readonly HealthCheck[] {
+    const { storage, process } = this.#parts;
+    const others = (process?.roles() ?? []).filter((role) => role !== this && role.name !== this.name);
+    return [
+      ping,
+      { name: 'storage', live: true, ready: true, check: async () => { await storage.get(storageKey); return healthy; } },
+      { name: 'watch-cache', live: false, ready: true, check: () => (this.#pipeline.ready ? healthy : unhealthy('it does not follow the storage')) },
+      { name: 'bootstrap', live: false, ready: true, check: () => (this.#phase === 'starting' ? unhealthy('not finished') : healthy) },
+      { name: 'shutdown', live: false, ready: true, check: () => (this.#phase === 'stopping' ? unhealthy('shutting down') : healthy) },
+      ...others.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.health() })),
+    ];
+  }
+}

@@ -1,0 +1,40 @@
+import { optional } from '@oarlock/kernel/slot';
+import { Admission } from '@oarlock/spi/admission';
+import { Audit } from '@oarlock/spi/audit';
+import { Authn } from '@oarlock/spi/authn';
+import { Authz } from '@oarlock/spi/authz';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Loopback } from '@oarlock/spi/loopback';
+import { Paths } from '@oarlock/spi/paths';
+import { Process } from '@oarlock/spi/process';
+import { Roles } from '@oarlock/spi/role';
+import { Storage } from '@oarlock/spi/storage';
+import { z } from 'zod';
+import { HttpApiServer } from './http-apiserver.ts';
+
+const seconds = z.number().positive();
+const count = z.int().min(1);
+
+/** The role that serves the Kubernetes API: the pipeline, and HTTP in front of it. */
+export default Roles.plugin({
+  id: 'apiserver',
+  config: z.strictObject({
+    /** Port 0 takes any that is free. */
+    listen: z.strictObject({ address: z.string().min(1).default('127.0.0.1'), port: z.int().min(0).max(65_535).default(6443) }).prefault({}),
+    /** The IP address under which other machines reach this server; unless given, that of the listener, or the machine's first. */
+    advertiseAddress: z.string().min(1).optional(),
+    /** Further names and addresses of the serving certificate. */
+    certSANs: z.array(z.string().min(1)).default([]),
+    requestTimeoutSeconds: seconds.max(3600).default(60),
+    /** Reads and writes that are worked on at a time; ten times as many wait. Watches do not count. */
+    maxRequestsInflight: count.default(400),
+    maxMutatingRequestsInflight: count.default(200),
+    maxStreamsPerConnection: count.default(250),
+    /** How long a stop waits for requests that are under way. */
+    drainSeconds: seconds.max(300).default(5),
+  }),
+  needs: {
+    storage: Storage, authn: Authn, authz: Authz, admission: Admission, audit: Audit, loopback: Loopback, cluster: Cluster, keys: Keys, paths: Paths, process: optional(Process),
+  },
+  create: (given, context) => new HttpApiServer(given, context),
+});
