@@ -8,7 +8,7 @@ import type { ContainerConfig, ContainerStatus, NamespaceMode, PodSandboxConfig,
 /**
  * Programs the suite asks for, and what each must do. A fixture says how its runtime does them.
  *
- * - `serve`: runs until SIGTERM, then exits 0 promptly
+ * - `serve`: prints the line `ready` where logs are claimed, runs until SIGTERM, then exits 0 promptly
  * - `stubborn`: prints the line `ready`, then runs on; ignores SIGTERM
  * - `sleep SECONDS`: exits 0 after that time
  * - `exit CODE`: exits at once
@@ -31,7 +31,9 @@ export type Program =
 /** What a runtime may be unable to do. Everything is claimed unless the fixture says why not. */
 export type RuntimeCapability =
   | 'logs' | 'execSync' | 'exec' | 'execTty' | 'attach' | 'portForward' | 'stats' | 'updateResources' | 'oom' | 'images' | 'imagePull' | 'imageRemove'
-  | 'adoption' | 'addresses' | 'mounts' | 'environment' | 'signals' | 'nameReservation';
+  | 'adoption' | 'addresses' | 'mounts' | 'environment' | 'signals' | 'nameReservation'
+  /** Logs are complete even when much more than a pipe holds was written just before the exit. */
+  | 'logBursts';
 
 export interface RuntimeFixture {
   readonly driver: RuntimeDriver;
@@ -57,7 +59,7 @@ export interface RuntimeFixture {
 /** The programs in terms of a POSIX shell, for any runtime that can run one. `cat`, `seq`, `head`, `tr`, `wc`, `grep`, `stty` and busybox (for its `nc`) are used. */
 export function shellPrograms(shell = '/bin/sh'): RuntimeFixture['command'] {
   const scripts: Readonly<Record<Program, string>> = {
-    serve: 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done',
+    serve: 'trap "exit 0" TERM; echo ready; while :; do sleep 3600 & wait $!; done',
     stubborn: 'trap "" TERM; echo ready; while :; do sleep 3600; done',
     sleep: 'exec sleep "$1"',
     exit: 'exit "$1"',

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { joinLog, parseLog } from './runtime.contract.bench.ts';
+import { type Bench, joinLog, parseLog } from './runtime.contract.bench.ts';
 import type { Suite } from './runtime.contract.ts';
 
 export function logContract({ needs }: Suite): void {
@@ -41,15 +41,16 @@ export function logContract({ needs }: Suite): void {
     expect(records.at(-1)?.full).toBe(true);
   });
 
-  needs('logs', 'is complete when the exit is reported', async (bench) => {
+  const complete = (lines: number) => async (bench: Bench) => {
     const sandbox = await bench.sandbox();
-    const lines = 50_000;
     const status = await bench.finish(sandbox, 'seq', [`${lines}`]);
     expect(status.state).toBe('EXITED');
     const records = await bench.log(status.id);
     expect(records).toHaveLength(lines);
     expect(records.every((record, index) => record.text === `${index + 1}`)).toBe(true);
-  });
+  };
+  needs('logs', 'is complete when the exit is reported', complete(5_000));
+  needs(['logs', 'logBursts'], 'is complete when the exit is reported, however much was written at the end', complete(100_000));
 
   needs('logs', 'has one file per attempt', async (bench) => {
     const sandbox = await bench.sandbox();

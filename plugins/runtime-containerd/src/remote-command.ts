@@ -85,9 +85,12 @@ async function sendSizes(resize: SpdyStream, sizes: NonNullable<Streams['resize'
   }
 }
 
+/** Reads without ending the other half: a reset of what has ended anyway would only meet a peer that is gone. */
+const kept = (stream: SpdyStream) => stream.iterator({ destroyOnReturn: false });
+
 /** Writes all that comes, at the pace of the target. Without a target it is read and dropped. */
 async function drain(from: SpdyStream, to: Writable | undefined): Promise<void> {
-  for await (const chunk of from) if (to) await write(to, chunk as Buffer);
+  for await (const chunk of kept(from)) if (to) await write(to, chunk as Buffer);
 }
 
 function write(to: Writable, chunk: Buffer): Promise<void> {
@@ -113,7 +116,7 @@ interface Status {
 async function readStatus(error: SpdyStream): Promise<Status> {
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of error) {
+  for await (const chunk of kept(error)) {
     chunks.push(chunk as Buffer);
     length += (chunk as Buffer).length;
     if (length > longestStatus) throw new RuntimeError('Internal', 'the status of the session is too long');

@@ -68,14 +68,17 @@ describe.skipIf(missing !== undefined)(`containerd is killed${missing === undefi
     await expect(driver.listContainers()).rejects.toMatchObject({ code: 'Unavailable' });
     await containerd.restart();
 
-    let item: RuntimeEvent | 'resync' | undefined;
-    do item = (await items.next()).value as typeof item; while (item !== 'resync');
+    const heard = async (match: (item: RuntimeEvent | 'resync') => boolean) => {
+      for (let next = await items.next(); !next.done; next = await items.next()) if (match(next.value)) return;
+      throw new Error('the events ended');
+    };
+    await heard((item) => item === 'resync');
     expect(await driver.containerStatus(running)).toEqual(before);
     while ((await driver.containerStatus(ending)).state !== 'EXITED') await items.next();
     expect(await driver.containerStatus(ending)).toMatchObject({ exitCode: 7, reason: 'Error' });
     expect((await driver.execSync(running, ['true'], 5)).exitCode).toBe(0);
     await driver.stopContainer(running, 0);
-    do item = (await items.next()).value as typeof item; while (item === 'resync' || item?.type !== 'STOPPED' || item.containerId !== running);
+    await heard((item) => item !== 'resync' && item.type === 'STOPPED' && item.containerId === running);
     stop.abort();
   });
 

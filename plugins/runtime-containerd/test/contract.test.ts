@@ -40,7 +40,9 @@ async function open(): Promise<RuntimeFixture> {
     return driver;
   };
   let driver = await openDriver();
+  const { version } = await driver.version();
   return {
+    ...(/^1\.[0-6]\./.test(version) && { lacks: { logBursts: `containerd ${version} closes its end of a container's pipe at the exit, with what it has not read yet` } }),
     driver, image: busyboxImage, command: shellPrograms(),
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     async restartClient() {

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SpdyConnection, type SpdyOptions } from '../src/spdy/connection.ts';
-import { encodeFrame } from '../src/spdy/frames.ts';
+import { dataHead, encodeFrame } from '../src/spdy/frames.ts';
 import type { SpdyStream } from '../src/spdy/stream.ts';
 
 const opened: { destroy(): void }[] = [];
@@ -167,6 +168,36 @@ describe('a connection', () => {
     const streams = [other.open({}), other.open({}), other.open({})];
     const answers = await Promise.allSettled(streams.map((one) => one.replied));
     expect(answers.map((answer) => answer.status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+  });
+
+  it('reads the last words of a peer that is gone, whatever is written to it', async () => {
+    const shared = new Int32Array(new SharedArrayBuffer(4));
+    // answers the first frame, then waits to be told to say its last words and go; it does so while this thread stands still
+    const peer = new Worker(`
+      const { workerData, parentPort } = require('node:worker_threads');
+      const server = require('node:net').createServer((socket) => {
+        socket.on('error', () => {});
+        socket.once('data', () => {
+          Atomics.wait(workerData.shared, 0, 0);
+          socket.write(Buffer.from(workerData.words), () => { socket.destroy(); server.close(); Atomics.store(workerData.shared, 0, 2); Atomics.notify(workerData.shared, 0); });
+        });
+      }).listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+    `, { eval: true, workerData: { shared, words: Buffer.concat([dataHead(1, 5, true), Buffer.from('words')]) } });
+    const [port] = (await once(peer, 'message')) as [number];
+    const socket = connect(port, '127.0.0.1');
+    opened.push(socket);
+    await once(socket, 'connect');
+    const client = new SpdyConnection(socket, { role: 'client' });
+    const stream = client.open({});
+    const read = readAll(stream);
+    await turn();
+    await turn();
+    Atomics.store(shared, 0, 1);
+    Atomics.notify(shared, 0);
+    Atomics.wait(shared, 0, 1);
+    for (let round = 0; round < 20; round++) client.open({}).on('error', () => {}).write('is anybody there?');
+    expect((await read).toString()).toBe('words');
+    await once(peer, 'exit');
   });
 
   it('keeps to the window that the peer gave', async () => {

@@ -50,6 +50,9 @@ export class SpdyConnection {
   #lastFromPeer = 0;
   #peerWindow = initialWindow;
   #over = false;
+  /** Written together in the next turn of the event loop. */
+  readonly #out: { readonly bytes: Buffer; readonly done: ((error?: Error | null) => void) | undefined }[] = [];
+  #flushing: NodeJS.Immediate | undefined;
 
   /** `head`: what was read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
@@ -73,7 +76,8 @@ export class SpdyConnection {
     // a WINDOW_UPDATE or a key stroke must not wait for more to come
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
     socket.once('end', () => { this.#end(); socket.end(); });
-    socket.once('error', (error) => this.destroy(error));
+    // what came before it is still read; then the streams are cut
+    socket.on('error', () => this.#end());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     if (head && head.length > 0) this.#receive(head);
   }
@@ -104,6 +108,7 @@ export class SpdyConnection {
   async close(): Promise<void> {
     if (!this.#over) {
       this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
+      this.#flush();
       this.#end();
       this.#socket.end();
       this.#socket.resume();
@@ -149,20 +154,38 @@ export class SpdyConnection {
     if (this.#over) return;
     this.#over = true;
     for (const stream of [...this.#streams.values()]) stream.finished('cut');
-    for (const { done } of this.#waiting.values()) done();
+    for (const { done } of [...this.#waiting.values(), ...this.#out]) done?.();
     this.#waiting.clear();
+    this.#out.length = 0;
+    clearImmediate(this.#flushing);
   }
 
-  #send(frame: Buffer, done?: (error?: Error | null) => void): void {
+  /**
+   * Node ends a socket at the first write that fails, with all that has not been read. A peer that said its last words and went would
+   * be cut off by whatever we write then, so all is written once per turn, after the turn's reading: had it gone, that would be known.
+   */
+  #send(bytes: Buffer, done?: (error?: Error | null) => void): void {
     if (this.#over || !this.#socket.writable) { done?.(); return; }
-    if (done) this.#socket.write(frame, done);
-    else this.#socket.write(frame);
+    this.#out.push({ bytes, done });
+    this.#flushing ??= setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing);
+    this.#flushing = undefined;
+    if (!this.#socket.writable) { this.#end(); return; }
+    this.#socket.cork();
+    for (const { bytes, done } of this.#out.splice(0)) {
+      // a failed write is not the stream's fault: its end tells
+      if (done) this.#socket.write(bytes, () => done());
+      else this.#socket.write(bytes);
+    }
+    this.#socket.uncork();
   }
 
   #sendData(stream: SpdyStream, bytes: Buffer, done: (error?: Error | null) => void): void {
     const flow = this.#flows.get(stream.id);
     if (this.#over || !flow || !this.#socket.writable) { done(); return; }
-    this.#socket.cork();
     let left = bytes;
     while (left.length > 0) {
       const room = this.#options.flowControl ? Math.min(flow.send, this.#session.send, largestData) : largestData;
@@ -171,11 +194,9 @@ export class SpdyConnection {
       left = left.subarray(piece.length);
       flow.send -= piece.length;
       this.#session.send -= piece.length;
-      this.#socket.write(dataHead(stream.id, piece.length, false));
-      if (left.length > 0) this.#socket.write(piece);
-      else this.#socket.write(piece, done);
+      this.#send(dataHead(stream.id, piece.length, false));
+      this.#send(piece, left.length > 0 ? undefined : done);
     }
-    this.#socket.uncork();
     if (left.length > 0) this.#waiting.set(stream, { bytes: left, done });
   }
 
@@ -196,6 +217,7 @@ export class SpdyConnection {
       }
     } catch (error) {
       this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 1 }));
+      this.#flush();
       this.destroy(error as Error);
     }
   }
