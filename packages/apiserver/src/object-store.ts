@@ -159,6 +159,6 @@ export class ObjectStore {
 function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolean {
   if (value.length !== current.value.length) return false;
   if (Buffer.compare(value, current.value) === 0) return true;
-  const { resourceVersion, ...metadata } = object.metadata ?? {};
+  const { resourceVersion: _revision, ...metadata } = object.metadata ?? {};
   return jsonEqual({ ...current.object, metadata: { ...current.object.metadata, resourceVersion: undefined } }, { ...object, kind: current.object.kind, apiVersion: current.object.apiVersion, metadata });
 }

@@ -1,8 +1,7 @@
 import type { Kind } from '@oarlock/api/kinds';
-import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema';
-import { failure, notFound, StatusError } from '@oarlock/api/status';
+import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
@@ -12,7 +11,7 @@ import type { Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import type { StorageDriver } from '@oarlock/spi/storage';
 import { AdmissionChain } from './admission-chain.ts';
 import { attributesOf, authorize, type Names } from './authorization.ts';
 import { Call } from './call.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
-import { StatusError } from '@oarlock/api/status';
+import type { StatusError } from '@oarlock/api/status';
 import { configMap, pod, refusal, TestServer } from './fixture.ts';
 
 let server: TestServer;

@@ -226,7 +226,9 @@ describe('the watch of storage', () => {
     const storage: StorageDriver = {
       traits: inner.traits, get: (...args) => inner.get(...args), range: (...args) => inner.range(...args), commit: (...args) => inner.commit(...args),
       requestProgress: () => inner.requestProgress(), compact: (revision) => inner.compact(revision),
-      async *watch(_, { signal }): AsyncIterable<ChangeBatch> { await new Promise((resolve) => { signal.addEventListener('abort', resolve); }); },
+      watch: (_, { signal }) => ({
+        [Symbol.asyncIterator]: () => ({ next: () => new Promise((resolve) => { signal.addEventListener('abort', () => resolve({ done: true, value: undefined })); }) }),
+      }),
     };
     const other = await TestServer.start({ storage });
     await other.create('configmaps', configMap('a'));
