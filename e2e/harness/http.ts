@@ -1,4 +1,5 @@
 import { request } from 'node:http';
+import { request as secureRequest } from 'node:https';
 import { until, type UntilOptions } from './until.ts';
 
 /** GET over plain HTTP on a connection of its own, so that every call is balanced anew. */
@@ -37,4 +38,16 @@ export async function untilAnswers(url: string, wanted: readonly string[], optio
     throw new Error(`${(error as Error).message}; seen: ${[...seen].join(', ') || 'none'}`, { cause: error });
   }
   return seen;
+}
+
+/** The status of one GET over HTTPS. */
+export function httpsStatus(url: string, tls: { readonly ca: string; readonly cert?: string; readonly key?: string }): Promise<number> {
+  return new Promise((resolve, reject) => {
+    secureRequest(url, { agent: false, timeout: 10_000, ...tls }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    })
+      .on('error', reject)
+      .end();
+  });
 }

@@ -1,0 +1,208 @@
+import { chmod, writeFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
+import { Machine } from '../harness/machine.ts';
+import type { Item, PodItem } from '../harness/api.ts';
+
+const newest = newestKubectl();
+const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
+
+const deployment = (replicas: number, message = 'one') => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'web', labels: { app: 'web' } },
+  spec: {
+    replicas,
+    selector: { matchLabels: { app: 'web' } },
+    template: {
+      metadata: { labels: { app: 'web' } },
+      spec: {
+        terminationGracePeriodSeconds: 1,
+        containers: [
+          {
+            name: 'main',
+            image: 'host',
+            command: ['sh', '-c', 'echo "$MESSAGE"; exec sleep 3600'],
+            env: [{ name: 'MESSAGE', value: message }],
+          },
+        ],
+      },
+    },
+  },
+});
+
+describe('kubectl', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
+  });
+
+  it('is here in at least one version', () => {
+    expect(binaries.length).toBeGreaterThan(0);
+  });
+
+  describe.each(binaries)('$version', (binary) => {
+    const namespace = `kubectl-${binary.version.replace('.', '-')}`;
+    let kubectl: Kubectl;
+    const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);
+    beforeAll(() => {
+      kubectl = cluster.kubectl.with(binary);
+    });
+
+    it('asks what there is', async () => {
+      await kubectl.run(['create', 'namespace', namespace]);
+      expect(await kubectl.run(['cluster-info'])).toContain(`https://127.0.0.1:${cluster.port}`);
+      expect(await kubectl.run(['api-resources'])).toMatch(/deployments\s+deploy\s+apps\/v1\s+true\s+Deployment/);
+      expect(await kubectl.run(['api-versions'])).toMatch(/^apps\/v1$/m);
+      expect(await kubectl.run(['explain', 'deployment.spec.replicas'])).toMatch(/FIELD:\s+replicas/);
+      expect(await kubectl.run(['explain', 'pods'])).toMatch(/KIND:\s+Pod/);
+      expect(await kubectl.run(['get', 'nodes'])).toMatch(/^node-a\s+Ready\s/m);
+      expect(await kubectl.run(['get', 'nodes', '-o', 'wide'])).toMatch(/INTERNAL-IP/);
+      expect(await kubectl.run(['describe', 'node', 'node-a'])).toMatch(/KubeletReady|Allocatable:/);
+      expect(await kubectl.run(['version', '-o', 'json'])).toContain('"minor": "36"');
+    });
+
+    it('applies, and applies again', async () => {
+      const apply = (object: object) => kubectl.apply(object, { namespace });
+      expect(await apply(deployment(2))).toBe('deployment.apps/web created\n');
+      expect(await apply(deployment(2))).toBe('deployment.apps/web unchanged\n');
+      expect(await k('rollout', 'status', 'deployment/web', '--timeout=60s')).toContain('successfully rolled out');
+      expect(await apply(deployment(3))).toBe('deployment.apps/web configured\n');
+      expect(await k('wait', '--for=jsonpath={.status.readyReplicas}=3', 'deployment/web', '--timeout=60s')).toContain('condition met');
+      expect(await k('wait', '--for=condition=Available', 'deployment/web', '--timeout=60s')).toContain('condition met');
+      const diff = await kubectl.try(['-n', namespace, 'diff', '-f', '-'], { input: JSON.stringify(deployment(4)) });
+      expect(diff).toMatchObject({ code: 1, stdout: expect.stringMatching(/^\+\s+replicas: 4$/m) });
+      expect(
+        (await kubectl.try(['-n', namespace, 'apply', '--dry-run=server', '-f', '-'], { input: JSON.stringify(deployment(4)) })).stdout,
+      ).toBe('deployment.apps/web configured (server dry run)\n');
+      expect(await k('get', 'deployment', 'web', '-o', 'jsonpath={.spec.replicas}')).toBe('3');
+    });
+
+    it('prints', async () => {
+      expect(await k('get', 'deployments')).toMatch(/^NAME\s+READY\s+UP-TO-DATE\s+AVAILABLE\s+AGE\s*\nweb\s+3\/3\s+3\s+3\s/);
+      expect(await k('get', 'pods', '-l', 'app=web')).toMatch(/^web-\S+\s+1\/1\s+Running\s+0\s/m);
+      expect(await k('get', 'pods', '-o', 'wide', '--show-labels', '--sort-by=.metadata.name')).toMatch(/node-a/);
+      expect((await k('get', 'pods', '-o', 'name')).trim().split('\n')).toHaveLength(3);
+      expect(await k('get', 'deploy/web', '-o', 'yaml')).toMatch(/^kind: Deployment$/m);
+      expect(await k('get', 'all')).toMatch(/replicaset\.apps\/web-/);
+      expect(await k('get', 'pods', '-o', 'custom-columns=NAME:.metadata.name,NODE:.spec.nodeName')).toMatch(/node-a/);
+      expect(await k('get', 'pods', '--field-selector', 'status.phase=Running,spec.nodeName=node-a', '-o', 'name')).toContain('pod/web-');
+      expect(await k('get', 'events')).toMatch(/Scheduled|Started/);
+      const missing = await kubectl.try(['-n', namespace, 'get', 'pod', 'nobody']);
+      expect(missing).toMatchObject({ code: 1, stderr: 'Error from server (NotFound): pods "nobody" not found\n' });
+    });
+
+    it('describes', async () => {
+      expect(await k('describe', 'deployment', 'web')).toMatch(/ScalingReplicaSet/);
+      expect(await k('describe', 'pods', '-l', 'app=web')).toMatch(
+        /Started\s+\S+.*kubelet\s+Started container main|Started container main/,
+      );
+      expect(await k('describe', 'replicasets')).toMatch(/Controlled By:\s+Deployment\/web/);
+      expect(await kubectl.run(['describe', 'namespace', namespace])).toMatch(/Status:\s+Active/);
+    });
+
+    it('edits', async () => {
+      const editor = machine.path('editor');
+      await writeFile(editor, '#!/bin/sh\nsed -i "s/^  replicas: 3$/  replicas: 2/" "$1"\n');
+      await chmod(editor, 0o755);
+      const { code, stdout, stderr } = await kubectl.try(['-n', namespace, 'edit', 'deployment', 'web'], { env: { KUBE_EDITOR: editor } });
+      expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'deployment.apps/web edited\n', stderr: '' });
+      expect(await k('get', 'deployment', 'web', '-o', 'jsonpath={.spec.replicas}')).toBe('2');
+    });
+
+    it('labels, annotates, patches and replaces', async () => {
+      expect(await k('label', 'deployment', 'web', 'tier=front')).toBe('deployment.apps/web labeled\n');
+      expect((await kubectl.try(['-n', namespace, 'label', 'deployment', 'web', 'tier=back'])).code).toBe(1);
+      expect(await k('label', 'deployment', 'web', 'tier-')).toBe('deployment.apps/web unlabeled\n');
+      expect(await k('annotate', 'deployment', 'web', 'note=a b')).toBe('deployment.apps/web annotated\n');
+      expect(
+        await k(
+          'patch',
+          'deployment',
+          'web',
+          '-p',
+          '{"spec":{"template":{"spec":{"containers":[{"name":"main","imagePullPolicy":"IfNotPresent"}]}}}}',
+        ),
+      ).toMatch(/patched/);
+      expect(await k('patch', 'deployment', 'web', '--type=merge', '-p', '{"metadata":{"annotations":{"note":null}}}')).toBe(
+        'deployment.apps/web patched\n',
+      );
+      expect(
+        await k('patch', 'deployment', 'web', '--type=json', '-p', '[{"op":"add","path":"/metadata/labels/more","value":"yes"}]'),
+      ).toBe('deployment.apps/web patched\n');
+      const object = await kubectl.json<Item & { metadata: { labels: Record<string, string> } }>([
+        '-n',
+        namespace,
+        'get',
+        'deployment',
+        'web',
+      ]);
+      expect(object.metadata).toMatchObject({ labels: { app: 'web', more: 'yes' } });
+      expect(object.metadata.annotations).not.toHaveProperty('note');
+      delete object.metadata.labels['more'];
+      expect(await kubectl.run(['-n', namespace, 'replace', '-f', '-'], { input: JSON.stringify(object) })).toBe(
+        'deployment.apps/web replaced\n',
+      );
+      const refused = await kubectl.try(['-n', namespace, 'apply', '-f', '-'], {
+        input: JSON.stringify({ ...deployment(1), spec: { ...deployment(1).spec, replicas: -1 } }),
+      });
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('spec.replicas: Invalid value: -1: must be greater than or equal to 0'),
+      });
+    });
+
+    it('creates, exposes and scales', async () => {
+      expect(await k('create', 'configmap', 'settings', '--from-literal=a=b')).toBe('configmap/settings created\n');
+      expect(await k('get', 'configmap', 'settings', '-o', 'jsonpath={.data.a}')).toBe('b');
+      expect(await k('create', 'secret', 'generic', 'password', '--from-literal=p=q')).toBe('secret/password created\n');
+      expect(await k('describe', 'secret', 'password')).toMatch(/p:\s+1 bytes/);
+      expect(await k('create', 'serviceaccount', 'robot')).toBe('serviceaccount/robot created\n');
+      expect(await k('create', 'token', 'robot')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+      expect(await k('expose', 'deployment', 'web', '--port=80', '--target-port=8080')).toBe('service/web exposed\n');
+      expect(await k('get', 'service', 'web')).toMatch(/^web\s+ClusterIP\s+127\.\S+\s+<none>\s+80\/TCP/m);
+      expect(await k('describe', 'service', 'web')).toMatch(/TargetPort:\s+8080\/TCP/);
+      expect(await k('scale', 'deployment/web', '--replicas=1')).toBe('deployment.apps/web scaled\n');
+      expect(await k('wait', '--for=jsonpath={.status.replicas}=1', 'deployment/web', '--timeout=60s')).toContain('condition met');
+      expect(await k('create', 'deployment', 'other', '--image=host', '--', 'sleep', '3600')).toBe('deployment.apps/other created\n');
+      expect(await k('delete', 'deployment', 'other')).toBe(
+        'deployment.apps "other" deleted\n'.replace(
+          'deleted',
+          binary.version >= '1.34' ? `deleted from ${namespace} namespace` : 'deleted',
+        ),
+      );
+    });
+
+    it('rolls out and back', async () => {
+      await kubectl.apply(deployment(2, 'two'), { namespace });
+      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      expect(await k('set', 'env', 'deployment/web', 'MESSAGE=three')).toContain('env updated');
+      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      expect(await k('rollout', 'history', 'deployment/web')).toMatch(/REVISION\s+CHANGE-CAUSE[\s\S]*\d+\s+<none>/);
+      expect(await k('rollout', 'undo', 'deployment/web')).toBe('deployment.apps/web rolled back\n');
+      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      expect(await k('get', 'deployment', 'web', '-o', 'jsonpath={.spec.template.spec.containers[0].env[0].value}')).toBe('two');
+      expect(await k('rollout', 'restart', 'deployment/web')).toBe('deployment.apps/web restarted\n');
+      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      expect(await k('rollout', 'pause', 'deployment/web')).toBe('deployment.apps/web paused\n');
+      expect(await k('rollout', 'resume', 'deployment/web')).toBe('deployment.apps/web resumed\n');
+    });
+
+    it('reads logs', async () => {
+      const [pod] = (await kubectl.json<{ items: PodItem[] }>(['-n', namespace, 'get', 'pods', '-l', 'app=web'])).items;
+      expect(await k('logs', pod?.metadata.name ?? '')).toBe('two\n');
+      expect(await k('logs', pod?.metadata.name ?? '', '--timestamps', '--tail=1')).toMatch(/^\d{4}-\d\d-\d\dT\S+ two\n$/);
+      expect(await k('logs', '-l', 'app=web', '--prefix')).toMatch(/^\[pod\/web-\S+\/main\] two$/m);
+    });
+
+    it('deletes, also the namespace with all that is in it', async () => {
+      expect(await k('delete', 'service,configmap', '--all')).toMatch(/service "web" deleted/);
+      expect(await k('delete', 'deployment', 'web', '--wait=true', '--timeout=60s')).toMatch(/deployment.apps "web" deleted/);
+      expect(await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s'])).toMatch(/namespace "\S+" deleted/);
+      expect((await kubectl.try(['get', 'namespace', namespace])).stderr).toContain('(NotFound)');
+    });
+  });
+});
