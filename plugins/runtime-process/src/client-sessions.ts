@@ -1,0 +1,163 @@
+import type { Socket } from 'node:net';
+import { Duplex, type Writable } from 'node:stream';
+import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
+import { encodeFrame, encodeFrames, FrameReader, type Frame } from './frames.ts';
+import type { Refused } from './protocol.ts';
+
+export interface Opened { readonly socket: Socket; readonly rest: Buffer }
+type End = { readonly exitCode?: number } & Partial<Refused>;
+
+/**
+ * Carries streams over a session's connection, to its end: resolves when the supervisor has said how it ended and all output has
+ * been taken. An abort kills the process of an exec and lets go of an attach, then rejects with the signal's reason.
+ * @throws RuntimeError with the supervisor's refusal; `Unavailable` when the connection is lost
+ */
+export async function runSession({ socket, rest }: Opened, streams: Streams, { kills, signal }: { readonly kills: boolean; readonly signal?: AbortSignal | undefined }): Promise<End> {
+  const stop = new AbortController();
+  let taken: Promise<void> = Promise.resolve();
+  const abort = () => {
+    if (kills) socket.write(encodeFrame('kill'));
+    else socket.destroy(signal?.reason as Error);
+  };
+  try {
+    const ended = new Promise<End>((resolve, reject) => {
+      let end: End | undefined;
+      const each = ({ kind, payload }: Frame) => {
+        if (kind === 'end') end = JSON.parse(payload.toString()) as End;
+        else if (kind === 'stdout' || kind === 'stderr') {
+          const target = streams[kind];
+          if (target && payload.length > 0) taken = taken.then(() => write(target, payload));
+        }
+      };
+      readFrames(socket, rest, each, () => taken);
+      socket.once('close', () => {
+        if (signal?.aborted) reject(signal.reason as Error);
+        else if (end) resolve(end);
+        else reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+      });
+      socket.on('error', () => {}); // its close tells
+    });
+    sendStdin(socket, streams, stop.signal);
+    void sendSizes(socket, streams, stop.signal);
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted) abort();
+    const end = await ended;
+    await taken;
+    if (end.error) throw new RuntimeError(end.error.code, end.error.message);
+    return end;
+  } finally {
+    stop.abort();
+    signal?.removeEventListener('abort', abort);
+    socket.destroy();
+  }
+}
+
+/** Stops reading while what was read is on its way to a slow taker. */
+function readFrames(socket: Socket, rest: Buffer, each: (frame: Frame) => void, taken: () => Promise<void>): void {
+  const reader = new FrameReader();
+  const push = (chunk: Buffer) => {
+    try {
+      for (const frame of reader.push(chunk)) each(frame);
+    } catch (error) {
+      socket.destroy(error as Error);
+      return;
+    }
+    socket.pause();
+    taken().finally(() => socket.resume());
+  };
+  if (rest.length > 0) push(rest);
+  socket.on('data', push);
+  if (rest.length === 0) socket.resume();
+}
+
+/** Resolves when the taker can have more. One that has gone takes everything. */
+function write(target: Writable, bytes: Buffer): Promise<void> {
+  if (target.destroyed || target.write(bytes)) return Promise.resolve();
+  return new Promise((resolve) => {
+    const go = () => { target.off('drain', go).off('close', go).off('error', go); resolve(); };
+    target.once('drain', go).once('close', go).once('error', go);
+  });
+}
+
+function sendStdin(socket: Socket, { stdin }: Streams, signal: AbortSignal): void {
+  if (!stdin) return;
+  const data = (chunk: Buffer | string) => {
+    if (socket.destroyed) return;
+    let more = true;
+    for (const frame of encodeFrames('stdin', typeof chunk === 'string' ? Buffer.from(chunk) : chunk)) more = socket.write(frame);
+    if (more) return;
+    stdin.pause();
+    socket.once('drain', () => { if (!signal.aborted) stdin.resume(); });
+  };
+  const end = () => { if (!socket.destroyed) socket.write(encodeFrame('stdinEnd')); };
+  stdin.on('data', data).once('end', end).once('error', end);
+  if (stdin.readableEnded || stdin.destroyed) end();
+  signal.addEventListener('abort', () => { stdin.off('data', data).off('end', end).off('error', end).pause(); }, { once: true });
+}
+
+async function sendSizes(socket: Socket, { resize }: Streams, signal: AbortSignal): Promise<void> {
+  if (!resize) return;
+  const sizes = resize[Symbol.asyncIterator]();
+  const stopped = new Promise<{ readonly done: true }>((resolve) => { signal.addEventListener('abort', () => resolve({ done: true }), { once: true }); });
+  try {
+    for (;;) {
+      const next = await Promise.race([sizes.next(), stopped]);
+      if (next.done) return;
+      if (!socket.destroyed) socket.write(encodeFrame('resize', JSON.stringify(next.value)));
+    }
+  } catch {
+    // whoever told of sizes has gone; the session goes on
+  } finally {
+    void sizes.return?.();
+  }
+}
+
+/** A forwarded connection as a stream. Resolves when the other side is connected. @throws RuntimeError `Unavailable` when nobody listens */
+export function forwardedStream({ socket, rest }: Opened): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const reader = new FrameReader();
+    let duplex: Duplex | undefined;
+    const each = ({ kind, payload }: Frame) => {
+      if (kind === 'end') {
+        const { error } = JSON.parse(payload.toString()) as End;
+        if (error) reject(new RuntimeError(error.code, error.message));
+        duplex?.push(null);
+      } else if (kind === 'stdout') {
+        if (!duplex) {
+          duplex = streamOver(socket);
+          resolve(duplex);
+        }
+        if (payload.length > 0 && !duplex.push(payload)) socket.pause();
+      }
+    };
+    const push = (chunk: Buffer) => {
+      try {
+        for (const frame of reader.push(chunk)) each(frame);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    };
+    socket.once('close', () => {
+      reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+      duplex?.destroy();
+    });
+    socket.on('error', () => {}); // its close tells
+    if (rest.length > 0) push(rest);
+    socket.on('data', push).resume();
+  });
+}
+
+function streamOver(socket: Socket): Duplex {
+  return new Duplex({
+    allowHalfOpen: true,
+    read() { socket.resume(); },
+    write(chunk: Buffer, _encoding, done) {
+      let more = true;
+      for (const frame of encodeFrames('stdin', chunk)) more = socket.write(frame);
+      if (more) done();
+      else socket.once('drain', () => done());
+    },
+    final(done) { socket.write(encodeFrame('stdinEnd'), () => done()); },
+    destroy(error, done) { socket.destroy(); done(error); },
+  });
+}

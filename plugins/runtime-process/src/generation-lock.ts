@@ -1,0 +1,43 @@
+import { linkSync, readFileSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { bootId, startTime } from './process-table.ts';
+
+interface Holder { readonly pid: number; readonly started: string; readonly boot: string }
+const pattern = /^lock\.(\d+)$/;
+
+/**
+ * One supervisor per directory. Whoever finds the last holder dead makes the next generation's file, which exists for one of
+ * several only; nobody removes the newest. Returns false when another process holds it.
+ */
+export function takeLock(directory: string): boolean {
+  const generations = readdirSync(directory).map((name) => Number(pattern.exec(name)?.[1] ?? -1)).filter((generation) => generation >= 0).sort((a, b) => a - b);
+  const newest = generations.at(-1) ?? 0;
+  if (newest > 0 && isAlive(readHolder(join(directory, `lock.${newest}`)))) return false;
+  const mine: Holder = { pid: process.pid, started: startTime(process.pid) ?? '', boot: bootId() };
+  const temporary = join(directory, `.lock-${process.pid}`);
+  writeFileSync(temporary, JSON.stringify(mine), { mode: 0o600 });
+  try {
+    linkSync(temporary, join(directory, `lock.${newest + 1}`));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    unlinkSync(temporary);
+  }
+  for (const generation of generations) unlinkSync(join(directory, `lock.${generation}`));
+  return true;
+}
+
+function readHolder(path: string): Holder | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Holder;
+  } catch {
+    return undefined; // cut off by a power failure: its maker is not alive
+  }
+}
+
+function isAlive(holder: Holder | undefined): boolean {
+  if (!holder || holder.boot !== bootId()) return false;
+  const started = startTime(holder.pid);
+  return started !== undefined && (started === holder.started || holder.started === '');
+}

@@ -1,0 +1,18 @@
+import { RuntimeError, type Image } from '@oarlock/spi/runtime';
+
+/** The one image: this host, as it is. */
+export const hostImage = 'host';
+
+/** `host`, also with the tag and registry that defaulting may put around it. */
+export function isHostImage(reference: string): boolean {
+  return /^(?:docker\.io\/(?:library\/)?)?host(?::latest)?$/.test(reference);
+}
+
+export function describeHostImage(): Image {
+  const uid = process.getuid?.();
+  return { id: hostImage, repoTags: [hostImage], repoDigests: [], sizeBytes: 0, pinned: true, ...(uid !== undefined && { uid }) };
+}
+
+export function refuseImage(reference: string): RuntimeError {
+  return new RuntimeError('Unsupported', `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O), and runtime-simulated, which only pretends to`);
+}

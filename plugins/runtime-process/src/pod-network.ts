@@ -1,0 +1,63 @@
+import { execFile } from 'node:child_process';
+import { access } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { parseQuantity, value } from '@oarlock/api/quantity';
+import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
+import { RuntimeError, type PodSandboxConfig, type RuntimeCall } from '@oarlock/spi/runtime';
+import { findProgram } from './tools.ts';
+
+const run = promisify(execFile);
+const timeout = 10_000;
+const directory = '/run/netns';
+
+/** Network namespaces of sandboxes, named after them, and their connection by the network plugin. */
+export class PodNetwork {
+  readonly #network: NetworkDriver;
+  constructor(network: NetworkDriver) {
+    this.#network = network;
+  }
+
+  static pathOf(sandboxId: string): string { return `${directory}/oarlock-${sandboxId.slice(0, 24)}`; }
+
+  /** @throws RuntimeError; whatever was made stays for `disconnect` */
+  async connect(sandboxId: string, config: PodSandboxConfig, { signal, cause }: RuntimeCall): Promise<readonly string[]> {
+    await this.#ip('add', sandboxId);
+    return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), cause })).ips;
+  }
+
+  /** As often as needed: also when nothing was connected. */
+  async disconnect(sandboxId: string, config: PodSandboxConfig, { cause }: RuntimeCall): Promise<void> {
+    await this.#network.del(this.#attachment(sandboxId, config), { cause });
+    if (await access(PodNetwork.pathOf(sandboxId)).then(() => true, () => false)) await this.#ip('del', sandboxId);
+  }
+
+  #attachment(sandboxId: string, { metadata: { namespace, name, uid }, portMappings, annotations }: PodSandboxConfig): Attachment {
+    const ingressBits = bits(annotations['kubernetes.io/ingress-bandwidth']);
+    const egressBits = bits(annotations['kubernetes.io/egress-bandwidth']);
+    return {
+      containerId: sandboxId, ifName: 'eth0', netns: PodNetwork.pathOf(sandboxId), pod: { namespace, name, uid }, portMappings, annotations,
+      ...((ingressBits !== undefined || egressBits !== undefined) && { bandwidth: { ...(ingressBits !== undefined && { ingressBits }), ...(egressBits !== undefined && { egressBits }) } }),
+    };
+  }
+
+  async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {
+    const ip = findProgram('ip');
+    if (ip === undefined) throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not here');
+    try {
+      await run(ip, ['netns', verb, PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
+    } catch (cause) {
+      throw new RuntimeError('Internal', `cannot ${verb === 'add' ? 'make' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`, { cause });
+    }
+  }
+}
+
+/** Annotations of the kubenet age; upstream's runtimes read them still. Undefined for what is no quantity: it limits nothing. */
+function bits(annotation: string | undefined): number | undefined {
+  if (annotation === undefined) return undefined;
+  try {
+    const amount = value(parseQuantity(annotation));
+    return amount > 0 ? amount : undefined;
+  } catch {
+    return undefined;
+  }
+}

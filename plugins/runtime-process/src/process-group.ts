@@ -1,0 +1,175 @@
+import { execFile, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { closeSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Launch } from './launch.ts';
+import type { Pipe, PipeStock } from './pipes.ts';
+import { childrenOf } from './process-table.ts';
+import { Refusal } from './protocol.ts';
+import type { Tools } from './tools.ts';
+
+export interface StartOptions {
+  readonly stdin: boolean;
+  readonly nice: number;
+  readonly oomScoreAdjust?: number;
+}
+export interface Machine { readonly tools: Tools; readonly pipes: PipeStock | undefined; readonly clock: Clock }
+
+/** What the shell says of a process that a signal ended. */
+const ofSignal = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
+
+/** A process in a session of its own with what it starts, and the ends of its streams. */
+export class ProcessGroup {
+  readonly pid: number;
+  readonly stdin: Writable | undefined;
+  readonly stdout: Readable;
+  /** Absent on a terminal. */
+  readonly stderr: Readable | undefined;
+  /** The exit code of the first process. What it started may live on. */
+  readonly exited: Promise<number>;
+  readonly #launch: Launch;
+  readonly #machine: Machine;
+  #ended = false;
+
+  private constructor(child: ChildProcess, launch: Launch, machine: Machine, streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined }) {
+    this.pid = child.pid ?? 0;
+    this.#launch = launch;
+    this.#machine = machine;
+    this.stdin = streams.stdin;
+    this.stdout = streams.stdout;
+    this.stderr = streams.stderr;
+    this.stdin?.on('error', () => {}); // it closed its input: EPIPE
+    for (const output of [this.stdout, this.stderr]) output?.on('error', () => {}); // its end is what counts
+    this.exited = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.#ended = true;
+        resolve(code ?? ofSignal(signal ?? 'SIGKILL'));
+      });
+    });
+  }
+
+  /** Resolves when the command has taken over. @throws Refusal with the reason why it could not */
+  static async start(launch: Launch, machine: Machine, { stdin, nice, oomScoreAdjust }: StartOptions): Promise<ProcessGroup> {
+    if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory()) throw new Refusal('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);
+    const pipes = machine.pipes ? await openPipes(machine.pipes, launch, stdin) : undefined;
+    const ends = pipes ? [pipes.stdin?.inner ?? 'ignore', pipes.stdout.inner, pipes.stderr?.inner ?? pipes.stdout.inner] : [stdin ? 'pipe' : 'ignore', 'pipe', launch.tty ? 'ignore' : 'pipe'];
+    const stdio = [...ends, ...(launch.reports ? ['pipe'] : [])] as StdioOptions;
+    let child: ChildProcess;
+    try {
+      child = spawn(launch.file, launch.args, {
+        cwd: launch.directory, env: launch.environment, detached: true, stdio,
+        ...(launch.uid !== undefined && { uid: launch.uid }), ...(launch.gid !== undefined && { gid: launch.gid }),
+      });
+    } finally {
+      for (const pipe of [pipes?.stdin, pipes?.stdout, pipes?.stderr]) if (pipe) closeSync(pipe.inner);
+    }
+    const stdout = pipes ? pipes.stdout.outer : child.stdout;
+    const stderr = launch.tty ? undefined : pipes ? pipes.stderr?.outer : child.stderr;
+    if (!stdout) throw new Refusal('Internal', 'a process was started without an output');
+    const report = launch.reports ? reported(child) : undefined; // at once: a short process closes it before it was said to be spawned
+    const group = new ProcessGroup(child, launch, machine, { stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined, stdout, stderr: stderr ?? undefined });
+    try {
+      await started(child);
+      group.#adjust(nice, oomScoreAdjust);
+      const failure = await report;
+      if (failure !== undefined && failure !== '') throw new Refusal('FailedPrecondition', failure);
+    } catch (error) {
+      group.kill();
+      for (const stream of [group.stdin, group.stdout, group.stderr]) stream?.destroy();
+      throw error instanceof Refusal ? error : new Refusal('FailedPrecondition', (error as Error).message, { cause: error });
+    }
+    return group;
+  }
+
+  /** To the first process and those of its group. */
+  signal(signal: number): void {
+    for (const group of this.#groups()) send(group, signal);
+  }
+
+  /** All of the group, also what is left of it when its first process has ended. */
+  kill(): void {
+    for (const group of this.#groups()) send(group, constants.signals.SIGKILL);
+    if (this.#ended) send(this.pid, constants.signals.SIGKILL);
+  }
+
+  /** Changes the size of its terminal; the kernel tells the programs on it. Does nothing without one. */
+  async resize({ width, height }: { readonly width: number; readonly height: number }): Promise<void> {
+    const { stty } = this.#machine.tools;
+    if (!this.#launch.tty || stty === undefined || !isSize(width) || !isSize(height)) return;
+    const [terminal] = await this.#onTerminal();
+    if (terminal === undefined) return;
+    const device = readlinkSync(`/proc/${terminal}/fd/0`);
+    if (!device.startsWith('/dev/pts/')) return;
+    await new Promise<void>((resolve) => { execFile(stty, ['-F', device, 'rows', String(height), 'cols', String(width)], { timeout: 5000 }, () => resolve()); });
+  }
+
+  /** `script` gives what runs on its terminal a session of its own, and passes on only some signals. */
+  #groups(): readonly number[] {
+    if (!this.#launch.tty) return this.#ended ? [] : [this.pid];
+    const below = this.#ended ? [] : childrenOf(this.pid);
+    return below.length > 0 ? below : this.#ended ? [] : [this.pid];
+  }
+
+  /** The process on the terminal, which `script` needs a moment to start. */
+  async #onTerminal(): Promise<readonly number[]> {
+    for (let attempt = 0; attempt < 50 && !this.#ended; attempt++) {
+      const ready = childrenOf(this.pid).filter((pid) => {
+        try {
+          return readlinkSync(`/proc/${pid}/fd/0`).startsWith('/dev/pts/');
+        } catch {
+          return false;
+        }
+      });
+      if (ready.length > 0) return ready;
+      await this.#machine.clock.sleep(10);
+    }
+    return [];
+  }
+
+  #adjust(nice: number, oomScoreAdjust: number | undefined): void {
+    try {
+      if (nice !== 0) setPriority(this.pid, nice);
+      if (oomScoreAdjust !== undefined && process.platform === 'linux') writeFileSync(`/proc/${this.pid}/oom_score_adj`, String(oomScoreAdjust));
+    } catch (error) {
+      // only root may go below its own values; a process may also have ended already
+      const { code } = error as NodeJS.ErrnoException & { info?: { code?: string } };
+      if (!['EACCES', 'EPERM', 'ENOENT', 'ESRCH', 'ERR_SYSTEM_ERROR'].includes(code ?? '')) throw error;
+    }
+  }
+}
+
+const isSize = (value: number) => Number.isInteger(value) && value >= 0 && value <= 65_535;
+
+function send(group: number, signal: number): void {
+  try {
+    process.kill(-group, signal);
+  } catch (error) {
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+interface Pipes { readonly stdin: Pipe | undefined; readonly stdout: Pipe; readonly stderr: Pipe | undefined }
+async function openPipes(stock: PipeStock, launch: Launch, stdin: boolean): Promise<Pipes> {
+  const opened = await Promise.all([stdin ? stock.input(launch) : undefined, stock.output(launch), launch.tty ? undefined : stock.output(launch)]);
+  return { stdin: opened[0], stdout: opened[1], stderr: opened[2] };
+}
+
+function started(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', reject);
+  });
+}
+
+/** What the preparation says before it ends; nothing when the command took over. */
+function reported(child: ChildProcess): Promise<string> {
+  const report = child.stdio[3] as Readable | null | undefined;
+  return new Promise((resolve) => {
+    if (!report) { resolve(''); return; }
+    let text = '';
+    report.on('data', (chunk: Buffer) => { if (text.length < 4096) text += chunk.toString(); });
+    report.once('error', () => {}); // its close tells
+    report.once('close', () => resolve(text));
+  });
+}
