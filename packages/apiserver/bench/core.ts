@@ -3,6 +3,7 @@
  * along. Run: node --conditions=@oarlock/source --import @oxc-node/core/register packages/apiserver/bench/core.ts [pods] [nodes]
  */
 import { generateKeyPairSync } from 'node:crypto';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { systemClock } from '@oarlock/kernel/clock';
@@ -76,6 +77,8 @@ async function each(what: string, work: (i: number) => Promise<unknown>): Promis
   console.log(`${what.padEnd(22)} ${((performance.now() - began) / count * 1000).toFixed(1).padStart(7)} us wall  ${((user + system) / count).toFixed(1).padStart(7)} us cpu each`);
 }
 
+const delay = monitorEventLoopDelay({ resolution: 1 });
+delay.enable();
 const began = process.cpuUsage();
 await each('create', (i) => handler.handle(request('create', { body: template(`pod-${i}`) })));
 await each('bind', (i) => handler.handle(request('create', {
@@ -101,6 +104,6 @@ for (const [round, status] of statuses.entries()) {
 const { user, system } = process.cpuUsage(began);
 await new Promise((resolve) => { setTimeout(resolve, 100); });
 const total = (user + system) / 1e6;
-console.log(`total ${total.toFixed(2)} s of CPU for ${count * 5} writes: ${(total / count / 5 * 1e6).toFixed(1)} us each; ${events} events delivered; ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB`);
+console.log(`total ${total.toFixed(2)} s of CPU for ${count * 5} writes: ${(total / count / 5 * 1e6).toFixed(1)} us each; ${events} events delivered; loop held at most ${(delay.max / 1e6).toFixed(0)} ms, p99 ${(delay.percentile(99) / 1e6).toFixed(1)} ms; ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB`);
 stop.abort();
 await pipeline.stop();

@@ -35,6 +35,7 @@ import { toKubelet } from './subresources/kubelet.ts';
 import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
+import { Turns } from './turns.ts';
 import { WatchCache } from './watch-cache/watch-cache.ts';
 
 export interface PipelineOptions {
@@ -77,6 +78,7 @@ export class Pipeline {
   readonly #tracer: Tracer;
   readonly #names: { readonly authz: Names };
   readonly #compactor: Compactor;
+  readonly #turns: Turns;
 
   constructor({ storage, authz, admission, authn = [], facts, keys, clock, log, tracer = noTracer, random = systemRandom, names = {} }: PipelineOptions) {
     const next = () => random.next();
@@ -87,6 +89,7 @@ export class Pipeline {
     });
     this.#catalog.connect((name) => this.#cache.resource(name));
     this.#tracer = tracer;
+    this.#turns = new Turns(clock);
     this.#names = { authz: names.authz ?? [] };
     this.#machinery = {
       objects: new ObjectStore(storage, this.#cache), reader: new Reader({ storage, cache: this.#cache, clock, random: next }), admission: new AdmissionChain(admission, names.admission),
@@ -117,6 +120,8 @@ export class Pipeline {
 
   /** @throws StatusError for every refusal; a fault of the server is an `InternalError` with its `cause` */
   async handle(request: ApiRequest): Promise<PipelineResponse> {
+    const pause = this.#turns.pause();
+    if (pause !== undefined) await pause;
     const call = new Call(request, this.#machinery.clock.now(), this.#tracer);
     try {
       await this.#authorize(call);

@@ -93,8 +93,8 @@ export const certificateSigningRequests: Strategy = {
     const { username: _name, uid: _uid, groups: _groups, extra: _extra, ...given } = csrSpec(object);
     return withParts(object, {
       spec: {
-        ...given, username: identity.name, ...(identity.uid !== undefined && { uid: identity.uid }), groups: identity.groups,
-        ...(identity.extra !== undefined && Object.keys(identity.extra).length > 0 && { extra: identity.extra }),
+        ...given, username: identity.name, ...(identity.uid !== undefined && { uid: identity.uid }), groups: [...identity.groups],
+        ...(identity.extra !== undefined && Object.keys(identity.extra).length > 0 && { extra: structuredClone(identity.extra) }),
       },
       status: undefined,
     });

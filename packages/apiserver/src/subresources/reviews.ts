@@ -23,8 +23,7 @@ export interface ReviewKind extends BodyOptions { readonly resource: Resource }
 export const reviews: Readonly<Record<string, (machinery: Machinery, kind: ReviewKind, call: Call) => Promise<PipelineResponse>>> = {
   'selfsubjectreviews.authentication.k8s.io': async (machinery, kind, call) => {
     const body = await admitted<SelfSubjectReview>(machinery, kind, call);
-    const { name, uid, groups, extra } = call.request.identity;
-    const userInfo = { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && Object.keys(extra).length > 0 && { extra }) };
+    const userInfo = userOf(call.request.identity);
     return made({ ...body, metadata: { creationTimestamp: formatTime(call.now) }, ...{ status: { userInfo } } }, call);
   },
   'tokenreviews.authentication.k8s.io': tokenReview,
@@ -61,6 +60,11 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
     return made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   },
 };
+
+/** A copy: answers are frozen, identities are their authenticators'. */
+function userOf({ name, uid, groups, extra }: Identity) {
+  return { username: name, ...(uid !== undefined && { uid }), groups: [...groups], ...(extra && Object.keys(extra).length > 0 && { extra: structuredClone(extra) }) };
+}
 
 async function admitted<T extends KubeObject>({ admission }: Machinery, kind: ReviewKind, call: Call): Promise<T> {
   checkWriteOptions(call.request.query, 'CreateOptions');
@@ -105,13 +109,12 @@ async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): 
     const result = await authenticator.authenticate({ bearerToken: token, headers: {}, path: '' });
     if (result.outcome === 'rejected') reasons.push(result.because);
     if (result.outcome !== 'authenticated') continue;
-    const { name, uid, groups, extra } = result.identity;
     // whoever needs no token is nobody's token
-    if (groups.includes('system:unauthenticated')) continue;
+    if (result.identity.groups.includes('system:unauthenticated')) continue;
     const valid = audiences.length === 0 ? [] : audiences.filter((audience) => (result.audiences ?? [machinery.keys.serviceAccount.issuer]).includes(audience));
     if (audiences.length > 0 && valid.length === 0) return answer({ user: {}, error: `the token is not valid for any of the audiences ${audiences.join(', ')}` });
     return answer({
-      authenticated: true, user: { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && Object.keys(extra).length > 0 && { extra }) }, ...(valid.length > 0 && { audiences: valid }),
+      authenticated: true, user: userOf(result.identity), ...(valid.length > 0 && { audiences: valid }),
     });
   }
   return answer({ user: {}, ...(reasons.length > 0 && { error: `[${reasons.join(', ')}]` }) });

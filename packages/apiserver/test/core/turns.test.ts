@@ -1,0 +1,43 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { configMaps } from '@oarlock/api/resources';
+import { Pipeline } from '../../src/pipeline.ts';
+import { Turns } from '../../src/turns.ts';
+import { admin, allowAll, configMap, facts, TestClock, testKeys } from './fixture.ts';
+
+it('lets requests pass until the loop was held for a while, then makes them wait for their turn', async () => {
+  const clock = new TestClock();
+  const turns = new Turns(clock);
+  expect(turns.pause()).toBeUndefined();
+  expect(turns.pause()).toBeUndefined();
+  const immediate = new Promise((resolve) => { setImmediate(resolve); });
+  Object.defineProperty(clock, 'monotonic', { value: () => 6 });
+  const order: number[] = [];
+  const waits = Array.from({ length: 40 }, (_, i) => turns.pause()?.then(() => { order.push(i); }));
+  expect(waits.every((wait) => wait !== undefined)).toBe(true);
+  await immediate;
+  expect(order).toEqual(Array.from({ length: 16 }, (_, i) => i));
+  await Promise.all(waits);
+  expect(order).toEqual(Array.from({ length: 40 }, (_, i) => i));
+});
+
+it('keeps timers running while clients in this process write in a loop', async () => {
+  const pipeline = new Pipeline({ storage: new MemoryStorage(), authz: [allowAll], admission: [], facts, keys: testKeys(), clock: systemClock, log: silentLogger });
+  await pipeline.start();
+  let ticks = 0;
+  const timer = setInterval(() => { ticks++; }, 1);
+  const began = performance.now();
+  let next = 0;
+  await Promise.all(Array.from({ length: 50 }, async () => {
+    while (performance.now() - began < 150) {
+      await pipeline.handle({ verb: 'create', resource: configMaps, subresource: '', namespace: 'default', name: '', query: {}, identity: admin, body: configMap(`c${next++}`) });
+    }
+  }));
+  clearInterval(timer);
+  await pipeline.stop();
+  expect(next).toBeGreaterThan(100);
+  // without turns there would be none at all
+  expect(ticks).toBeGreaterThan(3);
+});
