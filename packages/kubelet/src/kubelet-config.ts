@@ -15,8 +15,7 @@ export const kubeletConfig = z.strictObject({
   serverAddress: z.string().min(1).optional(),
   port: z.number().int().min(0).max(65_535).default(10_250),
   /** PEM files of the serving certificate; by default one is issued. */
-  certificateFile: z.string().min(1).optional(),
-  privateKeyFile: z.string().min(1).optional(),
+  tls: z.strictObject({ certificateFile: z.string().min(1), keyFile: z.string().min(1) }).optional(),
   /** Volumes and files of pods; by default the plugin's data directory. */
   rootDir: z.string().min(1).optional(),
   /** Container logs; by default `logs` below `rootDir`. */

@@ -82,6 +82,8 @@ export class PodWorker implements RuntimeListener {
   #holds: (() => void)[] | undefined;
   #hooked: Set<string> | undefined;
   #toldNetwork = false;
+  /** Told after each look. */
+  #watchers: (() => void)[] | undefined;
 
   constructor(options: PodWorkerOptions) {
     this.#options = options;
@@ -138,6 +140,17 @@ export class PodWorker implements RuntimeListener {
     this.#node.turns.push(() => { void this.#run(); });
   }
 
+  /** Resolves when the container does not run any more, as far as this kubelet knows. */
+  async whenEnded(containerId: string, signal: AbortSignal): Promise<void> {
+    while (this.state.container(containerId)?.state === 'RUNNING' && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const tell = () => { signal.removeEventListener('abort', tell); resolve(); };
+        signal.addEventListener('abort', tell, { once: true });
+        (this.#watchers ??= []).push(tell);
+      });
+    }
+  }
+
   /** Ends what the worker does, not the pod. */
   close(): void {
     this.#abort?.abort();
@@ -145,6 +158,13 @@ export class PodWorker implements RuntimeListener {
     this.record.probes?.stop();
     this.#release();
     this.record.runtime?.hub.leave(this);
+    this.#tellWatchers();
+  }
+
+  #tellWatchers(): void {
+    const watchers = this.#watchers ?? [];
+    this.#watchers = undefined;
+    for (const tell of watchers) tell();
   }
 
   /** Forward only; what is under way for the stage before ends. */
@@ -182,6 +202,7 @@ export class PodWorker implements RuntimeListener {
       pass.end();
       this.#running = false;
       if (this.#abort === abort) this.#abort = undefined;
+      this.#tellWatchers();
     }
     if (this.#again || pass.retryMs === 0) this.wake(undefined);
     else if (pass.retryMs !== undefined && this.#stage !== 'finished' && !this.#node.signal.aborted) this.#retry = this.#node.clock.after(pass.retryMs, () => this.wake(undefined));

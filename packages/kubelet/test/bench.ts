@@ -21,7 +21,7 @@ export const facts: ClusterFacts = {
   name: 'test', domain: 'cluster.local', podCIDRs: ['10.244.0.0/16'], serviceCIDRs: ['10.96.0.0/16'], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10',
   serverUrl: 'https://127.0.0.1:6443', nodePortRange: { from: 30_000, to: 32_767 }, version: 'v1.36.0+oarlock.0.1.0',
 };
-const keys: ClusterKeys = {
+const noKeys: ClusterKeys = {
   caBundle: '', issue: () => Promise.reject(new Error('no keys in this test')), sign: () => Promise.reject(new Error('no keys in this test')), serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
 };
 
@@ -44,6 +44,7 @@ export interface BenchOptions {
   readonly network?: NetworkDriver;
   readonly volumes?: ReadonlyMap<string, VolumeDriver>;
   readonly log?: Logger;
+  readonly keys?: ClusterKeys;
   readonly tracer?: Tracer;
   readonly wrap?: (driver: SimulatedRuntime) => RuntimeDriver;
 }
@@ -69,7 +70,7 @@ export class Bench {
 
   #make(): Kubelet {
     this.#abort = new AbortController();
-    const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer } = this.#options;
+    const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer, keys = noKeys } = this.#options;
     return new Kubelet(
       { client: this.api.client(), informers: this.api.informers, events: this.events, runtimes: new Map([['simulated', this.driver]]), network, volumes, facts, keys, config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1' }), ...config } },
       { clock: this.clock, log, tracer, signal: this.#abort.signal, dataDir: this.directory, random: sequence(7) },
@@ -100,6 +101,8 @@ export class Bench {
   }
 
   pod(name: string): Pod | undefined { return this.api.object(pods, { namespace: 'default', name }); }
+  get signal(): AbortSignal { return this.#abort.signal; }
+
   /** Lets things happen until the pod is as asked. */
   async until(name: string, holds: (pod: Pod | undefined) => boolean, { within = 600_000, what = 'the pod is as asked' } = {}): Promise<Pod> {
     try {

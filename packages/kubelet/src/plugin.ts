@@ -1,0 +1,16 @@
+import { optional } from '@oarlock/kernel/slot';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Network } from '@oarlock/spi/network';
+import { Roles } from '@oarlock/spi/role';
+import { Runtime } from '@oarlock/spi/runtime';
+import { Volumes } from '@oarlock/spi/volume';
+import { kubeletConfig } from './kubelet-config.ts';
+import { KubeletRole } from './kubelet-role.ts';
+
+export default Roles.plugin({
+  id: 'kubelet',
+  config: kubeletConfig,
+  needs: { client: Client, informers: Informers, events: Events, runtimes: Runtime, network: optional(Network), volumes: Volumes, facts: Cluster, keys: Keys },
+  create: (given, context) => new KubeletRole(given, context),
+});

@@ -1,0 +1,211 @@
+import { constants } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import { isIP, type AddressInfo, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
+import { WebSocketServer } from 'ws';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import type { Kubelet } from '../kubelet.ts';
+import type { PodWorker } from '../pod-worker.ts';
+import { findContainer } from '../pods.ts';
+import { judgeClient } from './client-certificate.ts';
+import { parseLogRequest, sendLogs } from './container-logs.ts';
+import { HttpProblem } from './http-problem.ts';
+import { remoteCommandProtocols, serveRemoteCommand, type RemoteCommandOptions } from './remote-command.ts';
+import { statsSummary } from './stats-summary.ts';
+
+export interface KubeletServerOptions {
+  readonly kubelet: Kubelet;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly listen: { readonly host: string; readonly port: number };
+  /** Series of this process, in the text format of Prometheus. */
+  metrics(): Promise<string>;
+}
+
+const maxFrame = 1024 * 1024;
+const maxSessions = 1000;
+const truthy = (text: string | null) => text === '1' || text === 'true';
+const codes: Readonly<Record<number, string>> = { 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed', 500: 'Internal Server Error', 503: 'Service Unavailable' };
+
+/** The API of the kubelets of this process: logs, exec, attach, pods and stats, over HTTPS, for the API server and administrators alone. */
+export class KubeletServer {
+  readonly #options: KubeletServerOptions;
+  readonly #sockets = new Set<Socket>();
+  readonly #upgrades = new WebSocketServer({
+    noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: maxFrame,
+    handleProtocols: (offered) => remoteCommandProtocols.find((protocol) => offered.has(protocol)) ?? false,
+  });
+  #server: Server | undefined;
+  #sessions = 0;
+
+  constructor(options: KubeletServerOptions) {
+    this.#options = options;
+  }
+
+  /** Listens, and returns the port. @throws Error when it is taken, or no certificate is to be had */
+  async start(): Promise<number> {
+    const { kubelet, listen } = this.#options;
+    const { certificate, key } = await this.#certificate();
+    const server = createServer({
+      cert: certificate, key, ca: kubelet.keys.caBundle, requestCert: true, rejectUnauthorized: false, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'],
+      // a resumed session would not show its certificate
+      secureOptions: constants.SSL_OP_NO_TICKET,
+    });
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on('request', (request, response) => { void this.#handle(request, response); });
+    server.on('upgrade', (request, socket, head) => { void this.#upgrade(request, socket, head); });
+    this.#server = server;
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(listen.port, listen.host, () => { server.off('error', reject); resolve(); });
+    });
+    server.on('error', (error) => this.#options.log.warn({ err: error }, 'the kubelet\'s server has a problem'));
+    return (server.address() as AddressInfo).port;
+  }
+
+  async stop(): Promise<void> {
+    const server = this.#server;
+    if (!server) return;
+    const closed = new Promise<void>((resolve) => { server.close(() => resolve()); });
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #certificate(): Promise<KeyPair> {
+    const { kubelet } = this.#options;
+    const { tls } = kubelet.config;
+    if (tls) {
+      const [certificate, key] = await Promise.all([readFile(tls.certificateFile, 'utf8'), readFile(tls.keyFile, 'utf8')]);
+      return { certificate, key };
+    }
+    const { address } = kubelet;
+    const names = [kubelet.config.nodeName, kubelet.context.hostname, 'localhost', ...(isIP(address) ? [] : [address])];
+    return kubelet.keys.issue({
+      commonName: `system:node:${kubelet.config.nodeName}`, organizations: ['system:nodes'], dnsNames: [...new Set(names)], ipAddresses: [...new Set(['127.0.0.1', ...(isIP(address) ? [address] : [])])], usages: ['server'],
+    });
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const url = urlOf(request);
+      if (url.pathname === '/healthz' || url.pathname === '/healthz/ping') { respond(response, 200, 'ok'); return; }
+      this.#authorize(request);
+      await this.#route(request, response, url);
+    } catch (error) {
+      const { code, message } = this.#problem(error);
+      if (response.headersSent) response.destroy();
+      else respond(response, code, message);
+    }
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
+    const { kubelet, signal, metrics } = this.#options;
+    const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
+    if (area === 'exec' || area === 'attach') throw new HttpProblem(400, 'Upgrade request required');
+    if (request.method !== 'GET') throw new HttpProblem(405, 'method not allowed');
+    if (area === 'containerLogs') {
+      const { worker, container } = this.#find(rest);
+      await sendLogs(worker, container, parseLogRequest(url.searchParams, kubelet.context.clock), request, response, signal);
+    } else if (url.pathname === '/pods' || url.pathname === '/pods/') {
+      const items = [...kubelet.agents.values()].flatMap((agent) => [...agent.pods.workers].flatMap(({ record }) => (record.api ? [{ ...record.pod, status: record.status ?? record.pod.status }] : [])));
+      respond(response, 200, JSON.stringify({ kind: 'PodList', apiVersion: 'v1', metadata: {}, items }), 'application/json');
+    } else if (url.pathname === '/stats/summary') respond(response, 200, JSON.stringify(await statsSummary(kubelet, signal)), 'application/json');
+    else if (url.pathname === '/metrics') respond(response, 200, await metrics(), 'text/plain; version=0.0.4');
+    else throw new HttpProblem(404, '404 page not found');
+  }
+
+  async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy());
+    try {
+      this.#authorize(request);
+      const url = urlOf(request);
+      const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
+      if (area !== 'exec' && area !== 'attach') throw new HttpProblem(404, '404 page not found');
+      const { worker, container } = this.#find(rest);
+      if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw new HttpProblem(400, 'unable to upgrade: only WebSocket is served');
+      const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((protocol) => protocol.trim());
+      if (!remoteCommandProtocols.some((protocol) => offered.includes(protocol))) throw new HttpProblem(403, `unable to upgrade: none of the protocols is supported: ${offered.join(', ')}`);
+      if (this.#sessions >= maxSessions) throw new HttpProblem(503, 'too many sessions');
+      this.#serve(worker, container, area, url.searchParams, request, socket, head);
+    } catch (error) {
+      const { code, message } = this.#problem(error);
+      socket.end(`HTTP/1.1 ${code} ${codes[code] ?? 'Error'}\r\nContent-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`);
+    }
+  }
+
+  #serve(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const { record } = worker;
+    const status = record.state.latest(name);
+    if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpProblem(500, `unable to upgrade connection: container not found ("${name}")`);
+    const placed = findContainer(record.pod, name);
+    const command = query.getAll('command');
+    if (area === 'exec' && command.length === 0) throw new HttpProblem(400, 'you must specify at least 1 command');
+    const asked = (short: string, long: string) => truthy(query.get(short)) || truthy(query.get(long));
+    const tty = area === 'attach' ? placed?.container.tty === true && truthy(query.get('tty')) : truthy(query.get('tty'));
+    const options: RemoteCommandOptions = { stdin: asked('input', 'stdin'), stdout: asked('output', 'stdout'), stderr: asked('error', 'stderr') && !tty, tty };
+    if (!options.stdin && !options.stdout && !options.stderr) throw new HttpProblem(400, 'you must specify at least 1 of stdin, stdout, stderr');
+    const { driver } = record.runtime.hub;
+    this.#upgrades.handleUpgrade(request, socket, head, (webSocket) => {
+      this.#sessions += 1;
+      void serveRemoteCommand(webSocket, options, this.#options.signal, async (streams, signal) => {
+        if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
+        await driver.attach(status.id, streams, { signal });
+        return 0;
+      }).finally(() => { this.#sessions -= 1; });
+    });
+  }
+
+  /** `NAMESPACE/POD/CONTAINER` or `NAMESPACE/POD/UID/CONTAINER`. */
+  #find(parts: readonly string[]): { readonly worker: PodWorker; readonly container: string } {
+    const [namespace = '', name = ''] = parts;
+    const [uid, container = ''] = parts.length === 4 ? [parts[2], parts[3]] : [undefined, parts[2]];
+    if (parts.length < 3 || parts.length > 4) throw new HttpProblem(404, '404 page not found');
+    for (const agent of this.#options.kubelet.agents.values()) {
+      const worker = agent.pods.find(namespace, name);
+      if (!worker || (uid !== undefined && worker.record.uid !== uid)) continue;
+      if (findContainer(worker.record.pod, container)) return { worker, container };
+      throw new HttpProblem(404, `container "${container}" not found in pod "${name}"`);
+    }
+    throw new HttpProblem(404, `pod "${name}" does not exist`);
+  }
+
+  #authorize(request: IncomingMessage): void {
+    const verdict = judgeClient(request.socket as TLSSocket);
+    if (verdict === 'unknown') throw new HttpProblem(401, 'Unauthorized');
+    if (verdict === 'forbidden') throw new HttpProblem(403, 'Forbidden');
+  }
+
+  #problem(error: unknown): { readonly code: number; readonly message: string } {
+    if (error instanceof HttpProblem) return error;
+    this.#options.log.warn({ err: error }, 'a request to the kubelet failed');
+    return { code: 500, message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function urlOf(request: IncomingMessage): URL {
+  try {
+    return new URL(request.url ?? '/', 'https://kubelet');
+  } catch (cause) {
+    throw new HttpProblem(400, 'the URL cannot be read', { cause });
+  }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch (cause) {
+    throw new HttpProblem(400, 'the URL cannot be read', { cause });
+  }
+}
+
+function respond(response: ServerResponse, code: number, body: string, type = 'text/plain; charset=utf-8'): void {
+  response.writeHead(code, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) });
+  response.end(body);
+}
