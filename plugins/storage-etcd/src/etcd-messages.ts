@@ -36,7 +36,7 @@ const fields = (table: Readonly<Record<string, readonly [number, string, 'repeat
 });
 
 // the parts of etcd's API v3 (rpc.proto and kv.proto) that are used here; what is not listed is skipped when it is received
-const root = protobuf.Root.fromJSON({
+export const schema = protobuf.Root.fromJSON({
   nested: {
     Header: fields({ revision: [3, 'int64'] }),
     KeyValue: fields({ key: [1, 'bytes'], create_revision: [2, 'int64'], mod_revision: [3, 'int64'], version: [4, 'int64'], value: [5, 'bytes'] }),
@@ -71,7 +71,7 @@ const root = protobuf.Root.fromJSON({
 export interface Rpc<Q, S> { readonly path: string; encode(request: Q): Uint8Array; decode(response: Uint8Array): S }
 
 const rpc = <Q, S>(path: string, request: string, response: string): Rpc<Q, S> => {
-  const [requestType, responseType] = [root.lookupType(request), root.lookupType(response)];
+  const [requestType, responseType] = [schema.lookupType(request), schema.lookupType(response)];
   return {
     path: `/etcdserverpb.${path}`,
     encode: (message) => requestType.encode(message as Record<string, unknown>).finish(),

@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { StorageError, type ChangeBatch, type Commit, type Entry, type Expectation, type Page, type RangeOptions, type Revision, type StorageDriver, type Write } from '@oarlock/spi/storage';
-import { EtcdConnection } from './etcd-connection.ts';
+import { beforeAbort, EtcdConnection } from './etcd-connection.ts';
 import { isLeaseNotFound, storageError } from './etcd-errors.ts';
 import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './etcd-messages.ts';
 import { KeySpace, type ByteRange } from './key-space.ts';
@@ -67,8 +67,8 @@ export class EtcdStorage implements StorageDriver {
   }
 
   /** @throws StorageError `Unavailable` when no quorum answers within the request timeout */
-  async start(): Promise<void> {
-    await this.#newest();
+  async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
+    await beforeAbort(this.#newest(), signal, () => new StorageError('Unavailable', 'the start was given up', { cause: signal.reason }));
   }
 
   async stop(): Promise<void> {

@@ -18,12 +18,12 @@ const share = { part: 0.05, mostSeconds: 60, keys: 1_000, times: 256 };
  * is some dozens of leases rather than thousands. Such a key may stay up to a twentieth longer than it asked for, never shorter.
  */
 export class LeasePool {
-  readonly #connection: EtcdConnection;
+  readonly #connection: Pick<EtcdConnection, 'call'>;
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #leases = new Map<number, Lease>();
 
-  constructor(connection: EtcdConnection, clock: Clock, random: () => number) {
+  constructor(connection: Pick<EtcdConnection, 'call'>, clock: Clock, random: () => number) {
     this.#connection = connection;
     this.#clock = clock;
     this.#random = random;

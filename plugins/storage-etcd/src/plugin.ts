@@ -5,7 +5,10 @@ import { probeEndpoints } from './endpoint-probe.ts';
 import { defaults, EtcdStorage } from './etcd-storage.ts';
 
 const mebibyte = 1024 * 1024;
-const endpoint = z.url({ protocol: /^https?$/, error: 'expected http://host:port or https://host:port' }).refine((url) => new URL(url).pathname === '/', 'expected no path: all keys are below `prefix`');
+const endpoint = z.string().refine((text) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === '/' && url.search === '' && url.username === '';
+}, 'expected http://host:port or https://host:port');
 
 const config = z.strictObject({
   endpoints: z.array(endpoint).min(1).default(['http://127.0.0.1:2379']),

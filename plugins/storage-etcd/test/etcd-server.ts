@@ -28,7 +28,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** An etcd of one member, with a data directory and ports of its own. */
+/** An etcd with a data directory and ports of its own. */
 export class EtcdServer {
   readonly endpoint: string;
   readonly #args: readonly string[];
@@ -41,19 +41,27 @@ export class EtcdServer {
     this.#dir = dir;
   }
 
-  static async start({ tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {}): Promise<EtcdServer> {
-    const dir = await mkdtemp(join(tmpdir(), 'oarlock-etcd-'));
-    const [client, peer] = [await freePort(), await freePort()];
-    const endpoint = `${tls ? 'https' : 'http'}://127.0.0.1:${client}`;
-    const server = new EtcdServer(endpoint, [
-      '--name', 'test', '--data-dir', join(dir, 'data'), '--log-level', 'info',
-      '--listen-client-urls', endpoint, '--advertise-client-urls', endpoint,
-      '--listen-peer-urls', `http://127.0.0.1:${peer}`, '--initial-advertise-peer-urls', `http://127.0.0.1:${peer}`, '--initial-cluster', `test=http://127.0.0.1:${peer}`,
+  static async start(options: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {}): Promise<EtcdServer> {
+    const [server] = await EtcdServer.cluster(1, options);
+    return server as EtcdServer;
+  }
+
+  /** Several members of one cluster. */
+  static async cluster(size: number, { tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {}): Promise<EtcdServer[]> {
+    const members = await Promise.all(Array.from({ length: size }, async (_, at) => ({
+      name: `member-${at}`, dir: await mkdtemp(join(tmpdir(), 'oarlock-etcd-')),
+      client: `${tls ? 'https' : 'http'}://127.0.0.1:${await freePort()}`, peer: `http://127.0.0.1:${await freePort()}`,
+    })));
+    const cluster = members.map(({ name, peer }) => `${name}=${peer}`).join(',');
+    const servers = members.map(({ name, dir, client, peer }) => new EtcdServer(client, [
+      '--name', name, '--data-dir', join(dir, 'data'), '--log-level', 'info',
+      '--listen-client-urls', client, '--advertise-client-urls', client,
+      '--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', cluster,
       ...(tls ? ['--client-cert-auth', '--trusted-ca-file', tls.caFile, '--cert-file', tls.certFile, '--key-file', tls.keyFile] : []),
       ...args,
-    ], dir);
-    await server.run();
-    return server;
+    ], dir));
+    await Promise.all(servers.map((server) => server.run()));
+    return servers;
   }
 
   /** Starts the process, again if need be. Resolves when it serves. */

@@ -1,0 +1,8 @@
+import { etcdContract } from './etcd-contract.ts';
+import { EtcdServer } from './etcd-server.ts';
+import { makeTlsFiles } from './tls-files.ts';
+
+etcdContract('storage-etcd over TLS, with client certificates', 5, async () => {
+  const tls = await makeTlsFiles();
+  return { server: await EtcdServer.start({ tls: tls.server }), options: tls.client, remove: tls.remove };
+});

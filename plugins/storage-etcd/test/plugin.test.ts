@@ -1,0 +1,78 @@
+import { createServer } from 'node:net';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Storage } from '@oarlock/spi/storage';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+import { EtcdServer, etcdMissing } from './etcd-server.ts';
+import { makeTlsFiles } from './tls-files.ts';
+
+const missing = etcdMissing();
+const faults = (config: unknown) => new PluginHost().place({ plugin, config }).check().map(({ code, message, path }) => ({ code, message, path }));
+
+describe('config', () => {
+  it('has defaults, and takes what is needed for TLS', () => {
+    expect(plugin.config.parse({})).toMatchObject({ endpoints: ['http://127.0.0.1:2379'], prefix: '/oarlock' });
+    expect(faults({ endpoints: ['https://10.0.0.1:2379', 'https://etcd.example:2379'], caFile: '/ca.crt', certFile: '/a.crt', keyFile: '/a.key', prefix: '/registry/lab' })).toEqual([]);
+  });
+
+  it.each([
+    [{ endpoint: 'http://127.0.0.1:2379' }, 'endpoint'],
+    [{ endpoints: [] }, '>=1'],
+    [{ endpoints: ['127.0.0.1:2379'] }, 'expected http://host:port'],
+    [{ endpoints: ['unix:///run/etcd'] }, 'expected http://host:port'],
+    [{ endpoints: ['http://root:secret@127.0.0.1:2379'] }, 'expected http://host:port'],
+    [{ endpoints: ['http://127.0.0.1:2379/v3'] }, 'expected http://host:port'],
+    [{ prefix: 'oarlock' }, 'such as /oarlock'],
+    [{ prefix: '/oarlock/' }, 'such as /oarlock'],
+    [{ endpoints: ['https://a:1'], certFile: '/a.crt' }, 'certFile and keyFile together'],
+    [{ endpoints: ['http://a:1'], caFile: '/ca.crt' }, 'expected https'],
+    [{ keepaliveSeconds: 1 }, '>=10'],
+  ])('refuses %j', (config, message) => {
+    expect(faults(config)).toMatchObject([{ code: 'ConfigInvalid', message: expect.stringContaining(message) }]);
+  });
+});
+
+describe('probe', () => {
+  it('says why there is no etcd', async () => {
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] })))
+      .toEqual({ available: false, because: expect.stringMatching(/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 does not answer: .*ECONNREFUSED/) });
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['https://127.0.0.1:1'], caFile: '/nowhere/ca.crt' })))
+      .toEqual({ available: false, because: expect.stringContaining('/nowhere/ca.crt') });
+  });
+
+  it('does not wait for a server that says nothing', async () => {
+    const server = createServer(() => {});
+    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+    const { port } = server.address() as { port: number };
+    const started = performance.now();
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: [`https://127.0.0.1:${port}`] }))).toMatchObject({ available: false, because: expect.stringContaining('nothing within 900 ms') });
+    expect(performance.now() - started).toBeLessThan(1_500);
+    server.close();
+  });
+});
+
+describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 60_000 }, () => {
+  it('is probed, started, measured and stopped', async () => {
+    const server = await EtcdServer.start();
+    const host = new PluginHost().place({ plugin, config: { endpoints: ['http://127.0.0.1:1', server.endpoint] } });
+    await host.start();
+    expect(await host.get(Storage).commit([{ key: '/a', value: Buffer.from('1') }], [])).toMatchObject({ ok: true });
+    expect(await host.units[0]?.metrics.getSingleMetricAsString('oarlock_storage_etcd_calls')).toMatch(/oarlock_storage_etcd_calls [2-9]/);
+    await host.stop();
+    await server.remove();
+  });
+
+  it('is let in over TLS with the right certificate only', async () => {
+    const tls = await makeTlsFiles();
+    const server = await EtcdServer.start({ tls: tls.server });
+    const place = (config: object) => new PluginHost().place({ plugin, config: { endpoints: [server.endpoint], requestTimeoutSeconds: 1, ...config } });
+    const right = place(tls.client);
+    await right.start();
+    await right.stop();
+    await expect(place(tls.stranger).start()).rejects.toMatchObject({ name: 'WiringError', code: 'StartFailed' });
+    await expect(place({ caFile: tls.client.caFile }).start()).rejects.toMatchObject({ code: 'StartFailed' });
+    await expect(place({}).start()).rejects.toMatchObject({ code: 'Unavailable', message: expect.stringMatching(/certificate/) });
+    await server.remove();
+    await tls.remove();
+  });
+});
