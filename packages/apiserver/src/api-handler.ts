@@ -1,12 +1,12 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
-import { failure } from '@oarlock/api/status';
+import { failure, StatusError } from '@oarlock/api/status';
 import type { Identity } from '@oarlock/spi/authn';
 import type { WatchEvent } from '@oarlock/spi/client';
 import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
 import { owned } from './body.ts';
 import type { Pipeline } from './pipeline.ts';
-import type { WatchFrame } from './response.ts';
+import type { PipelineResponse, WatchFrame } from './response.ts';
 
 /** Answers the paths that are no resources, such as `/version`, with JSON. @throws StatusError */
 export type PathAnswer = (method: string, path: string, body: unknown, identity: Identity) => Promise<unknown>;
@@ -15,8 +15,7 @@ export type PathAnswer = (method: string, path: string, body: unknown, identity:
 export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer): ApiHandler {
   return {
     async handle(request: ApiRequest): Promise<ApiResponse> {
-      // what the caller may still change is copied
-      const response = await pipeline.handle(typeof request.body === 'object' && !Object.isFrozen(request.body) ? { ...request, body: owned(request.body) } : request);
+      const response = await ask(pipeline, request);
       switch (response.kind) {
         case 'object': return { kind: 'object', code: response.code, object: response.item.object, warnings: response.warnings };
         case 'list': {
@@ -29,6 +28,18 @@ export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer
     },
     handlePath: (method, path, body, identity) => paths(method, path, body, identity),
   };
+}
+
+async function ask(pipeline: Pick<Pipeline, 'handle'>, request: ApiRequest): Promise<PipelineResponse> {
+  const { body, signal } = request;
+  try {
+    // what the caller may still change is copied
+    return await pipeline.handle(typeof body === 'object' && !Object.isFrozen(body) ? { ...request, body: owned(body) } : request);
+  } catch (error) {
+    // who gave up is told its own reason
+    if (signal?.aborted === true && error instanceof StatusError && error.cause === signal.reason) throw signal.reason;
+    throw error;
+  }
 }
 
 function eventsOf(frames: AsyncIterable<readonly WatchFrame[]>): AsyncIterable<readonly WatchEvent[]> {
