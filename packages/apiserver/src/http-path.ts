@@ -1,7 +1,7 @@
 import { badRequest, failure } from '@oarlock/api/status';
 
 /** Longer targets than any label selector or exec command line that a client is known to send. */
-const maxTargetLength = 64 * 1024;
+const maxTargetLength = 32 * 1024;
 const maxSegments = 64;
 const maxParameters = 1024;
 

@@ -28,6 +28,7 @@ const maxHeaderPairs = 256;
 const headersTimeoutMs = 30_000;
 const idleTimeoutMs = 120_000;
 const handshakeTimeoutMs = 20_000;
+const lingerMs = 1_000;
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
 /** What one session may hold of answers that its client does not read, in MB. */
@@ -51,9 +52,9 @@ export class HttpServer {
       allowHTTP1: true, requestCert: true, rejectUnauthorized: false, minVersion: 'TLSv1.2', cert: options.pair.certificate, key: options.pair.key, ca: options.caBundle,
       handshakeTimeout: handshakeTimeoutMs, maxHeaderListPairs: maxHeaderPairs, maxSessionMemory, noDelay: true,
       settings: { maxConcurrentStreams: options.maxStreamsPerConnection, initialWindowSize: streamWindow, maxHeaderListSize: maxHeaderBytes },
-      ...{ maxHeaderSize: maxHeaderBytes, http1Options: { keepAliveTimeout: idleTimeoutMs } },
     });
-    Object.assign(this.#server, { headersTimeout: headersTimeoutMs, keepAliveTimeout: idleTimeoutMs });
+    // node reads these for HTTP/1.1 from the server itself
+    Object.assign(this.#server, { headersTimeout: headersTimeoutMs, keepAliveTimeout: idleTimeoutMs, maxHeaderSize: maxHeaderBytes });
     this.#listenForRequests();
   }
 
@@ -78,13 +79,16 @@ export class HttpServer {
     for (const session of this.#sessions.keys()) session.close();
   }
 
-  /** Ends what is still connected. Resolves when everything is closed. */
+  /** Resolves when every connection is closed: those whose answers are on their way get a moment to take them, the rest is cut off. */
   async close(): Promise<void> {
     this.refuse();
-    const gone = [...this.#sockets].map((socket) => new Promise<void>((resolve) => { socket.once('close', () => { resolve(); }); }));
-    for (const session of this.#sessions.keys()) session.destroy();
-    for (const socket of this.#sockets) socket.destroy();
-    await Promise.all(gone);
+    const gone = Promise.all([...this.#sockets].map((socket) => new Promise<void>((resolve) => { socket.once('close', () => { resolve(); }); })));
+    const cut = this.#options.clock.after(lingerMs, () => {
+      for (const session of this.#sessions.keys()) session.destroy();
+      for (const socket of this.#sockets) socket.destroy();
+    });
+    await gone;
+    cut.cancel();
   }
 
   #listenForRequests(): void {
@@ -113,6 +117,7 @@ export class HttpServer {
 
   #http1(request: IncomingMessage, response: ServerResponse): void {
     if (this.#stopping) response.shouldKeepAlive = false;
+    response.once('finish', () => { if (this.#stopping) request.socket.destroySoon(); });
     response.on('error', () => { response.destroy(); });
     void this.#options.handle(new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket)));
   }

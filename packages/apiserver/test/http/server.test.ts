@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { configMap, encoded } from './fake-pipeline.ts';
+import { deploymentBytes } from './protobuf-bodies.ts';
 import { startServer, type TestServer } from './start-server.ts';
 
 let server: TestServer;
@@ -137,7 +138,17 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect((await ask('POST', maps, { headers: json, body: '{{{' })).code).toBe(201);
     server.pipeline.readBody = true;
     expect((await ask('POST', maps, { headers: json, body: '{{{' })).code).toBe(400);
-    expect((await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: 'k8s' })).json()).toMatchObject({ code: 415, reason: 'UnsupportedMediaType' });
+    expect((await ask('POST', maps, { headers: { 'content-type': 'text/plain' }, body: 'x' })).json()).toMatchObject({ code: 415, reason: 'UnsupportedMediaType' });
+    expect((await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: 'garbage' })).json()).toMatchObject({ code: 400, reason: 'BadRequest' });
+  });
+
+  it('reads bodies in protobuf', async () => {
+    server.pipeline.object(configMap('a'), 201);
+    const answer = await ask('POST', '/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict', { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: deploymentBytes });
+    expect(answer.code).toBe(201);
+    expect(server.pipeline.bodies.at(-1)).toMatchObject({ kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'web', namespace: 'default' }, spec: { replicas: 0 } });
+    const elsewhere = await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: deploymentBytes });
+    expect(elsewhere.json()).toMatchObject({ code: 400, message: expect.stringContaining('cannot be handled as a ConfigMap') as string });
   });
 
   it('reads patches by their type', async () => {

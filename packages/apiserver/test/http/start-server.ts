@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
+import type { AuditSink } from '@oarlock/spi/audit';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { KeyPair } from '@oarlock/spi/cluster';
@@ -30,6 +31,7 @@ export interface ServerSettings {
   readonly handlers?: readonly PathHandler[];
   readonly checks?: readonly HealthCheck[];
   readonly keys?: TestKeys;
+  readonly audit?: readonly AuditSink[];
   readonly gates?: { readonly readOnly: Gate; readonly mutating: Gate };
 }
 
@@ -59,7 +61,7 @@ export async function startServer(settings: ServerSettings = {}) {
     handlers: settings.handlers ?? [], version: 'v1.36.0+oarlock.test', registries: () => [registry],
   });
   const handler = new HttpHandler({
-    pipeline, paths, gates, clock, log: silentLogger, authn: settings.authn ?? [byCertificate], authz: settings.authz ?? [allowAll],
+    pipeline, paths, gates, clock, log: silentLogger, audit: settings.audit ?? [], authn: settings.authn ?? [byCertificate], authz: settings.authz ?? [allowAll],
     kubelets: new KubeletProxy(keys, abort.signal), metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
     requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
   });
@@ -106,9 +108,9 @@ export async function startServer(settings: ServerSettings = {}) {
     const drained = handler.drain();
     server.refuse();
     await drained;
-    for (const made of sessions) made.destroy();
     abort.abort();
     await server.close();
+    for (const made of sessions) made.destroy();
   };
   return { keys, pipeline, handler, server, port, registry, http1, http2, session, stop };
 }
