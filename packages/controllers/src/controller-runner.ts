@@ -23,6 +23,8 @@ export interface ControllerRunnerOptions {
 }
 
 const defaultWorkers = 5;
+const restFromMs = 20;
+const longestRestMs = 250;
 
 /**
  * Runs one controller: its watches put keys in a queue, workers take them out and reconcile. A key that fails comes back with growing delay;
@@ -75,10 +77,15 @@ export class ControllerRunner {
   }
 
   async #work(queue: Workqueue, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     for (let work = await queue.next(); work !== undefined && !signal.aborted; work = await queue.next()) {
       while (eventLoop.held) await eventLoop.turn();
+      const began = clock.monotonic();
       await this.#reconcile(queue, work, signal);
-      queue.done(work.key);
+      const took = clock.monotonic() - began;
+      // a key that is much work rests as long as it worked: what happens meanwhile is looked at once, not each time
+      if (took > restFromMs) clock.after(Math.min(took, longestRestMs), () => queue.done(work.key));
+      else queue.done(work.key);
     }
   }
 

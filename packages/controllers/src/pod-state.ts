@@ -8,7 +8,7 @@ export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimest
 /** Counts as a replica: neither finished nor on its way out. */
 export const isActive = (pod: Pod): boolean => !isTerminal(pod) && !isTerminating(pod);
 
-/** Milliseconds until a ready pod has been ready for so long; 0: it has; undefined: it is not ready. */
+/** Milliseconds until a ready pod has been ready for so long; 0: it has; undefined: it is not ready. One look at its conditions. */
 export function availableIn(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
   const ready = conditionOf(pod, 'Ready');
   if (ready?.status !== 'True') return undefined;

@@ -198,7 +198,7 @@ export class Scheduler {
       else if (value === totals[best] && this.#options.random() * ++equals < 1) best = index;
     }
     if (span.isRecording()) {
-      const top = [...totals.keys()].sort((a, b) => (totals[b] ?? 0) - (totals[a] ?? 0)).slice(0, shownScores);
+      const top = largest(totals, shownScores);
       span.setAttribute('oarlock.scores', JSON.stringify(Object.fromEntries(top.map((index) => [fits[index]?.name, Math.round(totals[index] ?? 0)]))));
     }
     span.end();
@@ -258,3 +258,17 @@ export class Scheduler {
 }
 
 const reasonsOf = (outcome: Outcome): string => ('reasons' in outcome ? outcome.reasons.join(', ') : outcome.code);
+
+/** The places of the `count` largest values, largest first. */
+function largest(values: Float64Array, count: number): readonly number[] {
+  const top: number[] = [];
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index] ?? 0;
+    if (top.length === count && value <= (values[top[count - 1] ?? 0] ?? 0)) continue;
+    let at = top.length;
+    while (at > 0 && (values[top[at - 1] ?? 0] ?? 0) < value) at--;
+    top.splice(at, 0, index);
+    if (top.length > count) top.pop();
+  }
+  return top;
+}

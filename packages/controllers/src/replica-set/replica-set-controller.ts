@@ -11,7 +11,7 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Reconc
 import { z } from 'zod';
 import { Expectations, slowStart } from '../expectations.ts';
 import { claim, indexByOwner, ownedBy } from '../ownership.ts';
-import { availableIn, isActive, isReady, isTerminating } from '../pod-state.ts';
+import { availableIn, isActive, isTerminating } from '../pod-state.ts';
 import { deletionOrder } from './deletion-order.ts';
 
 const burst = 500; // pods created or deleted in one reconcile, as upstream
@@ -149,19 +149,22 @@ export class ReplicaSetController implements Controller {
     const minReady = set.spec?.minReadySeconds ?? 0;
     const now = this.#clock.now();
     const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
-    let available = 0;
+    const counts = { ready: 0, available: 0, labeled: 0 };
     let nextMs = Number.POSITIVE_INFINITY;
     for (const pod of active) {
+      if (templateLabels.every(([label, value]) => pod.metadata?.labels?.[label] === value)) counts.labeled += 1;
       const inMs = availableIn(pod, minReady, now);
-      if (inMs === 0) available += 1;
-      else if (inMs !== undefined) nextMs = Math.min(nextMs, inMs);
+      if (inMs === undefined) continue;
+      counts.ready += 1;
+      if (inMs === 0) counts.available += 1;
+      else nextMs = Math.min(nextMs, inMs);
     }
     const conditions = replicaFailure(set, failure, active.length, this.#clock.now());
     const status: ReplicaSetStatus = {
       replicas: active.length,
-      fullyLabeledReplicas: active.filter(({ metadata }) => templateLabels.every(([label, value]) => metadata?.labels?.[label] === value)).length,
-      readyReplicas: active.filter(isReady).length,
-      availableReplicas: available,
+      fullyLabeledReplicas: counts.labeled,
+      readyReplicas: counts.ready,
+      availableReplicas: counts.available,
       terminatingReplicas: all.filter(isTerminating).length,
       observedGeneration: set.metadata?.generation ?? 0,
       ...(conditions.length > 0 && { conditions }),
