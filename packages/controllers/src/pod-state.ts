@@ -14,5 +14,5 @@ export function availableIn(pod: Pod, minReadySeconds: number, nowMs: number): n
   if (ready?.status !== 'True') return undefined;
   if (minReadySeconds === 0) return 0;
   const since = parseTime(ready.lastTransitionTime ?? '');
-  return since === undefined ? undefined : Math.max(0, since + minReadySeconds * 1000 - nowMs);
+  return Math.max(0, (since ?? nowMs) + minReadySeconds * 1000 - nowMs);
 }
