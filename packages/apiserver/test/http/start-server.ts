@@ -99,7 +99,7 @@ export async function startServer(settings: ServerSettings = {}) {
       let code = 0;
       stream.on('response', (received) => { head = received; code = Number(received[':status']); });
       stream.on('data', (chunk: Buffer) => { chunks.push(chunk); });
-      stream.on('end', () => { resolve(answerOf(code, head, chunks)); });
+      stream.on('close', () => { if (stream.rstCode === 0) resolve(answerOf(code, head, chunks)); else reject(new Error(`the stream was reset with ${stream.rstCode}`)); });
       stream.on('error', reject);
       if (body !== undefined) stream.end(body);
     });
