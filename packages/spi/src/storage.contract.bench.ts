@@ -80,7 +80,8 @@ export class Recording {
     let last = this.position;
     for (const change of batch.changes) {
       const revision = revisionOf(change);
-      if (revision <= this.position) throw new Error(`already reported to have seen all up to ${this.position}, then came ${showChange(change)}`);
+      if (revision <= this.position)
+        throw new Error(`already reported to have seen all up to ${this.position}, then came ${showChange(change)}`);
       if (revision < last) throw new Error(`out of order after ${last}: ${showChange(change)}`);
       if (!keyOf(change).startsWith(this.prefix)) throw new Error(`not under ${JSON.stringify(this.prefix)}: ${showChange(change)}`);
       last = revision;
@@ -102,7 +103,9 @@ export class Recording {
     while (!condition()) {
       if (this.failure !== undefined) throw this.failure;
       if (this.ended) throw new Error('the watch ended');
-      await new Promise<void>((resolve) => { this.#waiting.push(resolve); });
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
     }
   }
 
@@ -170,7 +173,10 @@ export class Bench {
   }
 
   /** All pages of a range at one revision. `between` runs after each. */
-  async pages(options: RangeOptions & { readonly limit: number }, between: (page: Page) => Promise<unknown> = async () => {}): Promise<Entry[]> {
+  async pages(
+    options: RangeOptions & { readonly limit: number },
+    between: (page: Page) => Promise<unknown> = async () => {},
+  ): Promise<Entry[]> {
     const entries: Entry[] = [];
     let page = await this.driver.range(options);
     for (;;) {
@@ -217,8 +223,12 @@ export class Model {
     this.#states = [{ revision: from, entries: new Map(), changes: [] }];
   }
 
-  get revision(): Revision { return this.#states.at(-1)?.revision ?? this.#from; }
-  get revisions(): Revision[] { return this.#states.map((state) => state.revision); }
+  get revision(): Revision {
+    return this.#states.at(-1)?.revision ?? this.#from;
+  }
+  get revisions(): Revision[] {
+    return this.#states.map((state) => state.revision);
+  }
 
   /** Takes a commit in. Returns whether it changes anything. */
   apply(writes: readonly Write[], revision: Revision): boolean {
@@ -247,7 +257,8 @@ export class Model {
    */
   applyAll(commits: readonly { readonly writes: readonly Write[]; readonly revision: Revision }[]): void {
     const left = [...commits].sort((a, b) => a.revision - b.revision);
-    const weight = ({ writes }: { readonly writes: readonly Write[] }) => writes.filter(({ key, value }) => value !== null || this.at(this.revision).has(key)).length;
+    const weight = ({ writes }: { readonly writes: readonly Write[] }) =>
+      writes.filter(({ key, value }) => value !== null || this.at(this.revision).has(key)).length;
     while (left.length > 0) {
       const together = left.filter(({ revision }) => revision === left[0]?.revision);
       const next = together.reduce((most, each) => (weight(each) > weight(most) ? each : most));
@@ -259,9 +270,10 @@ export class Model {
   /** The keys and entries as of a revision. */
   at(revision: Revision): ReadonlyMap<string, Entry> {
     let low = 0;
-    for (let high = this.#states.length; high - low > 1;) {
+    for (let high = this.#states.length; high - low > 1; ) {
       const middle = (low + high) >> 1;
-      if ((this.#states[middle]?.revision ?? 0) <= revision) low = middle; else high = middle;
+      if ((this.#states[middle]?.revision ?? 0) <= revision) low = middle;
+      else high = middle;
     }
     return this.#states[low]?.entries ?? new Map();
   }
@@ -273,7 +285,9 @@ export class Model {
   }
 
   changes(prefix: string, after: Revision, upTo: Revision = Infinity): Change[] {
-    return this.#states.flatMap((state) => (state.revision > after && state.revision <= upTo ? state.changes.filter((change) => keyOf(change).startsWith(prefix)) : []));
+    return this.#states.flatMap((state) =>
+      state.revision > after && state.revision <= upTo ? state.changes.filter((change) => keyOf(change).startsWith(prefix)) : [],
+    );
   }
 }
 

@@ -7,7 +7,10 @@ const large = Math.floor(1.4 * 1024 * 1024);
 
 const noise = (length: number): Uint8Array => {
   const value = Buffer.alloc(length);
-  for (let at = 0, state = 1; at < length; at += 1) { state = (state * 1103515245 + 12345) & 0x7fffffff; value[at] = state >> 16; }
+  for (let at = 0, state = 1; at < length; at += 1) {
+    state = (state * 1103515245 + 12345) & 0x7fffffff;
+    value[at] = state >> 16;
+  }
   return value;
 };
 
@@ -43,12 +46,27 @@ export function commitContract({ test }: Suite): void {
     const stale = await bench.driver.commit([{ key: '/a', value: bytes('x') }], [{ key: '/a', revision: 0 }]);
     expect(stale).toMatchObject({ ok: false, key: '/a', current: { key: '/a', revision: first, created: first } });
     expect(!stale.ok && stale.current && text(stale.current.value)).toBe('1');
-    expect(await bench.driver.commit([{ key: '/b', value: bytes('x') }], [{ key: '/b', revision: first }])).toEqual({ ok: false, key: '/b', current: undefined });
-    expect(await bench.driver.commit([{ key: '/b', value: null }], [{ key: '/b', revision: first }])).toEqual({ ok: false, key: '/b', current: undefined });
+    expect(await bench.driver.commit([{ key: '/b', value: bytes('x') }], [{ key: '/b', revision: first }])).toEqual({
+      ok: false,
+      key: '/b',
+      current: undefined,
+    });
+    expect(await bench.driver.commit([{ key: '/b', value: null }], [{ key: '/b', revision: first }])).toEqual({
+      ok: false,
+      key: '/b',
+      current: undefined,
+    });
     const second = await bench.put('/a', '2');
-    expect(await bench.driver.commit([{ key: '/a', value: null }], [{ key: '/a', revision: first }])).toMatchObject({ ok: false, current: { revision: second } });
+    expect(await bench.driver.commit([{ key: '/a', value: null }], [{ key: '/a', revision: first }])).toMatchObject({
+      ok: false,
+      current: { revision: second },
+    });
     await bench.delete('/a');
-    expect(await bench.driver.commit([{ key: '/a', value: bytes('x') }], [{ key: '/a', revision: second }])).toEqual({ ok: false, key: '/a', current: undefined });
+    expect(await bench.driver.commit([{ key: '/a', value: bytes('x') }], [{ key: '/a', revision: second }])).toEqual({
+      ok: false,
+      key: '/a',
+      current: undefined,
+    });
     const last = await bench.put('/c', '3');
     await recording.reached(last);
     expect(recording.changes).toHaveLength(4);
@@ -57,19 +75,46 @@ export function commitContract({ test }: Suite): void {
   test('writes several keys at one revision, or none of them', async (bench) => {
     const base = await bench.driver.requestProgress();
     const recording = bench.watch('', base);
-    const one = await bench.write([{ key: '/a', value: bytes('a1') }, { key: '/b', value: bytes('b1') }, { key: '/c', value: bytes('c1') }]);
+    const one = await bench.write([
+      { key: '/a', value: bytes('a1') },
+      { key: '/b', value: bytes('b1') },
+      { key: '/c', value: bytes('c1') },
+    ]);
     const page = await bench.driver.range({ prefix: '' });
-    expect(page.entries.map((entry) => [entry.key, entry.revision])).toEqual([['/a', one], ['/b', one], ['/c', one]]);
+    expect(page.entries.map((entry) => [entry.key, entry.revision])).toEqual([
+      ['/a', one],
+      ['/b', one],
+      ['/c', one],
+    ]);
     const two = await bench.write(
-      [{ key: '/a', value: bytes('a2') }, { key: '/b', value: null }, { key: '/d', value: bytes('d2') }],
-      [{ key: '/a', revision: one }, { key: '/b', revision: one }, { key: '/c', revision: one }, { key: '/d', revision: 0 }],
+      [
+        { key: '/a', value: bytes('a2') },
+        { key: '/b', value: null },
+        { key: '/d', value: bytes('d2') },
+      ],
+      [
+        { key: '/a', revision: one },
+        { key: '/b', revision: one },
+        { key: '/c', revision: one },
+        { key: '/d', revision: 0 },
+      ],
     );
-    expect((await bench.driver.range({ prefix: '' })).entries.map((entry) => [entry.key, text(entry.value), entry.revision]))
-      .toEqual([['/a', 'a2', two], ['/c', 'c1', one], ['/d', 'd2', two]]);
+    expect((await bench.driver.range({ prefix: '' })).entries.map((entry) => [entry.key, text(entry.value), entry.revision])).toEqual([
+      ['/a', 'a2', two],
+      ['/c', 'c1', one],
+      ['/d', 'd2', two],
+    ]);
     // `/b` is gone, so all of this must be refused, though the other expectations hold
     const refused = await bench.driver.commit(
-      [{ key: '/a', value: null }, { key: '/e', value: bytes('e') }],
-      [{ key: '/a', revision: two }, { key: '/b', revision: one }, { key: '/d', revision: two }],
+      [
+        { key: '/a', value: null },
+        { key: '/e', value: bytes('e') },
+      ],
+      [
+        { key: '/a', revision: two },
+        { key: '/b', revision: one },
+        { key: '/d', revision: two },
+      ],
     );
     expect(refused).toEqual({ ok: false, key: '/b', current: undefined });
     const last = await bench.put('/z', 'z');
@@ -78,20 +123,39 @@ export function commitContract({ test }: Suite): void {
   });
 
   test('reports the first expectation that does not hold, in the order they are given', async (bench) => {
-    const one = await bench.write([{ key: '/a', value: bytes('a') }, { key: '/b', value: bytes('b') }, { key: '/c', value: bytes('c') }]);
+    const one = await bench.write([
+      { key: '/a', value: bytes('a') },
+      { key: '/b', value: bytes('b') },
+      { key: '/c', value: bytes('c') },
+    ]);
     const good = { key: '/b', revision: one };
     const writes = [{ key: '/x', value: bytes('x') }];
-    expect(await bench.driver.commit(writes, [good, { key: '/c', revision: 0 }, { key: '/a', revision: 0 }])).toMatchObject({ ok: false, key: '/c' });
-    expect(await bench.driver.commit(writes, [{ key: '/a', revision: 0 }, good, { key: '/c', revision: 0 }])).toMatchObject({ ok: false, key: '/a' });
+    expect(await bench.driver.commit(writes, [good, { key: '/c', revision: 0 }, { key: '/a', revision: 0 }])).toMatchObject({
+      ok: false,
+      key: '/c',
+    });
+    expect(await bench.driver.commit(writes, [{ key: '/a', revision: 0 }, good, { key: '/c', revision: 0 }])).toMatchObject({
+      ok: false,
+      key: '/a',
+    });
     expect(await bench.driver.commit(writes, [good, { key: '/x', revision: one }])).toEqual({ ok: false, key: '/x', current: undefined });
   });
 
   test('expects of keys that it does not write', async (bench) => {
     const guard = await bench.put('/guard', 'g');
-    const { ok } = await bench.driver.commit([{ key: '/a', value: bytes('1') }], [{ key: '/guard', revision: guard }, { key: '/never', revision: 0 }]);
+    const { ok } = await bench.driver.commit(
+      [{ key: '/a', value: bytes('1') }],
+      [
+        { key: '/guard', revision: guard },
+        { key: '/never', revision: 0 },
+      ],
+    );
     expect(ok).toBe(true);
     await bench.put('/guard', 'h');
-    expect(await bench.driver.commit([{ key: '/a', value: bytes('2') }], [{ key: '/guard', revision: guard }])).toMatchObject({ ok: false, key: '/guard' });
+    expect(await bench.driver.commit([{ key: '/a', value: bytes('2') }], [{ key: '/guard', revision: guard }])).toMatchObject({
+      ok: false,
+      key: '/guard',
+    });
     expect(text((await bench.driver.get('/a')).entry!.value)).toBe('1');
   });
 
@@ -101,11 +165,20 @@ export function commitContract({ test }: Suite): void {
     const one = await bench.put('/a', '1');
     const nothing = await bench.delete('/absent');
     expect(nothing).toBeGreaterThanOrEqual(one);
-    const checked = await bench.write([], [{ key: '/a', revision: one }, { key: '/absent', revision: 0 }]);
+    const checked = await bench.write(
+      [],
+      [
+        { key: '/a', revision: one },
+        { key: '/absent', revision: 0 },
+      ],
+    );
     expect(checked).toBeGreaterThanOrEqual(nothing);
     expect(await bench.driver.commit([], [{ key: '/a', revision: 0 }])).toMatchObject({ ok: false, key: '/a', current: { revision: one } });
     expect(await bench.write([])).toBeGreaterThanOrEqual(checked);
-    const two = await bench.write([{ key: '/absent', value: null }, { key: '/b', value: bytes('2') }]);
+    const two = await bench.write([
+      { key: '/absent', value: null },
+      { key: '/b', value: bytes('2') },
+    ]);
     expect(two).toBeGreaterThan(checked);
     await bench.delete('/b');
     await bench.delete('/b');
@@ -114,7 +187,22 @@ export function commitContract({ test }: Suite): void {
   });
 
   test('takes any text as a key, and any bytes as a value', async (bench) => {
-    const keys = ['x', '/', '//', '/a b', '/%2f', '/\u0000', '/a\u0000b', '/\n\t\\"\'`', '/ü', '/\u00ff', '/\uffff', '/\ud83d\ude00', '/\u{10ffff}', `/${'long'.repeat(512)}`];
+    const keys = [
+      'x',
+      '/',
+      '//',
+      '/a b',
+      '/%2f',
+      '/\u0000',
+      '/a\u0000b',
+      '/\n\t\\"\'`',
+      '/ü',
+      '/\u00ff',
+      '/\uffff',
+      '/\ud83d\ude00',
+      '/\u{10ffff}',
+      `/${'long'.repeat(512)}`,
+    ];
     for (const key of keys) await bench.put(key, `value of ${key}`);
     for (const key of keys) {
       const { entry } = await bench.driver.get(key);
@@ -134,7 +222,12 @@ export function commitContract({ test }: Suite): void {
       await expect(bench.driver.get(key)).rejects.toBeInstanceOf(TypeError);
       await expect(bench.driver.range({ prefix: key })).rejects.toBeInstanceOf(TypeError);
     }
-    await expect(bench.write([{ key: '/a', value: bytes('1') }, { key: '/a', value: null }])).rejects.toBeInstanceOf(TypeError);
+    await expect(
+      bench.write([
+        { key: '/a', value: bytes('1') },
+        { key: '/a', value: null },
+      ]),
+    ).rejects.toBeInstanceOf(TypeError);
     expect((await bench.driver.range({ prefix: '' })).entries).toEqual([]);
   });
 
@@ -162,13 +255,23 @@ export function commitContract({ test }: Suite): void {
     }
     const last = recording.changes.at(-1);
     expect(last?.type === 'put' && last.previous?.value.length).toBe(large);
-    expect(await bench.driver.commit([], [{ key: '/large', revision: 0 }])).toMatchObject({ ok: false, current: { revision: last?.type === 'put' ? last.entry.revision : 0 } });
+    expect(await bench.driver.commit([], [{ key: '/large', revision: 0 }])).toMatchObject({
+      ok: false,
+      current: { revision: last?.type === 'put' ? last.entry.revision : 0 },
+    });
   });
 
   test('refuses larger ones, and writes nothing then', async (bench) => {
     const tooLarge = noise(bench.driver.traits.maxValueBytes + 1);
     expect(await codeOf(bench.put('/large', tooLarge))).toBe('TooLarge');
-    expect(await codeOf(bench.write([{ key: '/small', value: bytes('1') }, { key: '/large', value: tooLarge }]))).toBe('TooLarge');
+    expect(
+      await codeOf(
+        bench.write([
+          { key: '/small', value: bytes('1') },
+          { key: '/large', value: tooLarge },
+        ]),
+      ),
+    ).toBe('TooLarge');
     expect((await bench.driver.range({ prefix: '' })).entries).toEqual([]);
     await bench.put('/large', 'still works');
   });

@@ -31,41 +31,56 @@ export function compactionContract({ test }: Suite): void {
   test('keeps everything readable at the revision and later, for any history', async (bench) => {
     const names = ['a', 'b', 'c', 'd'];
     let round = 0;
-    await fc.assert(fc.asyncProperty(
-      fc.array(fc.uniqueArray(fc.record({ key: fc.constantFrom(...names), remove: fc.boolean() }), { minLength: 1, maxLength: 3, selector: ({ key }) => key }), { minLength: 2, maxLength: 25 }),
-      fc.array(fc.nat(), { minLength: 1, maxLength: 3 }),
-      async (commits, cuts) => {
-        const root = `/round-${round++}/`;
-        const model = new Model(await bench.driver.requestProgress());
-        for (const commit of commits) {
-          const writes = commit.map(({ key, remove }) => ({ key: root + key, value: remove ? null : bytes(`${model.revisions.length}`) }));
-          model.apply(writes, await bench.write(writes));
-        }
-        let cut = 0;
-        for (const number of cuts) {
-          const revision = model.revisions[number % model.revisions.length]!;
-          await bench.driver.compact(revision);
-          cut = Math.max(cut, revision);
-          for (const at of model.revisions) {
-            if (at < cut) {
-              expect(await codeOf(bench.driver.range({ prefix: root, revision: at }))).toBe('Compacted');
-              expect(await codeOf(bench.driver.get(`${root}a`, { revision: at }))).toBe('Compacted');
-              continue;
-            }
-            expect(showEntries((await bench.driver.range({ prefix: root, revision: at })).entries)).toEqual(showEntries(model.range(root, at)));
-            const recording = bench.watch(root, at);
-            await recording.reached(model.revision);
-            expect(showChanges(recording.changes)).toEqual(showChanges(model.changes(root, at)));
-            await recording.stop();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.uniqueArray(fc.record({ key: fc.constantFrom(...names), remove: fc.boolean() }), {
+            minLength: 1,
+            maxLength: 3,
+            selector: ({ key }) => key,
+          }),
+          { minLength: 2, maxLength: 25 },
+        ),
+        fc.array(fc.nat(), { minLength: 1, maxLength: 3 }),
+        async (commits, cuts) => {
+          const root = `/round-${round++}/`;
+          const model = new Model(await bench.driver.requestProgress());
+          for (const commit of commits) {
+            const writes = commit.map(({ key, remove }) => ({
+              key: root + key,
+              value: remove ? null : bytes(`${model.revisions.length}`),
+            }));
+            model.apply(writes, await bench.write(writes));
           }
-          if (cut > model.revisions[0]!) expect(await refusal(bench, root, model.revisions[0]!)).toMatchObject(compacted);
-        }
-        const write = { key: `${root}a`, value: bytes('after') };
-        const before = model.at(model.revision).get(write.key);
-        const revision = await bench.write([write], [{ key: write.key, revision: before?.revision ?? 0 }]);
-        expect((await bench.driver.get(write.key)).entry).toMatchObject({ revision, created: before?.created ?? revision });
-      },
-    ), { numRuns: Math.ceil(bench.runs / 2) });
+          let cut = 0;
+          for (const number of cuts) {
+            const revision = model.revisions[number % model.revisions.length]!;
+            await bench.driver.compact(revision);
+            cut = Math.max(cut, revision);
+            for (const at of model.revisions) {
+              if (at < cut) {
+                expect(await codeOf(bench.driver.range({ prefix: root, revision: at }))).toBe('Compacted');
+                expect(await codeOf(bench.driver.get(`${root}a`, { revision: at }))).toBe('Compacted');
+                continue;
+              }
+              expect(showEntries((await bench.driver.range({ prefix: root, revision: at })).entries)).toEqual(
+                showEntries(model.range(root, at)),
+              );
+              const recording = bench.watch(root, at);
+              await recording.reached(model.revision);
+              expect(showChanges(recording.changes)).toEqual(showChanges(model.changes(root, at)));
+              await recording.stop();
+            }
+            if (cut > model.revisions[0]!) expect(await refusal(bench, root, model.revisions[0]!)).toMatchObject(compacted);
+          }
+          const write = { key: `${root}a`, value: bytes('after') };
+          const before = model.at(model.revision).get(write.key);
+          const revision = await bench.write([write], [{ key: write.key, revision: before?.revision ?? 0 }]);
+          expect((await bench.driver.get(write.key)).entry).toMatchObject({ revision, created: before?.created ?? revision });
+        },
+      ),
+      { numRuns: Math.ceil(bench.runs / 2) },
+    );
   });
 
   test('forgets nothing that stands, and everything that is gone', async (bench) => {
@@ -74,7 +89,10 @@ export function compactionContract({ test }: Suite): void {
     const newest = await bench.put('/a', 'again');
     await bench.driver.compact(newest);
     const page = await bench.driver.range({ prefix: '/' });
-    expect(page.entries.map((entry) => [entry.key, text(entry.value)])).toEqual([['/a', 'again'], ['/c', '/c']]);
+    expect(page.entries.map((entry) => [entry.key, text(entry.value)])).toEqual([
+      ['/a', 'again'],
+      ['/c', '/c'],
+    ]);
     const revision = await bench.write([{ key: '/b', value: bytes('new') }], [{ key: '/b', revision: 0 }]);
     expect((await bench.driver.get('/b')).entry).toMatchObject({ revision, created: revision });
   });
@@ -108,7 +126,7 @@ export function compactionContract({ test }: Suite): void {
     await bench.driver.compact(two);
     await bench.driver.compact(one);
     expect(text((await bench.driver.get('/a', { revision: two })).entry!.value)).toBe('2');
-    expect(await codeOf(bench.driver.compact(await bench.driver.requestProgress() + 1_000_000))).toBe('FutureRevision');
+    expect(await codeOf(bench.driver.compact((await bench.driver.requestProgress()) + 1_000_000))).toBe('FutureRevision');
     expect(text((await bench.driver.get('/a')).entry!.value)).toBe('2');
   });
 }

@@ -1,6 +1,17 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { bytes, Model, showEntries, text, type Bench, type Commit, type Entry, type Expectation, type Revision, type Write } from './storage.contract.bench.ts';
+import {
+  bytes,
+  Model,
+  showEntries,
+  text,
+  type Bench,
+  type Commit,
+  type Entry,
+  type Expectation,
+  type Revision,
+  type Write,
+} from './storage.contract.bench.ts';
 import type { Suite } from './storage.contract.ts';
 
 /** One step of a writer: what it reads, and what it then writes if nothing of that has changed. */
@@ -11,14 +22,29 @@ interface Step {
   readonly how: 'checked' | 'stale' | 'blind' | 'look';
 }
 
-interface Call { readonly start: number; readonly end: number }
-interface CommitCall extends Call { readonly writes: readonly Write[]; readonly expect: readonly Expectation[]; readonly result: Commit }
-interface ReadCall extends Call { readonly prefix: string; readonly revision: Revision; readonly entries: readonly Entry[] }
+interface Call {
+  readonly start: number;
+  readonly end: number;
+}
+interface CommitCall extends Call {
+  readonly writes: readonly Write[];
+  readonly expect: readonly Expectation[];
+  readonly result: Commit;
+}
+interface ReadCall extends Call {
+  readonly prefix: string;
+  readonly revision: Revision;
+  readonly entries: readonly Entry[];
+}
 
 const keys = 5;
 const step: fc.Arbitrary<Step> = fc.record({
   reads: fc.uniqueArray(fc.nat(keys - 1), { minLength: 1, maxLength: 3 }),
-  writes: fc.uniqueArray(fc.record({ key: fc.nat(keys - 1), remove: fc.boolean() }), { minLength: 1, maxLength: 3, selector: ({ key }) => key }),
+  writes: fc.uniqueArray(fc.record({ key: fc.nat(keys - 1), remove: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 3,
+    selector: ({ key }) => key,
+  }),
   how: fc.constantFrom('checked', 'checked', 'checked', 'stale', 'blind', 'look'),
 });
 
@@ -36,7 +62,9 @@ class History {
     this.#prefix = prefix;
   }
 
-  key(number: number): string { return `${this.#prefix}${number}`; }
+  key(number: number): string {
+    return `${this.#prefix}${number}`;
+  }
 
   async write(steps: readonly Step[]): Promise<void> {
     let seen = new Map<string, Revision>();
@@ -47,8 +75,13 @@ class History {
       const known = how === 'stale' ? before : seen;
       // a delete is checked, so that it is known from its outcome alone whether it changed anything
       const expectations = how === 'blind' ? [] : [...known].map(([key, revision]) => ({ key, revision }));
-      const sure = writes.filter(({ key, remove }) => !remove || expectations.some((expectation) => expectation.key === this.key(key) && expectation.revision > 0));
-      await this.#commit(sure.map(({ key, remove }) => ({ key: this.key(key), value: remove ? null : bytes(`v${this.#values++}`) })), expectations);
+      const sure = writes.filter(
+        ({ key, remove }) => !remove || expectations.some((expectation) => expectation.key === this.key(key) && expectation.revision > 0),
+      );
+      await this.#commit(
+        sure.map(({ key, remove }) => ({ key: this.key(key), value: remove ? null : bytes(`v${this.#values++}`) })),
+        expectations,
+      );
     }
   }
 
@@ -84,7 +117,10 @@ class History {
       .sort((a, b) => a.revision - b.revision);
     for (const { writes, expect: expectations, revision } of effective) {
       const wrong = expectations.find((expectation) => (model.at(revision).get(expectation.key)?.revision ?? 0) !== expectation.revision);
-      if (wrong) throw new Error(`the commit of ${revision} expected ${wrong.key} at ${wrong.revision}, it was at ${model.at(revision).get(wrong.key)?.revision ?? 0}`);
+      if (wrong)
+        throw new Error(
+          `the commit of ${revision} expected ${wrong.key} at ${wrong.revision}, it was at ${model.at(revision).get(wrong.key)?.revision ?? 0}`,
+        );
       if (!model.apply(writes, revision)) throw new Error(`the commit of ${revision} changed nothing`);
     }
     const window = ({ start, end }: Call) => ({
@@ -93,11 +129,13 @@ class History {
     });
     for (const call of effective) {
       const { low, high } = window(call);
-      if (call.revision <= low || call.revision >= high) throw new Error(`the commit of ${call.revision} lies between ${low} and ${high} in time`);
+      if (call.revision <= low || call.revision >= high)
+        throw new Error(`the commit of ${call.revision} lies between ${low} and ${high} in time`);
     }
     for (const call of this.reads) {
       const { low, high } = window(call);
-      if (call.revision < low || call.revision >= high) throw new Error(`a read at ${call.revision} lies between ${low} and ${high} in time`);
+      if (call.revision < low || call.revision >= high)
+        throw new Error(`a read at ${call.revision} lies between ${low} and ${high} in time`);
       expect(showEntries(call.entries)).toEqual(showEntries(model.range(call.prefix, call.revision)));
     }
     for (const call of this.commits) this.#checkUndone(call, model, window(call));
@@ -112,20 +150,28 @@ class History {
       const wrong = expectations.find((expectation) => (state.get(expectation.key)?.revision ?? 0) !== expectation.revision);
       if (result.ok) return wrong === undefined;
       const current = state.get(result.key);
-      return wrong?.key === result.key && current?.revision === result.current?.revision
-        && (current === undefined || text(current.value) === (result.current && text(result.current.value)));
+      return (
+        wrong?.key === result.key &&
+        current?.revision === result.current?.revision &&
+        (current === undefined || text(current.value) === (result.current && text(result.current.value)))
+      );
     };
     if (result.ok) {
-      if (result.revision < low || result.revision >= high || !explains(result.revision)) throw new Error(`a commit without writes is not explained by the state at ${result.revision}`);
+      if (result.revision < low || result.revision >= high || !explains(result.revision))
+        throw new Error(`a commit without writes is not explained by the state at ${result.revision}`);
     } else if (![low, ...model.revisions.filter((revision) => revision > low && revision < high)].some(explains)) {
-      throw new Error(`a refused commit reports ${result.key} at ${result.current?.revision ?? 0}: not so at any time from ${low} to before ${high}`);
+      throw new Error(
+        `a refused commit reports ${result.key} at ${result.current?.revision ?? 0}: not so at any time from ${low} to before ${high}`,
+      );
     }
   }
 }
 
 export function raceContract({ test }: Suite): void {
   test('lets one of many racing creators win', async (bench) => {
-    const racers = await Promise.all(Array.from({ length: 50 }, (_, at) => bench.driver.commit([{ key: '/a', value: bytes(`${at}`) }], [{ key: '/a', revision: 0 }])));
+    const racers = await Promise.all(
+      Array.from({ length: 50 }, (_, at) => bench.driver.commit([{ key: '/a', value: bytes(`${at}`) }], [{ key: '/a', revision: 0 }])),
+    );
     const winners = racers.filter((commit) => commit.ok);
     expect(winners).toHaveLength(1);
     const { entry } = await bench.driver.get('/a');
@@ -135,9 +181,12 @@ export function raceContract({ test }: Suite): void {
   test('loses no increment of many counting writers', async (bench) => {
     await bench.put('/count', '0');
     const writer = async (times: number) => {
-      for (let done = 0; done < times;) {
+      for (let done = 0; done < times; ) {
         const { entry } = await bench.driver.get('/count');
-        const { ok } = await bench.driver.commit([{ key: '/count', value: bytes(`${Number(text(entry!.value)) + 1}`) }], [{ key: '/count', revision: entry!.revision }]);
+        const { ok } = await bench.driver.commit(
+          [{ key: '/count', value: bytes(`${Number(text(entry!.value)) + 1}`) }],
+          [{ key: '/count', revision: entry!.revision }],
+        );
         if (ok) done += 1;
       }
     };
@@ -146,7 +195,12 @@ export function raceContract({ test }: Suite): void {
   });
 
   test('moves between two keys without ever showing half of it', async (bench) => {
-    let revisions = await bench.write([{ key: '/from', value: bytes('500') }, { key: '/to', value: bytes('500') }]).then((revision) => ({ from: revision, to: revision }));
+    let revisions = await bench
+      .write([
+        { key: '/from', value: bytes('500') },
+        { key: '/to', value: bytes('500') },
+      ])
+      .then((revision) => ({ from: revision, to: revision }));
     let moving = true;
     const look = async () => {
       while (moving) {
@@ -157,8 +211,14 @@ export function raceContract({ test }: Suite): void {
     const readers = [look(), look()];
     for (let moved = 1; moved <= 100; moved += 1) {
       const revision = await bench.write(
-        [{ key: '/from', value: bytes(`${500 - moved}`) }, { key: '/to', value: bytes(`${500 + moved}`) }],
-        [{ key: '/from', revision: revisions.from }, { key: '/to', revision: revisions.to }],
+        [
+          { key: '/from', value: bytes(`${500 - moved}`) },
+          { key: '/to', value: bytes(`${500 + moved}`) },
+        ],
+        [
+          { key: '/from', revision: revisions.from },
+          { key: '/to', revision: revisions.to },
+        ],
       );
       revisions = { from: revision, to: revision };
     }
@@ -168,17 +228,20 @@ export function raceContract({ test }: Suite): void {
 
   test('is linearizable under many writers, with expectations on several keys', async (bench) => {
     let round = 0;
-    await fc.assert(fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 12 }), { minLength: 2, maxLength: 8 }), async (writers) => {
-      const prefix = `/round-${round++}/`;
-      const from = await bench.driver.requestProgress();
-      const recording = bench.watch(prefix, from);
-      const history = new History(bench, prefix);
-      await Promise.all(writers.map((steps) => history.write(steps)));
-      const model = history.check(from);
-      await recording.reached(await bench.driver.requestProgress());
-      await recording.stop();
-      const seen = recording.changes.map((change) => (change.type === 'put' ? change.entry.revision : change.revision));
-      expect(new Set(seen)).toEqual(new Set(model.revisions.slice(1)));
-    }), { numRuns: bench.runs });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 12 }), { minLength: 2, maxLength: 8 }), async (writers) => {
+        const prefix = `/round-${round++}/`;
+        const from = await bench.driver.requestProgress();
+        const recording = bench.watch(prefix, from);
+        const history = new History(bench, prefix);
+        await Promise.all(writers.map((steps) => history.write(steps)));
+        const model = history.check(from);
+        await recording.reached(await bench.driver.requestProgress());
+        await recording.stop();
+        const seen = recording.changes.map((change) => (change.type === 'put' ? change.entry.revision : change.revision));
+        expect(new Set(seen)).toEqual(new Set(model.revisions.slice(1)));
+      }),
+      { numRuns: bench.runs },
+    );
   });
 }

@@ -4,7 +4,34 @@ import { bytewise, codeOf, Model, bytes, showEntries, text, type Bench } from '.
 import type { Suite } from './storage.contract.ts';
 
 /** Little alphabet, so that keys share prefixes; all lengths of UTF-8, and what other stores take for wildcards or ends. */
-const piece = fc.constantFrom('/', 'a', 'b', '_', '%', '*', '?', '[', '\\', '\'', '"', '.', '-', '\u0000', '\u007f', '\u0080', 'ÿ', 'ü', 'ࠀ', '\ud7ff', '\ue000', '\ufffd', '\uffff', '😀', '\u{10000}', '\u{10ffff}');
+const piece = fc.constantFrom(
+  '/',
+  'a',
+  'b',
+  '_',
+  '%',
+  '*',
+  '?',
+  '[',
+  '\\',
+  "'",
+  '"',
+  '.',
+  '-',
+  '\u0000',
+  '\u007f',
+  '\u0080',
+  'ÿ',
+  'ü',
+  'ࠀ',
+  '\ud7ff',
+  '\ue000',
+  '\ufffd',
+  '\uffff',
+  '😀',
+  '\u{10000}',
+  '\u{10ffff}',
+);
 const keyText = fc.array(piece, { minLength: 1, maxLength: 6 }).map((pieces) => pieces.join(''));
 const someText = fc.array(piece, { maxLength: 3 }).map((pieces) => pieces.join(''));
 
@@ -56,41 +83,93 @@ export function rangeContract({ test }: Suite): void {
   });
 
   test('takes a prefix literally', async (bench) => {
-    const keys = ['/ns/a_b/x', '/ns/aXb/x', '/ns/a%', '/ns/a%b', '/ns/a*', '/ns/ab', '/ns/a?', '/ns/a.b', '/ns/a[b]', '/ns/a\\', '/NS/ab', '/ns/aÿ', '/ns/aÿÿ/x', '/ns/a\uffff', '/ns/a\uffffb', '/ns/a\u{10ffff}', '/ns/a\u{10ffff}z'];
+    const keys = [
+      '/ns/a_b/x',
+      '/ns/aXb/x',
+      '/ns/a%',
+      '/ns/a%b',
+      '/ns/a*',
+      '/ns/ab',
+      '/ns/a?',
+      '/ns/a.b',
+      '/ns/a[b]',
+      '/ns/a\\',
+      '/NS/ab',
+      '/ns/aÿ',
+      '/ns/aÿÿ/x',
+      '/ns/a\uffff',
+      '/ns/a\uffffb',
+      '/ns/a\u{10ffff}',
+      '/ns/a\u{10ffff}z',
+    ];
     await bench.fill(keys);
-    for (const prefix of ['', '/', '/ns/a', '/ns/a_', '/ns/a%', '/ns/a*', '/ns/a?', '/ns/a.', '/ns/a[', '/ns/a\\', '/NS', '/ns/aÿ', '/ns/a\uffff', '/ns/a\u{10ffff}', '/ns/b']) {
+    for (const prefix of [
+      '',
+      '/',
+      '/ns/a',
+      '/ns/a_',
+      '/ns/a%',
+      '/ns/a*',
+      '/ns/a?',
+      '/ns/a.',
+      '/ns/a[',
+      '/ns/a\\',
+      '/NS',
+      '/ns/aÿ',
+      '/ns/a\uffff',
+      '/ns/a\u{10ffff}',
+      '/ns/b',
+    ]) {
       expect(await keysOf(bench, prefix)).toEqual(keys.filter((key) => key.startsWith(prefix)).sort(bytewise));
     }
   });
 
   test('agrees with a model on any keys, prefixes, pages and revisions', async (bench) => {
     let round = 0;
-    await fc.assert(fc.asyncProperty(
-      fc.array(fc.record({ key: keyText, remove: fc.boolean() }), { minLength: 1, maxLength: 30 }),
-      fc.array(fc.record({ prefix: someText, after: fc.option(keyText, { nil: undefined }), limit: fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }), at: fc.nat() }), { minLength: 1, maxLength: 10 }),
-      async (writes, reads) => {
-        const root = `/round-${round++}/`;
-        const model = new Model(await bench.driver.requestProgress());
-        for (const { key, remove } of writes) {
-          const write = { key: root + key, value: remove ? null : bytes(key) };
-          model.apply([write], await bench.write([write]));
-        }
-        for (const { prefix, after, limit, at } of reads) {
-          const revision = model.revisions[at % model.revisions.length]!;
-          const page = await bench.driver.range({ prefix: root + prefix, revision, ...(after !== undefined && { after: root + after }), ...(limit !== undefined && { limit }) });
-          const all = model.range(root + prefix, revision, after === undefined ? undefined : root + after);
-          expect(showEntries(page.entries)).toEqual(showEntries(all.slice(0, limit)));
-          const remaining = all.length - page.entries.length;
-          expect(page).toMatchObject({ revision, remaining, more: remaining > 0 });
-          const key = root + (after ?? prefix);
-          const got = await bench.driver.get(key, { revision });
-          expect(got.revision).toBe(revision);
-          expect(showEntries(got.entry ? [got.entry] : [])).toEqual(showEntries([model.at(revision).get(key)].filter((entry) => entry !== undefined)));
-        }
-        const newest = await bench.driver.range({ prefix: root });
-        expect(showEntries(newest.entries)).toEqual(showEntries(model.range(root, newest.revision)));
-      },
-    ), { numRuns: bench.runs });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ key: keyText, remove: fc.boolean() }), { minLength: 1, maxLength: 30 }),
+        fc.array(
+          fc.record({
+            prefix: someText,
+            after: fc.option(keyText, { nil: undefined }),
+            limit: fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
+            at: fc.nat(),
+          }),
+          { minLength: 1, maxLength: 10 },
+        ),
+        async (writes, reads) => {
+          const root = `/round-${round++}/`;
+          const model = new Model(await bench.driver.requestProgress());
+          for (const { key, remove } of writes) {
+            const write = { key: root + key, value: remove ? null : bytes(key) };
+            model.apply([write], await bench.write([write]));
+          }
+          for (const { prefix, after, limit, at } of reads) {
+            const revision = model.revisions[at % model.revisions.length]!;
+            const page = await bench.driver.range({
+              prefix: root + prefix,
+              revision,
+              ...(after !== undefined && { after: root + after }),
+              ...(limit !== undefined && { limit }),
+            });
+            const all = model.range(root + prefix, revision, after === undefined ? undefined : root + after);
+            expect(showEntries(page.entries)).toEqual(showEntries(all.slice(0, limit)));
+            const remaining = all.length - page.entries.length;
+            expect(page).toMatchObject({ revision, remaining, more: remaining > 0 });
+            const key = root + (after ?? prefix);
+            const got = await bench.driver.get(key, { revision });
+            expect(got.revision).toBe(revision);
+            expect(showEntries(got.entry ? [got.entry] : [])).toEqual(
+              showEntries([model.at(revision).get(key)].filter((entry) => entry !== undefined)),
+            );
+          }
+          const newest = await bench.driver.range({ prefix: root });
+          expect(showEntries(newest.entries)).toEqual(showEntries(model.range(root, newest.revision)));
+        },
+      ),
+      { numRuns: bench.runs },
+    );
   });
 
   test('reads all pages at one revision while writes go on', async (bench) => {
@@ -101,7 +180,12 @@ export function rangeContract({ test }: Suite): void {
       done += 20;
       expect(remaining).toBe(300 - done);
       const ahead = `/pods/${String(done + 5).padStart(4, '0')}`;
-      await bench.write([{ key: ahead, value: bytes('after') }, { key: keys[done + 7]!, value: null }, { key: `${ahead}x`, value: bytes('new') }, { key: keys[done - 3]!, value: null }]);
+      await bench.write([
+        { key: ahead, value: bytes('after') },
+        { key: keys[done + 7]!, value: null },
+        { key: `${ahead}x`, value: bytes('new') },
+        { key: keys[done - 3]!, value: null },
+      ]);
     });
     expect(entries.map((entry) => entry.key)).toEqual(keys);
     expect(new Set(entries.map((entry) => text(entry.value)))).toEqual(new Set(['before']));
@@ -111,7 +195,7 @@ export function rangeContract({ test }: Suite): void {
 
   test('refuses to read from the future', async (bench) => {
     await bench.put('/a', '1');
-    const revision = await bench.driver.requestProgress() + 1_000_000;
+    const revision = (await bench.driver.requestProgress()) + 1_000_000;
     expect(await codeOf(bench.driver.get('/a', { revision }))).toBe('FutureRevision');
     expect(await codeOf(bench.driver.range({ prefix: '/', revision }))).toBe('FutureRevision');
   });

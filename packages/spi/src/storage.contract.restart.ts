@@ -1,5 +1,15 @@
 import { expect } from 'vitest';
-import { bytes, codeOf, keyOf, revisionOf, showChanges, showEntries, text, type Revision, type StorageFixture } from './storage.contract.bench.ts';
+import {
+  bytes,
+  codeOf,
+  keyOf,
+  revisionOf,
+  showChanges,
+  showEntries,
+  text,
+  type Revision,
+  type StorageFixture,
+} from './storage.contract.bench.ts';
 import type { Suite } from './storage.contract.ts';
 import { StorageError } from './storage.ts';
 
@@ -31,7 +41,13 @@ export function restartContract({ testUnless }: Suite): void {
     await after.reached(last);
     expect(showChanges(after.changes)).toEqual(history);
     // goes on where it was: no revision is given twice, and expectations still hold
-    const next = await driver.commit([{ key: '/a', value: bytes('again') }], [{ key: '/a', revision: two }, { key: '/b', revision: 0 }]);
+    const next = await driver.commit(
+      [{ key: '/a', value: bytes('again') }],
+      [
+        { key: '/a', revision: two },
+        { key: '/b', revision: 0 },
+      ],
+    );
     expect(next.ok && next.revision).toBeGreaterThan(last);
     await after.stop();
   });
@@ -63,12 +79,17 @@ export function restartContract({ testUnless }: Suite): void {
     const unknown = new Set<string>();
     let writing = true;
     let enough = () => {};
-    const begun = new Promise<void>((resolve) => { enough = resolve; });
+    const begun = new Promise<void>((resolve) => {
+      enough = resolve;
+    });
     const writer = async (number: number) => {
       for (let at = 0; writing; at += 1) {
         const value = `${number}-${at}`;
         // two keys at once, so that half a commit would show
-        const writes = [{ key: `/left/${number}`, value: bytes(value) }, { key: `/right/${number}`, value: bytes(value) }];
+        const writes = [
+          { key: `/left/${number}`, value: bytes(value) },
+          { key: `/right/${number}`, value: bytes(value) },
+        ];
         try {
           const commit = await bench.driver.commit(writes, []);
           if (commit.ok) acknowledged.set(commit.revision, value);
@@ -92,7 +113,7 @@ export function restartContract({ testUnless }: Suite): void {
     const seen = new Map<Revision, string[]>();
     for (const change of recording.changes) {
       if (change.type !== 'put') throw new Error('nothing was deleted');
-      seen.set(revisionOf(change), [...seen.get(revisionOf(change)) ?? [], text(change.entry.value)]);
+      seen.set(revisionOf(change), [...(seen.get(revisionOf(change)) ?? []), text(change.entry.value)]);
     }
     for (const [revision, value] of acknowledged) expect(seen.get(revision)).toEqual([value, value]);
     for (const [revision, values] of seen) {

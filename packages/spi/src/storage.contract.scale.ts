@@ -29,7 +29,9 @@ export function scaleContract({ test, testUnless }: Suite): void {
     await recording.reached(last);
     const late = bench.watch('/pods/ns-7/', base);
     await late.reached(last);
-    expect(late.changes.filter((change) => change.type === 'put' && change.entry.revision <= last).map(keyOf)).toEqual(keys.filter((key) => key.startsWith('/pods/ns-7/')));
+    expect(late.changes.filter((change) => change.type === 'put' && change.entry.revision <= last).map(keyOf)).toEqual(
+      keys.filter((key) => key.startsWith('/pods/ns-7/')),
+    );
   });
 
   testUnless(uncounted, 'pays for what it reads, not for what it holds', async (bench) => {
@@ -38,7 +40,9 @@ export function scaleContract({ test, testUnless }: Suite): void {
     expect(await bench.costOf(() => bench.put('/pods/ns-7/pod-000007', 'again'))).toBeLessThanOrEqual(search);
     expect(await bench.costOf(() => bench.put('/pods/ns-7/other', 'new'))).toBeLessThanOrEqual(search);
     expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/', limit: 10 }))).toBeLessThanOrEqual(10 + search);
-    expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/', after: '/pods/ns-30/', limit: 10 }))).toBeLessThanOrEqual(10 + search);
+    expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/', after: '/pods/ns-30/', limit: 10 }))).toBeLessThanOrEqual(
+      10 + search,
+    );
     expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/', limit: 0 }))).toBeLessThanOrEqual(search);
     expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/ns-7/' }))).toBeLessThanOrEqual(401 + search);
   });
@@ -46,13 +50,24 @@ export function scaleContract({ test, testUnless }: Suite): void {
   testUnless(uncounted, 'pays for all pages of a list about once, while writes go on', async (bench) => {
     await bench.fill(keys);
     let pages = 0;
-    const cost = await bench.costOf(() => bench.pages({ prefix: '/pods/', limit: 100 }, async () => { pages += 1; await bench.put('/pods/hot', `${pages}`); }));
+    const cost = await bench.costOf(() =>
+      bench.pages({ prefix: '/pods/', limit: 100 }, async () => {
+        pages += 1;
+        await bench.put('/pods/hot', `${pages}`);
+      }),
+    );
     expect(cost).toBeLessThanOrEqual(4 * count + 2 * pages * search);
   });
 
   testUnless(uncounted, 'does not pay for keys that are gone', async (bench) => {
     await bench.fill(keys);
-    for (let at = 0; at < count; at += 100) await bench.write(keys.slice(at, at + 100).filter((_, index) => index % 20 !== 0).map((key) => ({ key, value: null })));
+    for (let at = 0; at < count; at += 100)
+      await bench.write(
+        keys
+          .slice(at, at + 100)
+          .filter((_, index) => index % 20 !== 0)
+          .map((key) => ({ key, value: null })),
+      );
     expect(await bench.costOf(() => bench.driver.range({ prefix: '/pods/', limit: 10 }))).toBeLessThanOrEqual(10 + search);
     expect((await bench.driver.range({ prefix: '/pods/' })).entries).toHaveLength(count / 20);
   });

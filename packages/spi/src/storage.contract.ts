@@ -27,10 +27,16 @@ export interface Suite {
  *  - a key, prefix or `after` with half of a surrogate pair is a TypeError, and so is one key twice among the writes of a commit;
  *  - `compact` of what is compacted already does nothing, of the future is refused with `FutureRevision`.
  */
-export function storageContract(name: string, open: () => Promise<StorageFixture>, { runs = 25, unavailable }: StorageContractOptions = {}): void {
+export function storageContract(
+  name: string,
+  open: () => Promise<StorageFixture>,
+  { runs = 25, unavailable }: StorageContractOptions = {},
+): void {
   describe(`storage/v1 contract: ${name}`, { timeout: 120_000 }, () => {
     if (unavailable !== undefined) {
-      it('runs on this machine', (context) => { context.skip(unavailable); });
+      it('runs on this machine', (context) => {
+        context.skip(unavailable);
+      });
       return;
     }
     const testUnless: Suite['testUnless'] = (lacking, title, body) => {

@@ -3,7 +3,12 @@ import { keyOf, revisionOf, text, type Bench, type Recording } from './storage.c
 import type { Suite } from './storage.contract.ts';
 
 /** Lets time go on until `key` was deleted, and checks that this was not before `seconds` from `since` (by `performance.now`, or by the fixture's clock, from now). */
-async function gone(bench: Bench, recording: Recording, key: string, { seconds, since }: { readonly seconds: number; readonly since: number }): Promise<void> {
+async function gone(
+  bench: Bench,
+  recording: Recording,
+  key: string,
+  { seconds, since }: { readonly seconds: number; readonly since: number },
+): Promise<void> {
   const isGone = () => recording.changes.some((change) => change.type === 'delete' && keyOf(change) === key);
   if (!bench.fixture.tick) {
     await recording.until(isGone);
@@ -60,7 +65,10 @@ export function ttlContract({ test }: Suite): void {
     const recording = bench.watch('/', await bench.driver.requestProgress());
     const count = 2_500;
     const keys = Array.from({ length: count }, (_, at) => `/events/${at}`);
-    for (let at = 0; at < count; at += 100) await bench.write(keys.slice(at, at + 100).map((key, index) => ({ key, value: Buffer.from('x'), ...(index % 2 === 0 && { ttlSeconds: 3 }) })));
+    for (let at = 0; at < count; at += 100)
+      await bench.write(
+        keys.slice(at, at + 100).map((key, index) => ({ key, value: Buffer.from('x'), ...(index % 2 === 0 && { ttlSeconds: 3 }) })),
+      );
     await recording.until(() => recording.changes.length >= count);
     await bench.fixture.tick?.(3000);
     await recording.until(() => recording.changes.length >= count * 1.5);

@@ -1,6 +1,17 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { bytes, codeOf, keyOf, Model, revisionOf, showChanges, type Bench, type Change, type Revision, type Write } from './storage.contract.bench.ts';
+import {
+  bytes,
+  codeOf,
+  keyOf,
+  Model,
+  revisionOf,
+  showChanges,
+  type Bench,
+  type Change,
+  type Revision,
+  type Write,
+} from './storage.contract.bench.ts';
 import type { Recording, StorageFixture } from './storage.contract.bench.ts';
 import type { Suite } from './storage.contract.ts';
 
@@ -12,8 +23,25 @@ type Operation =
 
 const names = ['a/1', 'a/2', 'a/😀', 'ab/1', 'b/1', 'b/～', 'b', 'c_/1', 'cx/1'];
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ type: fc.constant('write' as const), writes: fc.uniqueArray(fc.record({ key: fc.constantFrom(...names), remove: fc.boolean() }), { minLength: 1, maxLength: 4, selector: ({ key }) => key }) }) },
-  { weight: 2, arbitrary: fc.record({ type: fc.constant('watch' as const), prefix: fc.constantFrom('', 'a', 'a/', 'a/😀', 'b', 'b/', 'c_', 'none'), back: fc.nat(20) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      type: fc.constant('write' as const),
+      writes: fc.uniqueArray(fc.record({ key: fc.constantFrom(...names), remove: fc.boolean() }), {
+        minLength: 1,
+        maxLength: 4,
+        selector: ({ key }) => key,
+      }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      type: fc.constant('watch' as const),
+      prefix: fc.constantFrom('', 'a', 'a/', 'a/😀', 'b', 'b/', 'c_', 'none'),
+      back: fc.nat(20),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ type: fc.constant('progress' as const) }) },
   { weight: 1, arbitrary: fc.record({ type: fc.constant('stop' as const), which: fc.nat() }) },
 );
@@ -25,7 +53,8 @@ function reader(bench: Bench, prefix: string, after: Revision) {
   return { abort, next: () => batches.next(), return: () => batches.return?.() };
 }
 
-const lagUnknown = ({ lagBytes }: StorageFixture) => (lagBytes === undefined ? 'the fixture does not say when a watch is cut off' : undefined);
+const lagUnknown = ({ lagBytes }: StorageFixture) =>
+  lagBytes === undefined ? 'the fixture does not say when a watch is cut off' : undefined;
 
 export function watchContract({ test, testUnless }: Suite): void {
   test('says that it has caught up, also where nothing happens', async (bench) => {
@@ -63,50 +92,61 @@ export function watchContract({ test, testUnless }: Suite): void {
   test('delivers, from every revision, exactly what came after it', async (bench) => {
     const model = new Model(await bench.driver.requestProgress());
     for (let at = 0; at < 40; at += 1) {
-      const writes = [{ key: `/k${at % 7}`, value: at % 5 === 4 ? null : bytes(`${at}`) }, { key: `/other/${at}`, value: bytes('x') }];
+      const writes = [
+        { key: `/k${at % 7}`, value: at % 5 === 4 ? null : bytes(`${at}`) },
+        { key: `/other/${at}`, value: bytes('x') },
+      ];
       model.apply(writes, await bench.write(writes));
     }
-    await Promise.all(model.revisions.map(async (after) => {
-      const recording = bench.watch('/k', after);
-      await recording.reached(model.revision);
-      expect(showChanges(recording.changes)).toEqual(showChanges(model.changes('/k', after)));
-    }));
+    await Promise.all(
+      model.revisions.map(async (after) => {
+        const recording = bench.watch('/k', after);
+        await recording.reached(model.revision);
+        expect(showChanges(recording.changes)).toEqual(showChanges(model.changes('/k', after)));
+      }),
+    );
   });
 
   test('agrees with a model, for any writes and any watches on the way', async (bench) => {
     let round = 0;
-    await fc.assert(fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), fc.boolean(), async (operations, together) => {
-      const root = `/round-${round++}/`;
-      const model = new Model(await bench.driver.requestProgress());
-      const open: Recording[] = [];
-      const all: Recording[] = [];
-      const running: Promise<{ writes: Write[]; revision: Revision }>[] = [];
-      const finish = async () => model.applyAll(await Promise.all(running.splice(0)));
-      for (const step of operations) {
-        if (step.type === 'write') {
-          const writes = step.writes.map(({ key, remove }) => ({ key: root + key, value: remove ? null : bytes(`${model.revisions.length}`) }));
-          running.push(bench.write(writes).then((revision) => ({ writes, revision })));
-          // together: watches are opened while writes are under way, so at a revision that is not the model's newest any more
-          if (!together || running.length >= 3) await finish();
-        } else if (step.type === 'watch') {
-          const after = model.revisions.at(-1 - Math.min(step.back, model.revisions.length - 1))!;
-          const recording = bench.watch(root + step.prefix, after);
-          open.push(recording);
-          all.push(recording);
-        } else if (step.type === 'progress') {
-          await bench.driver.requestProgress();
-        } else if (open.length > 0) {
-          await open.splice(step.which % open.length, 1)[0]!.stop();
+    await fc.assert(
+      fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 60 }), fc.boolean(), async (operations, together) => {
+        const root = `/round-${round++}/`;
+        const model = new Model(await bench.driver.requestProgress());
+        const open: Recording[] = [];
+        const all: Recording[] = [];
+        const running: Promise<{ writes: Write[]; revision: Revision }>[] = [];
+        const finish = async () => model.applyAll(await Promise.all(running.splice(0)));
+        for (const step of operations) {
+          if (step.type === 'write') {
+            const writes = step.writes.map(({ key, remove }) => ({
+              key: root + key,
+              value: remove ? null : bytes(`${model.revisions.length}`),
+            }));
+            running.push(bench.write(writes).then((revision) => ({ writes, revision })));
+            // together: watches are opened while writes are under way, so at a revision that is not the model's newest any more
+            if (!together || running.length >= 3) await finish();
+          } else if (step.type === 'watch') {
+            const after = model.revisions.at(-1 - Math.min(step.back, model.revisions.length - 1))!;
+            const recording = bench.watch(root + step.prefix, after);
+            open.push(recording);
+            all.push(recording);
+          } else if (step.type === 'progress') {
+            await bench.driver.requestProgress();
+          } else if (open.length > 0) {
+            await open.splice(step.which % open.length, 1)[0]!.stop();
+          }
         }
-      }
-      await finish();
-      const newest = await bench.driver.requestProgress();
-      for (const recording of open) await recording.reached(newest);
-      for (const recording of all) {
-        expect(showChanges(recording.changes)).toEqual(showChanges(model.changes(recording.prefix, recording.after, recording.position)));
-        if (open.includes(recording)) await recording.stop();
-      }
-    }), { numRuns: bench.runs });
+        await finish();
+        const newest = await bench.driver.requestProgress();
+        for (const recording of open) await recording.reached(newest);
+        for (const recording of all) {
+          expect(showChanges(recording.changes)).toEqual(showChanges(model.changes(recording.prefix, recording.after, recording.position)));
+          if (open.includes(recording)) await recording.stop();
+        }
+      }),
+      { numRuns: bench.runs },
+    );
   });
 
   test('delivers to many watches, each once', async (bench) => {
@@ -131,7 +171,12 @@ export function watchContract({ test, testUnless }: Suite): void {
     const two = await bench.write(keys.map((key) => ({ key, value: bytes(`${large}2`) })));
     const three = await bench.write(keys.map((key) => ({ key, value: null })));
     await recording.reached(three);
-    expect(recording.changes.filter((change) => revisionOf(change) === two).map(keyOf).sort()).toEqual([...keys].sort());
+    expect(
+      recording.changes
+        .filter((change) => revisionOf(change) === two)
+        .map(keyOf)
+        .sort(),
+    ).toEqual([...keys].sort());
     const others: Revision[] = [];
     for (let at = 0; at < 40; at += 1) others.push(await bench.write(keys.slice(0, 70).map((key) => ({ key, value: bytes(`${at}`) }))));
     await recording.reached(others.at(-1)!);
@@ -201,7 +246,9 @@ export function watchContract({ test, testUnless }: Suite): void {
   test('goes on after a break of the reader from where it was', async (bench) => {
     let after = await bench.driver.requestProgress();
     const seen: Change[] = [];
-    const writing = (async () => { for (let at = 0; at < 60; at += 1) await bench.put(`/k${at % 3}`, `${at}`); })();
+    const writing = (async () => {
+      for (let at = 0; at < 60; at += 1) await bench.put(`/k${at % 3}`, `${at}`);
+    })();
     while (seen.length < 60) {
       for await (const batch of bench.driver.watch('/', { after, signal: new AbortController().signal })) {
         seen.push(...batch.changes);
@@ -210,12 +257,14 @@ export function watchContract({ test, testUnless }: Suite): void {
       }
     }
     await writing;
-    expect(seen.map((change) => (change.type === 'put' ? Buffer.from(change.entry.value).toString() : 'gone'))).toEqual(Array.from({ length: 60 }, (_, at) => `${at}`));
+    expect(seen.map((change) => (change.type === 'put' ? Buffer.from(change.entry.value).toString() : 'gone'))).toEqual(
+      Array.from({ length: 60 }, (_, at) => `${at}`),
+    );
   });
 
   test('refuses to watch from the future', async (bench) => {
     await bench.put('/a', '1');
-    const future = await bench.driver.requestProgress() + 1_000_000;
+    const future = (await bench.driver.requestProgress()) + 1_000_000;
     expect(await codeOf(reader(bench, '/', future).next())).toBe('FutureRevision');
     expect(await bench.watch('/', future).refused()).toMatchObject({ name: 'StorageError', code: 'FutureRevision' });
   });
@@ -228,7 +277,10 @@ export function watchContract({ test, testUnless }: Suite): void {
     const witness = bench.watch('/big/', base);
     const chunk = Math.min(lagBytes, 64 * 1024);
     let writes = 0;
-    for (let passed = 0; passed < 4 * lagBytes; passed += chunk) { await bench.put(`/big/${writes % 10}`, Buffer.alloc(chunk, writes)); writes += 1; }
+    for (let passed = 0; passed < 4 * lagBytes; passed += chunk) {
+      await bench.put(`/big/${writes % 10}`, Buffer.alloc(chunk, writes));
+      writes += 1;
+    }
     await witness.reached(await bench.driver.requestProgress());
     expect(witness.changes).toHaveLength(writes);
 

@@ -7,7 +7,9 @@ import { readTlsFiles, type ConnectionOptions } from './etcd-connection.ts';
 const timeoutMs = 900;
 
 /** Whether any endpoint answers, with TLS where its URL says so. */
-export async function probeEndpoints(options: Pick<ConnectionOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'>): Promise<Availability> {
+export async function probeEndpoints(
+  options: Pick<ConnectionOptions, 'endpoints' | 'caFile' | 'certFile' | 'keyFile'>,
+): Promise<Availability> {
   try {
     const tls = await readTlsFiles(options);
     return await Promise.any(options.endpoints.map((endpoint) => dial(new URL(endpoint), tls))).then(() => available);
@@ -23,8 +25,14 @@ function dial({ protocol, hostname, port, origin }: URL, tls: Awaited<ReturnType
   const address = { host, port: Number(port || (secure ? 443 : 80)), timeout: timeoutMs };
   return new Promise((resolve, reject) => {
     const socket: Socket = secure ? connectTls({ ...address, ...tls, ALPNProtocols: ['h2'] }) : connectTcp(address);
-    const failed = (why: string) => { socket.destroy(); reject(new Error(`${origin} does not answer: ${why}`)); };
-    socket.once(secure ? 'secureConnect' : 'connect', () => { socket.destroy(); resolve(); });
+    const failed = (why: string) => {
+      socket.destroy();
+      reject(new Error(`${origin} does not answer: ${why}`));
+    };
+    socket.once(secure ? 'secureConnect' : 'connect', () => {
+      socket.destroy();
+      resolve();
+    });
     socket.once('timeout', () => failed(`nothing within ${timeoutMs} ms`));
     socket.once('error', (error) => failed(error.message));
   });

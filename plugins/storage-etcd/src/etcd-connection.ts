@@ -21,7 +21,11 @@ export interface ConnectionOptions {
 }
 
 /** Read anew for each connection, so that renewed certificates are used. */
-export async function readTlsFiles({ caFile, certFile, keyFile }: Pick<ConnectionOptions, 'caFile' | 'certFile' | 'keyFile'>): Promise<TlsFiles> {
+export async function readTlsFiles({
+  caFile,
+  certFile,
+  keyFile,
+}: Pick<ConnectionOptions, 'caFile' | 'certFile' | 'keyFile'>): Promise<TlsFiles> {
   const [ca, cert, key] = await Promise.all([caFile, certFile, keyFile].map((path) => (path === undefined ? undefined : readFile(path))));
   return { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
 }
@@ -55,7 +59,9 @@ export class EtcdConnection {
     if (this.#member?.session.usable) return this.#member;
     this.#waiting += 1;
     try {
-      this.#dialing ??= this.#dial().finally(() => { this.#dialing = undefined; });
+      this.#dialing ??= this.#dial().finally(() => {
+        this.#dialing = undefined;
+      });
       return await beforeAbort(this.#dialing, signal, () => this.#unreachable());
     } finally {
       this.#waiting -= 1;
@@ -91,7 +97,9 @@ export class EtcdConnection {
   }
 
   /** How long to wait before another attempt, in milliseconds. */
-  pause(attempt: number): number { return this.#pause(attempt); }
+  pause(attempt: number): number {
+    return this.#pause(attempt);
+  }
 
   close(): void {
     const why = new GrpcError('Unavailable', 'the storage is stopped');
@@ -133,7 +141,11 @@ export class EtcdConnection {
 
   async #open(endpoint: string): Promise<Member> {
     const { clock, keepaliveMs, dialTimeoutMs, endpoints } = this.#options;
-    const session = await GrpcSession.open(endpoint, await readTlsFiles(this.#options), { clock, keepaliveMs, pingTimeoutMs: dialTimeoutMs });
+    const session = await GrpcSession.open(endpoint, await readTlsFiles(this.#options), {
+      clock,
+      keepaliveMs,
+      pingTimeoutMs: dialTimeoutMs,
+    });
     try {
       // the first call also proves that this is etcd, and that it lets us in
       const { version, leader } = await session.call(rpcs.status, rpcs.status.encode({}), dialTimeoutMs);
@@ -142,7 +154,11 @@ export class EtcdConnection {
       return { session, version };
     } catch (error) {
       // a member that answers, though not to this question, is there
-      if (error instanceof GrpcError && (error.code === 'PermissionDenied' || error.code === 'Unauthenticated' || error.code === 'Unimplemented')) return { session, version: '' };
+      if (
+        error instanceof GrpcError &&
+        (error.code === 'PermissionDenied' || error.code === 'Unauthenticated' || error.code === 'Unimplemented')
+      )
+        return { session, version: '' };
       session.close(error instanceof Error ? error : new Error(String(error)));
       throw error;
     }
@@ -154,7 +170,10 @@ export class EtcdConnection {
 
   #unreachable(): GrpcError {
     const why = this.#lastFailure instanceof Error ? `: ${this.#lastFailure.message}` : '';
-    return new GrpcError('Unavailable', `etcd cannot be reached at ${this.#options.endpoints.join(', ')}${why}`, { unseen: true, cause: this.#lastFailure });
+    return new GrpcError('Unavailable', `etcd cannot be reached at ${this.#options.endpoints.join(', ')}${why}`, {
+      unseen: true,
+      cause: this.#lastFailure,
+    });
   }
 }
 

@@ -1,12 +1,23 @@
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
-import { StorageError, type ChangeBatch, type Commit, type Entry, type Expectation, type Page, type RangeOptions, type Revision, type StorageDriver, type Write } from '@oarlock/spi/storage';
+import {
+  StorageError,
+  type ChangeBatch,
+  type Commit,
+  type Entry,
+  type Expectation,
+  type Page,
+  type RangeOptions,
+  type Revision,
+  type StorageDriver,
+  type Write,
+} from '@oarlock/spi/storage';
 import { beforeAbort, EtcdConnection } from './etcd-connection.ts';
 import { isLeaseNotFound, storageError } from './etcd-errors.ts';
 import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './etcd-messages.ts';
+import { entryOf } from './event-changes.ts';
 import { KeySpace, type ByteRange } from './key-space.ts';
 import { LeasePool } from './lease-pool.ts';
-import { entryOf } from './watch-feed.ts';
 import { WatchHub } from './watch-hub.ts';
 
 export interface EtcdStorageOptions {
@@ -30,8 +41,13 @@ export interface EtcdStorageOptions {
 }
 
 export const defaults = {
-  prefix: '/oarlock', requestTimeoutSeconds: 10, keepaliveSeconds: 10, dialTimeoutSeconds: 2, maxRequestBytes: 1.5 * 1024 * 1024,
-  watchBytes: 64 * 1024 * 1024, watchChanges: 100_000,
+  prefix: '/oarlock',
+  requestTimeoutSeconds: 10,
+  keepaliveSeconds: 10,
+  dialTimeoutSeconds: 2,
+  maxRequestBytes: 1.5 * 1024 * 1024,
+  watchBytes: 64 * 1024 * 1024,
+  watchChanges: 100_000,
 } as const;
 
 /** Room in a request for keys, expectations and etcd's own header. */
@@ -49,13 +65,19 @@ export class EtcdStorage implements StorageDriver {
   readonly #maxRequestBytes: number;
 
   constructor({ clock = systemClock, log = silentLogger, random = Math.random, ...options }: EtcdStorageOptions) {
-    const { prefix, requestTimeoutSeconds, keepaliveSeconds, dialTimeoutSeconds, maxRequestBytes, watchBytes, watchChanges, ...addresses } = { ...defaults, ...options };
+    const { prefix, requestTimeoutSeconds, keepaliveSeconds, dialTimeoutSeconds, maxRequestBytes, watchBytes, watchChanges, ...addresses } =
+      { ...defaults, ...options };
     this.traits = { durable: true, shared: true, maxValueBytes: maxRequestBytes - overheadBytes };
     this.#maxRequestBytes = maxRequestBytes;
     this.#keys = new KeySpace(prefix);
     this.#connection = new EtcdConnection({
-      ...addresses, clock, log, random,
-      requestTimeoutMs: requestTimeoutSeconds * 1000, keepaliveMs: keepaliveSeconds * 1000, dialTimeoutMs: dialTimeoutSeconds * 1000,
+      ...addresses,
+      clock,
+      log,
+      random,
+      requestTimeoutMs: requestTimeoutSeconds * 1000,
+      keepaliveMs: keepaliveSeconds * 1000,
+      dialTimeoutMs: dialTimeoutSeconds * 1000,
     });
     this.#leases = new LeasePool(this.#connection, clock, random);
     this.#watches = new WatchHub(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
@@ -83,7 +105,8 @@ export class EtcdStorage implements StorageDriver {
 
   async range({ prefix, after, limit = Infinity, revision }: RangeOptions): Promise<Page> {
     const range = this.#keys.range(prefix, after);
-    if (!range) return { entries: [], revision: (await this.#count({ key: this.#keys.marker }, revision)).revision, more: false, remaining: 0 };
+    if (!range)
+      return { entries: [], revision: (await this.#count({ key: this.#keys.marker }, revision)).revision, more: false, remaining: 0 };
     if (limit === 0) {
       const { count, revision: read } = await this.#count(range, revision);
       return { entries: [], revision: read, more: count > 0, remaining: count };
@@ -116,7 +139,9 @@ export class EtcdStorage implements StorageDriver {
   }
 
   async requestProgress(): Promise<Revision> {
-    return this.#watches.progress().catch((error: unknown) => { throw storageError(error); });
+    return this.#watches.progress().catch((error: unknown) => {
+      throw storageError(error);
+    });
   }
 
   async compact(revision: Revision): Promise<void> {
@@ -131,14 +156,21 @@ export class EtcdStorage implements StorageDriver {
   }
 
   async #newest(): Promise<Revision> {
-    return this.#watches.newest().catch((error: unknown) => { throw storageError(error); });
+    return this.#watches.newest().catch((error: unknown) => {
+      throw storageError(error);
+    });
   }
 
   async #range(request: Parameters<typeof rpcs.range.encode>[0]) {
-    return this.#connection.call(rpcs.range, request, { repeated: true }).catch((error: unknown) => { throw storageError(error); });
+    return this.#connection.call(rpcs.range, request, { repeated: true }).catch((error: unknown) => {
+      throw storageError(error);
+    });
   }
 
-  async #count(range: { readonly key: Buffer; readonly range_end?: Buffer }, revision: Revision | undefined): Promise<{ count: number; revision: Revision }> {
+  async #count(
+    range: { readonly key: Buffer; readonly range_end?: Buffer },
+    revision: Revision | undefined,
+  ): Promise<{ count: number; revision: Revision }> {
     const { header, count } = await this.#range({ ...range, ...at(revision), count_only: true });
     return { count: int(count), revision: revision ?? int(header.revision) };
   }
@@ -148,8 +180,13 @@ export class EtcdStorage implements StorageDriver {
     const entries: Entry[] = [];
     let from = key;
     let pinned = revision;
-    for (let size: number = part.first; ;) {
-      const { header, kvs, count } = await this.#range({ key: from, range_end, limit: Math.min(size, limit - entries.length), ...at(pinned) });
+    for (let size: number = part.first; ; ) {
+      const { header, kvs, count } = await this.#range({
+        key: from,
+        range_end,
+        limit: Math.min(size, limit - entries.length),
+        ...at(pinned),
+      });
       pinned ??= int(header.revision);
       let bytes = 1;
       for (const kv of kvs) {
@@ -167,11 +204,16 @@ export class EtcdStorage implements StorageDriver {
   #checkWrites(writes: readonly Write[]): void {
     for (const { key, value, ttlSeconds } of writes) {
       if (value !== null && value.length > this.traits.maxValueBytes) {
-        throw new StorageError('TooLarge', `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.traits.maxValueBytes} are taken`);
+        throw new StorageError(
+          'TooLarge',
+          `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.traits.maxValueBytes} are taken`,
+        );
       }
-      if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1)) throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
+      if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1))
+        throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
     }
-    if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length) throw new TypeError('a commit writes a key twice');
+    if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length)
+      throw new TypeError('a commit writes a key twice');
   }
 
   async #txn(writes: readonly Write[], expect: readonly Expectation[]): Promise<TxnResponse> {
@@ -182,7 +224,8 @@ export class EtcdStorage implements StorageDriver {
       try {
         const success = await Promise.all(writes.map((write) => this.#operation(write)));
         const request = rpcs.txn.encode({ compare, success, failure } satisfies TxnRequest);
-        if (request.length > this.#maxRequestBytes) throw new StorageError('TooLarge', `a commit of ${request.length} bytes: at most ${this.#maxRequestBytes} are taken`);
+        if (request.length > this.#maxRequestBytes)
+          throw new StorageError('TooLarge', `a commit of ${request.length} bytes: at most ${this.#maxRequestBytes} are taken`);
         return await this.#connection.call(rpcs.txn, request, { repeated: false });
       } catch (error) {
         if (!isLeaseNotFound(error) || attempt > 0) throw storageError(error);

@@ -1,9 +1,24 @@
 /** The status codes of gRPC, in order of their numbers. */
 const codes = [
-  'Ok', 'Cancelled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied', 'ResourceExhausted',
-  'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss', 'Unauthenticated',
+  'Ok',
+  'Cancelled',
+  'Unknown',
+  'InvalidArgument',
+  'DeadlineExceeded',
+  'NotFound',
+  'AlreadyExists',
+  'PermissionDenied',
+  'ResourceExhausted',
+  'FailedPrecondition',
+  'Aborted',
+  'OutOfRange',
+  'Unimplemented',
+  'Internal',
+  'Unavailable',
+  'DataLoss',
+  'Unauthenticated',
 ] as const;
-export type GrpcCode = typeof codes[number];
+export type GrpcCode = (typeof codes)[number];
 export const grpcCode = (number: number): GrpcCode => codes[number] ?? 'Unknown';
 
 /** A call that did not succeed. Stays inside this plugin: what leaves it is a StorageError. */

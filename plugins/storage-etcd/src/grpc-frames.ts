@@ -24,7 +24,7 @@ export class FrameReader {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     while (this.#bytes >= this.#needed) {
-      const joined = this.#chunks.length === 1 ? this.#chunks[0] as Buffer : Buffer.concat(this.#chunks, this.#bytes);
+      const joined = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#bytes);
       this.#chunks = [joined];
       if (joined[0] !== 0) throw new GrpcError('Internal', 'a compressed message came, which was not asked for');
       const length = joined.readUInt32BE(1);

@@ -4,7 +4,11 @@ import type { Rpc } from './etcd-messages.ts';
 import { frame, FrameReader } from './grpc-frames.ts';
 import { GrpcError, grpcCode } from './grpc-error.ts';
 
-export interface TlsFiles { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer }
+export interface TlsFiles {
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+}
 export interface SessionOptions {
   readonly clock: Clock;
   /** Between pings while calls are open. etcd takes offence at less than 5 s. */
@@ -14,8 +18,14 @@ export interface SessionOptions {
 }
 
 /** A stream of messages both ways. */
-export interface Duplex<Q> { send(message: Q): void; cancel(): void }
-export interface Receiver<S> { message(message: S): void; ended(error: GrpcError): void }
+export interface Duplex<Q> {
+  send(message: Q): void;
+  cancel(): void;
+}
+export interface Receiver<S> {
+  message(message: S): void;
+  ended(error: GrpcError): void;
+}
 
 const window = { stream: 4 * 1024 * 1024, session: 32 * 1024 * 1024 };
 
@@ -29,7 +39,10 @@ function statusOf(headers: IncomingHttpHeaders): GrpcError | undefined | 'none' 
 }
 
 function decodePercent(text: string): string {
-  return Buffer.from(text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))), 'latin1').toString();
+  return Buffer.from(
+    text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  ).toString();
 }
 
 /** One HTTP/2 connection to one endpoint, that calls are made on. */
@@ -47,10 +60,19 @@ export class GrpcSession {
     this.endpoint = endpoint;
     this.#session = session;
     this.#options = options;
-    session.on('error', (error) => { this.#why ??= error; });
-    session.on('goaway', (code) => { this.#usable = false; this.#why ??= new Error(`the server goes away (HTTP/2 code ${code})`); });
+    session.on('error', (error) => {
+      this.#why ??= error;
+    });
+    session.on('goaway', (code) => {
+      this.#usable = false;
+      this.#why ??= new Error(`the server goes away (HTTP/2 code ${code})`);
+    });
     this.#closed = new Promise((resolve) => {
-      session.once('close', () => { this.#usable = false; this.#keepalive?.cancel(); resolve(); });
+      session.once('close', () => {
+        this.#usable = false;
+        this.#keepalive?.cancel();
+        resolve();
+      });
     });
     this.#watchOver();
   }
@@ -64,11 +86,18 @@ export class GrpcSession {
         // megabytes of what is on its way; the default of 10 would refuse a few large values at once
         maxSessionMemory: 1024,
       });
-      const timer = options.clock.after(options.pingTimeoutMs, () => session.destroy(new Error(`no connection within ${options.pingTimeoutMs} ms`)));
+      const timer = options.clock.after(options.pingTimeoutMs, () =>
+        session.destroy(new Error(`no connection within ${options.pingTimeoutMs} ms`)),
+      );
       const failed = (error?: Error) => {
         timer.cancel();
         session.destroy();
-        reject(new GrpcError('Unavailable', `${endpoint}: ${error?.message ?? 'the connection closed'}`, { unseen: true, ...(error && { cause: error }) }));
+        reject(
+          new GrpcError('Unavailable', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
+            unseen: true,
+            ...(error && { cause: error }),
+          }),
+        );
       };
       session.once('error', failed);
       session.once('close', failed);
@@ -84,38 +113,66 @@ export class GrpcSession {
     });
   }
 
-  get usable(): boolean { return this.#usable; }
+  get usable(): boolean {
+    return this.#usable;
+  }
   /** Resolves when the connection is gone. */
-  get closed(): Promise<void> { return this.#closed; }
+  get closed(): Promise<void> {
+    return this.#closed;
+  }
 
   /** One message, one answer. @throws GrpcError */
   call<Q, S>(rpc: Rpc<Q, S>, request: Uint8Array, timeoutMs: number): Promise<S> {
     return new Promise((resolve, reject) => {
       let answer: Buffer | undefined;
       const timeout = Math.max(1, Math.ceil(timeoutMs));
-      const stream = this.#open(rpc.path, { 'grpc-timeout': `${timeout}m` }, (message) => { answer = message; }, (error) => {
-        timer.cancel();
-        if (error) { reject(error); return; }
-        if (!answer) { reject(new GrpcError('Internal', `${rpc.path} was answered without a message`)); return; }
-        try {
-          resolve(rpc.decode(answer));
-        } catch (cause) {
-          reject(new GrpcError('Internal', `the answer to ${rpc.path} cannot be read`, { cause }));
-        }
-      });
-      const timer = this.#options.clock.after(timeout, () => stream?.destroy(new GrpcError('DeadlineExceeded', `${rpc.path} was not answered within ${timeout} ms`)));
+      const stream = this.#open(
+        rpc.path,
+        { 'grpc-timeout': `${timeout}m` },
+        (message) => {
+          answer = message;
+        },
+        (error) => {
+          timer.cancel();
+          if (error) {
+            reject(error);
+            return;
+          }
+          if (!answer) {
+            reject(new GrpcError('Internal', `${rpc.path} was answered without a message`));
+            return;
+          }
+          try {
+            resolve(rpc.decode(answer));
+          } catch (cause) {
+            reject(new GrpcError('Internal', `the answer to ${rpc.path} cannot be read`, { cause }));
+          }
+        },
+      );
+      const timer = this.#options.clock.after(timeout, () =>
+        stream?.destroy(new GrpcError('DeadlineExceeded', `${rpc.path} was not answered within ${timeout} ms`)),
+      );
       stream?.end(frame(request));
     });
   }
 
   /** Messages both ways until either side ends it. `ended` is called once. */
   duplex<Q, S>(rpc: Rpc<Q, S>, headers: Readonly<Record<string, string>>, receiver: Receiver<S>): Duplex<Q> {
-    const stream = this.#open(rpc.path, headers, (message) => receiver.message(rpc.decode(message)), (error) => {
-      receiver.ended(error ?? new GrpcError('Unavailable', `${rpc.path} was ended by the server`));
-    });
+    const stream = this.#open(
+      rpc.path,
+      headers,
+      (message) => receiver.message(rpc.decode(message)),
+      (error) => {
+        receiver.ended(error ?? new GrpcError('Unavailable', `${rpc.path} was ended by the server`));
+      },
+    );
     return {
-      send: (message) => { if (stream?.writable) stream.write(frame(rpc.encode(message))); },
-      cancel: () => { stream?.close(constants.NGHTTP2_CANCEL); },
+      send: (message) => {
+        if (stream?.writable) stream.write(frame(rpc.encode(message)));
+      },
+      cancel: () => {
+        stream?.close(constants.NGHTTP2_CANCEL);
+      },
     };
   }
 
@@ -126,13 +183,25 @@ export class GrpcSession {
   }
 
   /** `done` is called once, never before this returned. Undefined when no stream could be opened. */
-  #open(path: string, headers: Readonly<Record<string, string>>, take: (message: Buffer) => void, done: (error: GrpcError | undefined) => void): ClientHttp2Stream | undefined {
+  #open(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    take: (message: Buffer) => void,
+    done: (error: GrpcError | undefined) => void,
+  ): ClientHttp2Stream | undefined {
     let stream: ClientHttp2Stream;
     try {
       if (!this.#usable) throw this.#why ?? new Error('the connection is closed');
       stream = this.#session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers });
     } catch (cause) {
-      queueMicrotask(() => done(new GrpcError('Unavailable', `${this.endpoint}: ${cause instanceof Error ? cause.message : String(cause)}`, { unseen: true, cause })));
+      queueMicrotask(() =>
+        done(
+          new GrpcError('Unavailable', `${this.endpoint}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+            unseen: true,
+            cause,
+          }),
+        ),
+      );
       return undefined;
     }
     this.#streams += 1;
@@ -141,10 +210,15 @@ export class GrpcSession {
     let fault: Error | undefined;
     stream.on('response', (received) => {
       status = statusOf(received);
-      if (status === 'none' && received[':status'] !== 200) status = new GrpcError('Unavailable', `${this.endpoint}: HTTP status ${received[':status']}`);
+      if (status === 'none' && received[':status'] !== 200)
+        status = new GrpcError('Unavailable', `${this.endpoint}: HTTP status ${received[':status']}`);
     });
-    stream.on('trailers', (received) => { status = statusOf(received); });
-    stream.on('error', (error) => { fault ??= error; });
+    stream.on('trailers', (received) => {
+      status = statusOf(received);
+    });
+    stream.on('error', (error) => {
+      fault ??= error;
+    });
     stream.on('data', (chunk: Buffer) => {
       try {
         reader.push(chunk, take);
@@ -164,7 +238,10 @@ export class GrpcSession {
     if (fault instanceof GrpcError) return fault;
     const cause = this.#why ?? fault;
     const message = `${this.endpoint}: ${cause?.message ?? 'the connection was lost'}`;
-    return new GrpcError('Unavailable', message, { unseen: stream.pending || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM, ...(cause && { cause }) });
+    return new GrpcError('Unavailable', message, {
+      unseen: stream.pending || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM,
+      ...(cause && { cause }),
+    });
   }
 
   /** Finds out about a peer that is gone without a word. Only while calls are open: etcd allows no pings without. */
@@ -173,7 +250,9 @@ export class GrpcSession {
       if (this.#session.destroyed) return;
       this.#watchOver();
       if (this.#streams === 0) return;
-      const timer = this.#options.clock.after(this.#options.pingTimeoutMs, () => this.close(new Error(`no answer to a ping within ${this.#options.pingTimeoutMs} ms`)));
+      const timer = this.#options.clock.after(this.#options.pingTimeoutMs, () =>
+        this.close(new Error(`no answer to a ping within ${this.#options.pingTimeoutMs} ms`)),
+      );
       this.#session.ping(() => timer.cancel());
     });
   }

@@ -6,7 +6,10 @@ export function checkText(text: string): void {
   if (unusual.test(text) && loneSurrogate.test(text)) throw new TypeError(`not Unicode: ${JSON.stringify(text)}`);
 }
 
-export interface ByteRange { readonly key: Buffer; readonly range_end: Buffer }
+export interface ByteRange {
+  readonly key: Buffer;
+  readonly range_end: Buffer;
+}
 
 /** Where in etcd the keys are: under a root that is theirs alone. */
 export class KeySpace {

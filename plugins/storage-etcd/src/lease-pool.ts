@@ -41,7 +41,9 @@ export class LeasePool {
       const [oldest] = this.#leases.keys();
       if (this.#leases.size > share.times && oldest !== undefined) this.#leases.delete(oldest);
       const granted = lease;
-      granted.id.catch(() => { if (this.#leases.get(seconds) === granted) this.#leases.delete(seconds); });
+      granted.id.catch(() => {
+        if (this.#leases.get(seconds) === granted) this.#leases.delete(seconds);
+      });
     }
     lease.keys += 1;
     return lease.id;

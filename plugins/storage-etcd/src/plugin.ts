@@ -10,23 +10,41 @@ const endpoint = z.string().refine((text) => {
   return url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === '/' && url.search === '' && url.username === '';
 }, 'expected http://host:port or https://host:port');
 
-const config = z.strictObject({
-  endpoints: z.array(endpoint).min(1).default(['http://127.0.0.1:2379']),
-  caFile: z.string().min(1).optional(),
-  certFile: z.string().min(1).optional(),
-  keyFile: z.string().min(1).optional(),
-  prefix: z.string().regex(/^(\/[^/]+)+$/, 'expected a path without a slash at its end, such as /oarlock').default(defaults.prefix),
-  requestTimeoutSeconds: z.number().min(1).max(120).default(defaults.requestTimeoutSeconds),
-  keepaliveSeconds: z.number().min(10).default(defaults.keepaliveSeconds),
-  dialTimeoutSeconds: z.number().min(0.1).max(30).default(defaults.dialTimeoutSeconds),
-  maxRequestBytes: z.int().min(1.5 * mebibyte).default(defaults.maxRequestBytes),
-  watchChanges: z.int().min(1_000).default(defaults.watchChanges),
-  watchBytes: z.int().min(mebibyte).default(defaults.watchBytes),
-}).superRefine(({ endpoints, caFile, certFile, keyFile }, { addIssue }) => {
-  if ((certFile === undefined) !== (keyFile === undefined)) addIssue({ code: 'custom', path: [certFile === undefined ? 'certFile' : 'keyFile'], message: 'expected certFile and keyFile together' });
-  const plain = endpoints.findIndex((url) => url.startsWith('http:'));
-  if (plain >= 0 && (caFile ?? certFile) !== undefined) addIssue({ code: 'custom', path: ['endpoints', plain], message: 'expected https: there are TLS files, which a plain connection would not use' });
-});
+const config = z
+  .strictObject({
+    endpoints: z.array(endpoint).min(1).default(['http://127.0.0.1:2379']),
+    caFile: z.string().min(1).optional(),
+    certFile: z.string().min(1).optional(),
+    keyFile: z.string().min(1).optional(),
+    prefix: z
+      .string()
+      .regex(/^(\/[^/]+)+$/, 'expected a path without a slash at its end, such as /oarlock')
+      .default(defaults.prefix),
+    requestTimeoutSeconds: z.number().min(1).max(120).default(defaults.requestTimeoutSeconds),
+    keepaliveSeconds: z.number().min(10).default(defaults.keepaliveSeconds),
+    dialTimeoutSeconds: z.number().min(0.1).max(30).default(defaults.dialTimeoutSeconds),
+    maxRequestBytes: z
+      .int()
+      .min(1.5 * mebibyte)
+      .default(defaults.maxRequestBytes),
+    watchChanges: z.int().min(1_000).default(defaults.watchChanges),
+    watchBytes: z.int().min(mebibyte).default(defaults.watchBytes),
+  })
+  .superRefine(({ endpoints, caFile, certFile, keyFile }, { addIssue }) => {
+    if ((certFile === undefined) !== (keyFile === undefined))
+      addIssue({
+        code: 'custom',
+        path: [certFile === undefined ? 'certFile' : 'keyFile'],
+        message: 'expected certFile and keyFile together',
+      });
+    const plain = endpoints.findIndex((url) => url.startsWith('http:'));
+    if (plain >= 0 && (caFile ?? certFile) !== undefined)
+      addIssue({
+        code: 'custom',
+        path: ['endpoints', plain],
+        message: 'expected https: there are TLS files, which a plain connection would not use',
+      });
+  });
 
 export default Storage.plugin({
   id: 'storage-etcd',
@@ -36,7 +54,14 @@ export default Storage.plugin({
   create({ config: { caFile, certFile, keyFile, ...settings } }, { clock, log, metrics }) {
     const storage = new EtcdStorage({ ...settings, ...defined({ caFile, certFile, keyFile }), clock, log });
     const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({ name: `oarlock_storage_etcd_${name}`, help, registers: [metrics], collect() { this.set(value()); } });
+      new Gauge({
+        name: `oarlock_storage_etcd_${name}`,
+        help,
+        registers: [metrics],
+        collect() {
+          this.set(value());
+        },
+      });
     gauge('calls', 'Calls made since the start.', () => storage.stats.calls);
     gauge('watches', 'Open watches.', () => storage.stats.watches);
     gauge('feeds', 'Watches in etcd that these are served from.', () => storage.stats.feeds);

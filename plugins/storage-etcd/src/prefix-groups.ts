@@ -12,10 +12,16 @@ export class PrefixGroups<T> {
   /** Prefixes that were looked at so far. */
   steps = 0;
 
-  get size(): number { return this.#groups.size; }
-  values(): Iterable<PrefixGroup<T>> { return this.#groups.values(); }
+  get size(): number {
+    return this.#groups.size;
+  }
+  values(): Iterable<PrefixGroup<T>> {
+    return this.#groups.values();
+  }
 
-  get(prefix: string): T | undefined { return this.#groups.get(prefix)?.value; }
+  get(prefix: string): T | undefined {
+    return this.#groups.get(prefix)?.value;
+  }
 
   add(prefix: string, value: T): void {
     this.#groups.set(prefix, { prefix, value, parent: undefined });
@@ -30,14 +36,18 @@ export class PrefixGroups<T> {
   find(key: string): PrefixGroup<T> | undefined {
     const sorted = this.#sorted ?? this.#sort();
     let low = 0;
-    for (let high = sorted.length; low < high;) {
+    for (let high = sorted.length; low < high; ) {
       const middle = (low + high) >> 1;
       this.steps += 1;
-      if ((sorted[middle] as PrefixGroup<T>).prefix <= key) low = middle + 1; else high = middle;
+      if ((sorted[middle] as PrefixGroup<T>).prefix <= key) low = middle + 1;
+      else high = middle;
     }
     // every prefix of the key is the last one that sorts not behind it, or a prefix of that
     let group = sorted[low - 1];
-    while (group && !key.startsWith(group.prefix)) { group = group.parent; this.steps += 1; }
+    while (group && !key.startsWith(group.prefix)) {
+      group = group.parent;
+      this.steps += 1;
+    }
     return group;
   }
 

@@ -1,7 +1,13 @@
-import type { Change, ChangeBatch, Revision } from '@oarlock/spi/storage';
+import type { ChangeBatch, Revision } from '@oarlock/spi/storage';
+import { bytesOf, revisionOf } from './event-changes.ts';
 
-interface Kept { readonly batch: ChangeBatch; readonly bytes: number }
+interface Kept {
+  readonly batch: ChangeBatch;
+  readonly bytes: number;
+}
 
+/** Beside the values: its objects. */
+const changeBytes = 256;
 const most = { changes: 10_000, bytes: 16 * 1024 * 1024 };
 
 /** The last changes of a feed, for watches that are opened a little behind it. */
@@ -18,7 +24,7 @@ export class RecentChanges {
   }
 
   add(batch: ChangeBatch): void {
-    const bytes = batch.changes.reduce((sum, change) => sum + sizeOf(change), 0);
+    const bytes = batch.changes.reduce((sum, change) => sum + changeBytes + bytesOf(change), 0);
     this.#kept.push({ batch, bytes });
     this.#changes += batch.changes.length;
     this.#bytes += bytes;
@@ -40,8 +46,9 @@ export class RecentChanges {
     const batches: ChangeBatch[] = [];
     for (let at = this.#after(after); at < this.#kept.length; at += 1) {
       const { batch } = this.#kept[at] as Kept;
-      const changes = batch.changes.filter((change) => (change.type === 'put' ? change.entry.revision : change.revision) > after
-        && (change.type === 'put' ? change.entry : change.previous).key.startsWith(prefix));
+      const changes = batch.changes.filter(
+        (change) => revisionOf(change) > after && (change.type === 'put' ? change.entry : change.previous).key.startsWith(prefix),
+      );
       if (changes.length > 0) batches.push({ changes, revision: batch.revision });
     }
     return batches;
@@ -49,9 +56,10 @@ export class RecentChanges {
 
   #after(revision: Revision): number {
     let low = this.#first;
-    for (let high = this.#kept.length; low < high;) {
+    for (let high = this.#kept.length; low < high; ) {
       const middle = (low + high) >> 1;
-      if ((this.#kept[middle] as Kept).batch.revision <= revision) low = middle + 1; else high = middle;
+      if ((this.#kept[middle] as Kept).batch.revision <= revision) low = middle + 1;
+      else high = middle;
     }
     return low;
   }
@@ -64,5 +72,3 @@ export class RecentChanges {
     this.floor = Math.max(this.floor, kept.batch.revision);
   }
 }
-
-const sizeOf = (change: Change) => 256 + (change.type === 'put' ? change.entry.value.length : 0) + (change.previous?.value.length ?? 0);

@@ -14,15 +14,22 @@ export class Shared<T> {
   call(): Promise<T> {
     if (!this.#running) return this.#start();
     // the outcome of the one under way belongs to those who asked for it
-    this.#next ??= this.#running.then(() => {}, () => {}).then(() => {
-      this.#next = undefined;
-      return this.#start();
-    });
+    this.#next ??= this.#running
+      .then(
+        () => {},
+        () => {},
+      )
+      .then(() => {
+        this.#next = undefined;
+        return this.#start();
+      });
     return this.#next;
   }
 
   #start(): Promise<T> {
-    const running = this.#make().finally(() => { if (this.#running === running) this.#running = undefined; });
+    const running = this.#make().finally(() => {
+      if (this.#running === running) this.#running = undefined;
+    });
     this.#running = running;
     return running;
   }

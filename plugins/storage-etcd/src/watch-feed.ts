@@ -1,9 +1,10 @@
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { StorageError, type Change, type ChangeBatch, type Entry, type Revision } from '@oarlock/spi/storage';
+import { StorageError, type Change, type ChangeBatch, type Revision } from '@oarlock/spi/storage';
 import type { EtcdConnection } from './etcd-connection.ts';
-import { deleted, int, rpcs, type Event, type KeyValue, type WatchRequest, type WatchResponse } from './etcd-messages.ts';
-import { GrpcError } from './grpc-error.ts';
+import { int, rpcs, type Event, type WatchRequest, type WatchResponse } from './etcd-messages.ts';
+import { bytesOf, changeOf, revisionOf } from './event-changes.ts';
+import type { GrpcError } from './grpc-error.ts';
 import type { Duplex } from './grpc-session.ts';
 import type { KeySpace } from './key-space.ts';
 import { PrefixGroups } from './prefix-groups.ts';
@@ -41,7 +42,6 @@ export function reportsProgress(version: string): boolean {
 }
 
 const pause = { asked: 100, unasked: 20, most: 1_000, asks: 5 };
-const bytesOf = (change: Change) => (change.type === 'put' ? change.entry.value.length : 0) + (change.previous?.value.length ?? 0);
 
 /**
  * One watch in etcd of everything under the root, that the readers' watches are served from. Because it carries all changes there are,
@@ -72,16 +72,20 @@ export class WatchFeed {
     void this.#run();
   }
 
-  get size(): number { return this.#watchers; }
+  get size(): number {
+    return this.#watchers;
+  }
 
   /** Whether a watch from `after` can be served: nothing that it has to see is gone already. */
-  covers(after: Revision): boolean { return after >= this.recent.floor; }
+  covers(after: Revision): boolean {
+    return after >= this.recent.floor;
+  }
 
   /** Serves a watcher from `from` on. */
   add(watcher: Watcher, from: Revision = watcher.after): void {
     for (const batch of this.recent.since(from, watcher.prefix)) watcher.queue.push(batch, 0, { backlog: true });
     let group = this.#groups.get(watcher.prefix);
-    if (!group) this.#groups.add(watcher.prefix, group = new Set());
+    if (!group) this.#groups.add(watcher.prefix, (group = new Set()));
     group.add(watcher);
     this.#watchers += 1;
   }
@@ -105,8 +109,14 @@ export class WatchFeed {
 
   /** Reports to every watcher, as soon as that is known, that it has seen all up to `revision`. */
   want(revision: Revision): void {
-    if (this.position >= revision) { this.#report(); return; }
-    if (revision > this.#wanted) { this.#wanted = revision; this.#asked = 0; }
+    if (this.position >= revision) {
+      this.#report();
+      return;
+    }
+    if (revision > this.#wanted) {
+      this.#wanted = revision;
+      this.#asked = 0;
+    }
     this.#ask();
   }
 
@@ -130,15 +140,21 @@ export class WatchFeed {
   async #run(): Promise<void> {
     const { connection, clock, log } = this.#owner;
     const { signal } = this.#stop;
-    for (let failures = 0; !signal.aborted;) {
+    for (let failures = 0; !signal.aborted; ) {
       const before = this.position;
       try {
         const { session, version } = await connection.member(signal);
         this.#trusted = reportsProgress(version);
         const error = await new Promise<GrpcError>((resolve) => {
-          this.#stream = session.duplex<WatchRequest, WatchResponse>(rpcs.watch, { hasleader: 'true' }, { message: (message) => this.#take(message), ended: resolve });
+          this.#stream = session.duplex<WatchRequest, WatchResponse>(
+            rpcs.watch,
+            { hasleader: 'true' },
+            { message: (message) => this.#take(message), ended: resolve },
+          );
           // etcd refuses what is compacted by the first revision it is to send: one earlier than needed, so that it refuses exactly then
-          this.#stream.send({ create_request: { ...this.#owner.keys.all, start_revision: Math.max(1, this.position), prev_kv: true, fragment: true } });
+          this.#stream.send({
+            create_request: { ...this.#owner.keys.all, start_revision: Math.max(1, this.position), prev_kv: true, fragment: true },
+          });
           if (signal.aborted) this.#stream.cancel();
         });
         if (signal.aborted) return;
@@ -162,7 +178,10 @@ export class WatchFeed {
 
   #take(response: WatchResponse): void {
     if (this.#stop.signal.aborted) return;
-    if (response.canceled) { this.#canceled(response); return; }
+    if (response.canceled) {
+      this.#canceled(response);
+      return;
+    }
     if (response.created) {
       this.#created = true;
       if (int(response.header.revision) < this.position) void this.#checkRollback();
@@ -171,7 +190,10 @@ export class WatchFeed {
     if (int(response.watch_id) === -1) {
       if (this.#created && this.#trusted) this.#moveTo(int(response.header.revision));
     } else if (response.events.length > 0 || this.#fragments.length > 0) {
-      if (response.fragment) { this.#fragments.push(...response.events); return; }
+      if (response.fragment) {
+        this.#fragments.push(...response.events);
+        return;
+      }
       const events = this.#fragments.length > 0 ? [...this.#fragments, ...response.events] : response.events;
       this.#fragments = [];
       this.#publish(events);
@@ -210,30 +232,27 @@ export class WatchFeed {
       if (this.#owner.keys.isMarker(event.kv.key)) continue;
       const key = this.#owner.keys.decode(event.kv.key);
       const found = this.#groups.find(key);
-      const change = this.#change(event, key, at);
+      const change = changeOf(event, key, at);
       if (!change) {
         // compaction was faster than this event: what stood there before is gone, so its watchers have to read anew
-        for (let group = found; group; group = group.parent) for (const { queue } of [...group.value]) queue.fail(new StorageError('Compacted', `revision ${at} was compacted on its way`));
+        for (let group = found; group; group = group.parent)
+          for (const { queue } of [...group.value]) queue.fail(new StorageError('Compacted', `revision ${at} was compacted on its way`));
         this.recent.clear(at);
         continue;
       }
       changes.push(change);
       for (let group = found; group; group = group.parent) {
         const pending = touched.get(group.value);
-        if (pending) { pending.changes.push(change); pending.bytes += bytesOf(change); } else touched.set(group.value, { changes: [change], bytes: bytesOf(change) });
+        if (pending) {
+          pending.changes.push(change);
+          pending.bytes += bytesOf(change);
+        } else touched.set(group.value, { changes: [change], bytes: bytesOf(change) });
       }
     }
     if (this.#stop.signal.aborted) return;
     for (const [watchers, pending] of touched) deliver(watchers, { changes: pending.changes, revision }, pending.bytes);
     if (changes.length > 0) this.recent.add({ changes, revision });
     this.#moveTo(revision);
-  }
-
-  #change({ type, kv, prev_kv }: Event, key: string, revision: Revision): Change | undefined {
-    const previous = prev_kv ? entryOf(prev_kv, key) : undefined;
-    if (type === deleted) return previous && { type: 'delete', previous, revision };
-    const entry = entryOf(kv, key);
-    return previous || entry.created === revision ? { type: 'put', entry, previous } : undefined;
   }
 
   #moveTo(revision: Revision): void {
@@ -263,12 +282,14 @@ export class WatchFeed {
     this.#nudge = this.#owner.clock.after(wait, () => {
       // mostly the events were on their way, and this is not reached
       const ready = request ? Promise.resolve() : this.#owner.mark();
-      void ready.catch((error: unknown) => {
-        this.#owner.log.warn({ error: error instanceof Error ? error.message : String(error) }, 'the progress marker cannot be written');
-      }).then(() => {
-        this.#nudge = undefined;
-        if (this.position < this.#wanted) this.#ask();
-      });
+      void ready
+        .catch((error: unknown) => {
+          this.#owner.log.warn({ error: error instanceof Error ? error.message : String(error) }, 'the progress marker cannot be written');
+        })
+        .then(() => {
+          this.#nudge = undefined;
+          if (this.position < this.#wanted) this.#ask();
+        });
     });
   }
 }
@@ -277,18 +298,12 @@ function deliver(watchers: Set<Watcher>, batch: ChangeBatch, bytes: number): voi
   const first = batch.changes[0];
   const from = first ? revisionOf(first) : batch.revision;
   for (const { after, queue } of [...watchers]) {
-    if (after < from) { queue.push(batch, bytes); continue; }
+    if (after < from) {
+      queue.push(batch, bytes);
+      continue;
+    }
     // opened at a revision that this feed had not reached
     const changes = batch.changes.filter((change) => revisionOf(change) > after);
     if (changes.length > 0) queue.push({ changes, revision: batch.revision }, bytes);
   }
-}
-
-const revisionOf = (change: Change): Revision => (change.type === 'put' ? change.entry.revision : change.revision);
-
-const empty = new Uint8Array(0);
-
-/** @param key the key of the entry, where that is known already */
-export function entryOf(kv: KeyValue, key: string): Entry {
-  return { key, value: kv.value.length > 0 ? kv.value : empty, revision: int(kv.mod_revision), created: int(kv.create_revision) };
 }

@@ -25,26 +25,43 @@ export class WatchHub implements FeedOwner {
   readonly #unchecked = new Set<Watcher>();
   readonly #newest: Shared<Revision>;
   readonly #mark: Shared<void>;
-  #checking: Promise<void> | undefined;
+  #checking = false;
   #compacted: Revision = 0;
   #stopped = false;
 
-  constructor(connection: EtcdConnection, keys: KeySpace, limits: QueueLimits, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
+  constructor(
+    connection: EtcdConnection,
+    keys: KeySpace,
+    limits: QueueLimits,
+    { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  ) {
     this.connection = connection;
     this.keys = keys;
     this.clock = clock;
     this.log = log;
     this.#limits = limits;
-    this.#newest = new Shared(async () => int((await connection.call(rpcs.range, { key: keys.marker, keys_only: true }, { repeated: true })).header.revision));
-    this.#mark = new Shared(async () => { await connection.call(rpcs.put, { key: keys.marker, value: Buffer.alloc(0) }, { repeated: true }); });
+    this.#newest = new Shared(async () =>
+      int((await connection.call(rpcs.range, { key: keys.marker, keys_only: true }, { repeated: true })).header.revision),
+    );
+    this.#mark = new Shared(async () => {
+      await connection.call(rpcs.put, { key: keys.marker, value: Buffer.alloc(0) }, { repeated: true });
+    });
   }
 
-  get size(): number { return this.#feedOf.size; }
-  get feeds(): number { return this.#feeds.size; }
+  get size(): number {
+    return this.#feedOf.size;
+  }
+  get feeds(): number {
+    return this.#feeds.size;
+  }
 
   /** @throws GrpcError */
-  newest(): Promise<Revision> { return this.#newest.call(); }
-  mark(): Promise<void> { return this.#mark.call(); }
+  newest(): Promise<Revision> {
+    return this.#newest.call();
+  }
+  mark(): Promise<void> {
+    return this.#mark.call();
+  }
 
   /** Resolves with the newest revision. Every watch reports it when it is there. @throws GrpcError */
   async progress(): Promise<Revision> {
@@ -56,22 +73,26 @@ export class WatchHub implements FeedOwner {
   watch(prefix: string, after: Revision, signal: AbortSignal): AsyncIterable<ChangeBatch> {
     const queue = new WatchQueue(this.#limits, signal, (ended) => this.#remove(ended));
     if (queue.ended) return queue;
-    if (this.#stopped) { queue.fail(new StorageError('Unavailable', 'the storage is stopped')); return queue; }
+    if (this.#stopped) {
+      queue.fail(new StorageError('Unavailable', 'the storage is stopped'));
+      return queue;
+    }
     try {
       checkText(prefix);
       // a feed may still remember what this driver had compacted: refused all the same, as a new feed would be
-      if (after < this.#compacted) throw new StorageError('Compacted', `revision ${after} is compacted: the oldest one is ${this.#compacted}`);
+      if (after < this.#compacted)
+        throw new StorageError('Compacted', `revision ${after} is compacted: the oldest one is ${this.#compacted}`);
     } catch (error) {
       queue.fail(error);
       return queue;
     }
     const watcher: Watcher = { prefix, after, queue };
     let feed = [...this.#feeds].find((each) => each.covers(after));
-    if (!feed) this.#feeds.add(feed = new WatchFeed(this, after));
+    if (!feed) this.#feeds.add((feed = new WatchFeed(this, after)));
     this.#feedOf.set(queue, { feed, watcher });
     feed.add(watcher);
     this.#unchecked.add(watcher);
-    this.#checking ??= this.#check().finally(() => { this.#checking = undefined; });
+    if (!this.#checking) void this.#check();
     return queue;
   }
 
@@ -103,17 +124,22 @@ export class WatchHub implements FeedOwner {
   stop(): void {
     this.#stopped = true;
     const error = new StorageError('Unavailable', 'the storage is stopped');
-    for (const feed of [...this.#feeds]) { feed.failAll(error); feed.close(); }
+    for (const feed of [...this.#feeds]) {
+      feed.failAll(error);
+      feed.close();
+    }
   }
 
   /** Tells new watches how far they have caught up, or that they are ahead of the store. */
   async #check(): Promise<void> {
+    this.#checking = true;
     for (let attempt = 0; this.#unchecked.size > 0 && !this.#stopped; attempt += 1) {
       const watchers = [...this.#unchecked];
       try {
         const newest = await this.newest();
         for (const { after, queue } of watchers) {
-          if (after > newest) queue.fail(new StorageError('FutureRevision', `revision ${after} is in the future: the store is at ${newest}`));
+          if (after > newest)
+            queue.fail(new StorageError('FutureRevision', `revision ${after} is in the future: the store is at ${newest}`));
         }
         for (const watcher of watchers) this.#unchecked.delete(watcher);
         for (const feed of [...this.#feeds]) feed.want(newest);
@@ -124,6 +150,7 @@ export class WatchHub implements FeedOwner {
         if (!this.#stopped) await this.clock.sleep(this.connection.pause(attempt));
       }
     }
+    this.#checking = false;
   }
 
   #unknown(error: unknown): void {

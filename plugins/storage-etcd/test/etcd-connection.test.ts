@@ -7,7 +7,9 @@ import { Shared } from '../src/shared-call.ts';
 import { FakeEtcd } from './fake-etcd.ts';
 
 const started: { stop(): Promise<void> }[] = [];
-afterEach(async () => { for (const each of started.splice(0).reverse()) await each.stop(); });
+afterEach(async () => {
+  for (const each of started.splice(0).reverse()) await each.stop();
+});
 
 async function open(options: Partial<EtcdStorageOptions> = {}): Promise<{ etcd: FakeEtcd; storage: EtcdStorage }> {
   const etcd = await FakeEtcd.start();
@@ -22,7 +24,11 @@ describe('calls', () => {
     const { etcd, storage } = await open();
     let lost = 0;
     etcd.handlers['Range'] = (_, stream) => {
-      if (lost < 2) { lost += 1; stream.session?.destroy(); return undefined; }
+      if (lost < 2) {
+        lost += 1;
+        stream.session?.destroy();
+        return undefined;
+      }
       return { header: { revision: 7 } };
     };
     expect(await storage.get('/a')).toEqual({ entry: undefined, revision: 7 });
@@ -31,7 +37,10 @@ describe('calls', () => {
 
   it('does not make a commit again that may have happened', async () => {
     const { etcd, storage } = await open();
-    etcd.handlers['Txn'] = (_, stream) => { stream.session?.destroy(); return undefined; };
+    etcd.handlers['Txn'] = (_, stream) => {
+      stream.session?.destroy();
+      return undefined;
+    };
     await expect(storage.commit(write, [])).rejects.toMatchObject({ code: 'Unavailable' });
     expect(etcd.count('Txn')).toBe(1);
     etcd.handlers['Txn'] = () => ({ status: 14, message: 'etcdserver: request timed out' });
@@ -43,7 +52,11 @@ describe('calls', () => {
     const { etcd, storage } = await open();
     let refused = 0;
     etcd.handlers['Txn'] = (_, stream) => {
-      if (refused === 0) { refused += 1; stream.close(constants.NGHTTP2_REFUSED_STREAM); return undefined; }
+      if (refused === 0) {
+        refused += 1;
+        stream.close(constants.NGHTTP2_REFUSED_STREAM);
+        return undefined;
+      }
       return { header: { revision: 9 }, succeeded: true };
     };
     expect(await storage.commit(write, [])).toEqual({ ok: true, revision: 9 });
@@ -64,8 +77,18 @@ describe('calls', () => {
     await expect(storage.commit(write, [])).rejects.toMatchObject({ code: 'Unavailable' });
     const nowhere = new EtcdStorage({ endpoints: ['http://127.0.0.1:1', 'http://127.0.0.1:2'], requestTimeoutSeconds: 0.2 });
     started.push(nowhere);
-    const calls = await Promise.allSettled([nowhere.start(), nowhere.get('/a'), nowhere.commit(write, []), nowhere.requestProgress(), nowhere.compact(5)]);
-    for (const call of calls) expect(call).toMatchObject({ status: 'rejected', reason: { code: 'Unavailable', message: expect.stringContaining('http://127.0.0.1:2') } });
+    const calls = await Promise.allSettled([
+      nowhere.start(),
+      nowhere.get('/a'),
+      nowhere.commit(write, []),
+      nowhere.requestProgress(),
+      nowhere.compact(5),
+    ]);
+    for (const call of calls)
+      expect(call).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'Unavailable', message: expect.stringContaining('http://127.0.0.1:2') },
+      });
   });
 
   it('goes on with another member when one stands still', async () => {
@@ -97,12 +120,26 @@ describe('calls', () => {
       etcd.handlers[method] = () => ({ status, message });
       return call().catch((error: unknown) => error);
     };
-    expect(await says('Range', 11, 'etcdserver: mvcc: required revision has been compacted', () => storage.get('/a', { revision: 5 }))).toMatchObject({ code: 'Compacted' });
-    expect(await says('Range', 11, 'etcdserver: mvcc: required revision is a future revision', () => storage.range({ prefix: '/', revision: 5 }))).toMatchObject({ code: 'FutureRevision' });
+    expect(
+      await says('Range', 11, 'etcdserver: mvcc: required revision has been compacted', () => storage.get('/a', { revision: 5 })),
+    ).toMatchObject({ code: 'Compacted' });
+    expect(
+      await says('Range', 11, 'etcdserver: mvcc: required revision is a future revision', () =>
+        storage.range({ prefix: '/', revision: 5 }),
+      ),
+    ).toMatchObject({ code: 'FutureRevision' });
     expect(await says('Txn', 3, 'etcdserver: request is too large', () => storage.commit(write, []))).toMatchObject({ code: 'TooLarge' });
-    expect(await says('Txn', 3, 'etcdserver: too many operations in txn request', () => storage.commit(write, []))).toMatchObject({ code: 'TooLarge' });
-    expect(await says('Txn', 8, 'etcdserver: mvcc: database space exceeded', () => storage.commit(write, []))).toMatchObject({ code: 'Unavailable', message: expect.stringContaining('space exceeded') });
-    expect(await says('Txn', 7, '100%25 denied%0a', () => storage.commit(write, []))).toMatchObject({ code: 'Unavailable', message: '100% denied\n' });
+    expect(await says('Txn', 3, 'etcdserver: too many operations in txn request', () => storage.commit(write, []))).toMatchObject({
+      code: 'TooLarge',
+    });
+    expect(await says('Txn', 8, 'etcdserver: mvcc: database space exceeded', () => storage.commit(write, []))).toMatchObject({
+      code: 'Unavailable',
+      message: expect.stringContaining('space exceeded'),
+    });
+    expect(await says('Txn', 7, '100%25 denied%0a', () => storage.commit(write, []))).toMatchObject({
+      code: 'Unavailable',
+      message: '100% denied\n',
+    });
   });
 
   it('reads a long range in parts, and begins again when compaction overtakes it', async () => {
@@ -111,13 +148,24 @@ describe('calls', () => {
     let compacted = false;
     const revisions: number[] = [];
     etcd.handlers['Range'] = (request) => {
-      const { key, limit, revision } = request as { key: Buffer; limit: { toNumber(): number } | number; revision: { toNumber(): number } | number };
+      const { key, limit, revision } = request as {
+        key: Buffer;
+        limit: { toNumber(): number } | number;
+        revision: { toNumber(): number } | number;
+      };
       const [most, at] = [Number(limit), Number(revision)];
       revisions.push(at);
-      if (at > 0 && !compacted) { compacted = true; return { status: 11, message: 'etcdserver: mvcc: required revision has been compacted' }; }
+      if (at > 0 && !compacted) {
+        compacted = true;
+        return { status: 11, message: 'etcdserver: mvcc: required revision has been compacted' };
+      }
       const rest = all.filter((name) => Buffer.compare(Buffer.from(name), key) >= 0);
       etcd.revision += 1;
-      return { header: { revision: etcd.revision }, count: rest.length, kvs: rest.slice(0, most).map((name) => ({ key: Buffer.from(name), mod_revision: 5, create_revision: 5 })) };
+      return {
+        header: { revision: etcd.revision },
+        count: rest.length,
+        kvs: rest.slice(0, most).map((name) => ({ key: Buffer.from(name), mod_revision: 5, create_revision: 5 })),
+      };
     };
     const page = await storage.range({ prefix: '' });
     expect(page.entries.map((entry) => `/oarlock/${entry.key}`)).toEqual(all);
@@ -132,7 +180,13 @@ describe('calls', () => {
 describe('LeasePool', () => {
   const counting = () => {
     const grants: { TTL: number; ID: number }[] = [];
-    return { grants, call: async (_: unknown, request: unknown) => { grants.push(request as { TTL: number; ID: number }); return { TTL: (request as { TTL: number }).TTL, error: '' } as never; } };
+    return {
+      grants,
+      call: async (_: unknown, request: unknown) => {
+        grants.push(request as { TTL: number; ID: number });
+        return { TTL: (request as { TTL: number }).TTL, error: '' } as never;
+      },
+    };
   };
 
   it('shares a lease among keys that ask for the same time in a twentieth of it', async () => {
@@ -160,7 +214,16 @@ describe('LeasePool', () => {
 
   it('forgets a lease that could not be had', async () => {
     let fails = true;
-    const pool = new LeasePool({ call: async () => { if (fails) throw new Error('no'); return { TTL: 100, error: '' } as never; } }, new FakeClock(), Math.random);
+    const pool = new LeasePool(
+      {
+        call: async () => {
+          if (fails) throw new Error('no');
+          return { TTL: 100, error: '' } as never;
+        },
+      },
+      new FakeClock(),
+      Math.random,
+    );
     await expect(pool.lease(60)).rejects.toThrow('no');
     fails = false;
     expect(await pool.lease(60)).toBeGreaterThan(0);
@@ -170,7 +233,10 @@ describe('LeasePool', () => {
     const { etcd, storage } = await open();
     let known = false;
     etcd.handlers['Txn'] = () => {
-      if (!known) { known = true; return { status: 5, message: 'etcdserver: requested lease not found' }; }
+      if (!known) {
+        known = true;
+        return { status: 5, message: 'etcdserver: requested lease not found' };
+      }
       return { header: { revision: 9 }, succeeded: true };
     };
     expect(await storage.commit([{ ...write[0]!, ttlSeconds: 60 }], [])).toEqual({ ok: true, revision: 9 });
@@ -181,18 +247,27 @@ describe('LeasePool', () => {
 describe('Shared', () => {
   it('makes one call for those who ask while another is under way, after that one', async () => {
     const running: { resolve(value: number): void; reject(error: unknown): void }[] = [];
-    const shared = new Shared<number>(() => new Promise((resolve, reject) => { running.push({ resolve, reject }); }));
+    const shared = new Shared<number>(
+      () =>
+        new Promise((resolve, reject) => {
+          running.push({ resolve, reject });
+        }),
+    );
     const first = shared.call();
     const others = [shared.call(), shared.call(), shared.call()];
     expect(running).toHaveLength(1);
     running[0]!.reject(new Error('lost'));
     await expect(first).rejects.toThrow('lost');
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     expect(running).toHaveLength(2);
     const more = shared.call();
     running[1]!.resolve(2);
     expect(await Promise.all(others)).toEqual([2, 2, 2]);
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     running[2]!.resolve(3);
     expect(await more).toBe(3);
     expect(running).toHaveLength(3);

@@ -6,7 +6,11 @@ import { etcdMissing, type EtcdServer } from './etcd-server.ts';
 const lagBytes = 4 * 1024 * 1024;
 
 /** The contract on one etcd; each test has a prefix of its own in it. */
-export function etcdContract(name: string, runs: number, start: () => Promise<{ server: EtcdServer; options?: Partial<EtcdStorageOptions>; remove?: () => Promise<void> }>): void {
+export function etcdContract(
+  name: string,
+  runs: number,
+  start: () => Promise<{ server: EtcdServer; options?: Partial<EtcdStorageOptions>; remove?: () => Promise<void> }>,
+): void {
   const unavailable = etcdMissing();
   let running: ReturnType<typeof start> | undefined;
   let fixtures = 0;
@@ -23,19 +27,22 @@ export function etcdContract(name: string, runs: number, start: () => Promise<{ 
     };
     const driver = await connect();
     return {
-      driver, lagBytes,
+      driver,
+      lagBytes,
       cost: () => driver.stats.calls,
       reopen: async () => {
         await server.kill();
         await server.run();
         return connect();
       },
-      dispose: async () => { for (const each of drivers) await each.stop(); },
+      dispose: async () => {
+        for (const each of drivers) await each.stop();
+      },
     };
   };
   storageContract(name, open, { runs, ...(unavailable !== undefined && { unavailable }) });
   afterAll(async () => {
-    const { server, remove } = await running ?? {};
+    const { server, remove } = (await running) ?? {};
     await server?.remove();
     await remove?.();
   });

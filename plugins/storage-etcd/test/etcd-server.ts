@@ -17,13 +17,21 @@ export function etcdMissing(): string | undefined {
 }
 const binary = process.env['OARLOCK_TEST_ETCD'] ?? 'etcd';
 
-export interface ServerTls { readonly caFile: string; readonly certFile: string; readonly keyFile: string }
+export interface ServerTls {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 async function freePort(): Promise<number> {
   const server = createServer();
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
   const address = server.address();
-  await new Promise((resolve) => { server.close(resolve); });
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
   if (typeof address !== 'object' || address === null) throw new Error('no port');
   return address.port;
 }
@@ -47,26 +55,56 @@ export class EtcdServer {
   }
 
   /** Several members of one cluster. */
-  static async cluster(size: number, { tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {}): Promise<EtcdServer[]> {
-    const members = await Promise.all(Array.from({ length: size }, async (_, at) => ({
-      name: `member-${at}`, dir: await mkdtemp(join(tmpdir(), 'oarlock-etcd-')),
-      client: `${tls ? 'https' : 'http'}://127.0.0.1:${await freePort()}`, peer: `http://127.0.0.1:${await freePort()}`,
-    })));
+  static async cluster(
+    size: number,
+    { tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {},
+  ): Promise<EtcdServer[]> {
+    const members = await Promise.all(
+      Array.from({ length: size }, async (_, at) => ({
+        name: `member-${at}`,
+        dir: await mkdtemp(join(tmpdir(), 'oarlock-etcd-')),
+        client: `${tls ? 'https' : 'http'}://127.0.0.1:${await freePort()}`,
+        peer: `http://127.0.0.1:${await freePort()}`,
+      })),
+    );
     const cluster = members.map(({ name, peer }) => `${name}=${peer}`).join(',');
-    const servers = members.map(({ name, dir, client, peer }) => new EtcdServer(client, [
-      '--name', name, '--data-dir', join(dir, 'data'), '--log-level', 'info',
-      '--listen-client-urls', client, '--advertise-client-urls', client,
-      '--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', cluster,
-      ...(tls ? ['--client-cert-auth', '--trusted-ca-file', tls.caFile, '--cert-file', tls.certFile, '--key-file', tls.keyFile] : []),
-      ...args,
-    ], dir));
+    const servers = members.map(
+      ({ name, dir, client, peer }) =>
+        new EtcdServer(
+          client,
+          [
+            '--name',
+            name,
+            '--data-dir',
+            join(dir, 'data'),
+            '--log-level',
+            'info',
+            '--listen-client-urls',
+            client,
+            '--advertise-client-urls',
+            client,
+            '--listen-peer-urls',
+            peer,
+            '--initial-advertise-peer-urls',
+            peer,
+            '--initial-cluster',
+            cluster,
+            ...(tls ? ['--client-cert-auth', '--trusted-ca-file', tls.caFile, '--cert-file', tls.certFile, '--key-file', tls.keyFile] : []),
+            ...args,
+          ],
+          dir,
+        ),
+    );
     await Promise.all(servers.map((server) => server.run()));
     return servers;
   }
 
   /** Starts the process, again if need be. Resolves when it serves. */
   async run(): Promise<void> {
-    const child = spawn(binary, this.#args, { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '', ETCD_UNSUPPORTED_ARCH: process.arch } });
+    const child = spawn(binary, this.#args, {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: { PATH: process.env['PATH'] ?? '', ETCD_UNSUPPORTED_ARCH: process.arch },
+    });
     this.#child = child;
     const lines: string[] = [];
     await new Promise<void>((resolve, reject) => {
@@ -85,14 +123,20 @@ export class EtcdServer {
     const child = this.#child;
     this.#child = undefined;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => { child.once('exit', resolve); });
+    const ended = new Promise((resolve) => {
+      child.once('exit', resolve);
+    });
     child.kill('SIGKILL');
     await ended;
   }
 
   /** Makes the process stand still, as a machine does that is swapping or cut off. */
-  pause(): void { this.#child?.kill('SIGSTOP'); }
-  resume(): void { this.#child?.kill('SIGCONT'); }
+  pause(): void {
+    this.#child?.kill('SIGSTOP');
+  }
+  resume(): void {
+    this.#child?.kill('SIGCONT');
+  }
 
   async remove(): Promise<void> {
     await this.kill();

@@ -44,7 +44,9 @@ function follow(storage: EtcdStorage, prefix: string, after: Revision) {
   const reached = async (revision: Revision) => {
     while (state.position < revision) {
       if (state.failure !== undefined) throw state.failure;
-      await new Promise<void>((resolve) => { wake = resolve; });
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
     }
   };
   return Object.assign(state, { reached });
@@ -56,34 +58,55 @@ function write(storage: EtcdStorage, count: number) {
   const unknown = new Set<string>();
   let stopped = false;
   let wake = () => {};
-  const done = Promise.all(Array.from({ length: count }, async (_, writer) => {
-    for (let at = 0; !stopped; at += 1) {
-      const value = `${writer}/${at}`;
-      try {
-        const commit = await storage.commit([{ key: `/w/${writer}`, value: Buffer.from(value) }, { key: `/all/${value}`, value: Buffer.from(value) }], []);
-        if (commit.ok) acknowledged.set(value, commit.revision);
-      } catch (error) {
-        if (!(error instanceof StorageError) || error.code !== 'Unavailable') throw error;
-        unknown.add(value);
+  const done = Promise.all(
+    Array.from({ length: count }, async (_, writer) => {
+      for (let at = 0; !stopped; at += 1) {
+        const value = `${writer}/${at}`;
+        try {
+          const commit = await storage.commit(
+            [
+              { key: `/w/${writer}`, value: Buffer.from(value) },
+              { key: `/all/${value}`, value: Buffer.from(value) },
+            ],
+            [],
+          );
+          if (commit.ok) acknowledged.set(value, commit.revision);
+        } catch (error) {
+          if (!(error instanceof StorageError) || error.code !== 'Unavailable') throw error;
+          unknown.add(value);
+        }
+        wake();
       }
-      wake();
-    }
-  }));
+    }),
+  );
   return {
-    acknowledged, unknown,
+    acknowledged,
+    unknown,
     /** Resolves after so many more acknowledged commits. */
     more: async (commits: number) => {
       const target = acknowledged.size + commits;
-      while (acknowledged.size < target) await Promise.race([done, new Promise<void>((resolve) => { wake = resolve; })]);
+      while (acknowledged.size < target)
+        await Promise.race([
+          done,
+          new Promise<void>((resolve) => {
+            wake = resolve;
+          }),
+        ]);
     },
-    stop: async () => { stopped = true; await done; },
+    stop: async () => {
+      stopped = true;
+      await done;
+    },
   };
 }
 
 const revisionOf = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
 
 /** Nothing acknowledged is missing, nothing came twice, nothing is there that nobody wrote, and each change follows on the one before. */
-function check(changes: readonly Change[], { acknowledged, unknown }: { readonly acknowledged: ReadonlyMap<string, Revision>; readonly unknown: ReadonlySet<string> }): void {
+function check(
+  changes: readonly Change[],
+  { acknowledged, unknown }: { readonly acknowledged: ReadonlyMap<string, Revision>; readonly unknown: ReadonlySet<string> },
+): void {
   const seen = new Map<string, Revision>();
   const last = new Map<string, Revision>();
   let before = 0;
@@ -105,7 +128,7 @@ function check(changes: readonly Change[], { acknowledged, unknown }: { readonly
 
 describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 120_000 }, () => {
   it('survives kill -9 and restart of etcd under watchers and writers', async () => {
-    const [server] = await cluster(1) as [EtcdServer];
+    const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);
     const base = await storage.requestProgress();
     const watches = ['', '/all/', '/w/'].map((prefix) => follow(storage, prefix, base));
@@ -120,13 +143,16 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     const newest = await storage.requestProgress();
     for (const watch of watches) await watch.reached(newest);
     check(watches[0]!.changes, writers);
-    expect(watches[1]!.changes.map(revisionOf)).toEqual(watches[0]!.changes.filter((change) => change.type === 'put' && change.entry.key.startsWith('/all/')).map(revisionOf));
+    expect(watches[1]!.changes.map(revisionOf)).toEqual(
+      watches[0]!.changes.filter((change) => change.type === 'put' && change.entry.key.startsWith('/all/')).map(revisionOf),
+    );
     expect(watches[2]!.changes).toHaveLength(watches[1]!.changes.length);
     const late = follow(storage, '', base);
     await late.reached(newest);
     expect(late.changes.map(revisionOf)).toEqual(watches[0]!.changes.map(revisionOf));
-    expect(new Map((await storage.range({ prefix: '/all/' })).entries.map((entry) => [entry.key, entry.revision])))
-      .toEqual(new Map(watches[1]!.changes.map((change) => [change.type === 'put' ? change.entry.key : '', revisionOf(change)])));
+    expect(new Map((await storage.range({ prefix: '/all/' })).entries.map((entry) => [entry.key, entry.revision]))).toEqual(
+      new Map(watches[1]!.changes.map((change) => [change.type === 'put' ? change.entry.key : '', revisionOf(change)])),
+    );
   });
 
   it('goes on with the other members when one is killed', async () => {
@@ -147,7 +173,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
   });
 
   it('finds out that etcd stands still, and goes on when it moves again', async () => {
-    const [server] = await cluster(1) as [EtcdServer];
+    const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server], { requestTimeoutSeconds: 1, dialTimeoutSeconds: 0.5 });
     const base = await storage.requestProgress();
     const watch = follow(storage, '', base);
@@ -158,7 +184,14 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     await expect(storage.get('/a')).rejects.toMatchObject({ code: 'Unavailable' });
     await expect(storage.requestProgress()).rejects.toMatchObject({ code: 'Unavailable' });
     server.resume();
-    const newest = await (async () => { for (;;) try { return await storage.requestProgress(); } catch { /* until it moves again */ } })();
+    const newest = await (async () => {
+      for (;;)
+        try {
+          return await storage.requestProgress();
+        } catch {
+          /* until it moves again */
+        }
+    })();
     await watch.reached(newest);
     const written = watch.changes.map((change) => change.type === 'put' && Buffer.from(change.entry.value).toString());
     // the one that was given up may have happened, even later: it is unknown, but it is not torn or doubled
@@ -187,12 +220,14 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
   });
 
   it('reports progress though others write elsewhere, and nothing under its own prefix', async () => {
-    const [server] = await cluster(1) as [EtcdServer];
+    const [server] = (await cluster(1)) as [EtcdServer];
     const [storage, neighbour] = [await connect([server]), await connect([server], { prefix: '/neighbour' })];
     const base = await storage.requestProgress();
     const watches = ['', '/a/', '/b/'].map((prefix) => follow(storage, prefix, base));
     for (let round = 0; round < 10; round += 1) {
-      const writing = Promise.all(Array.from({ length: 20 }, (_, at) => neighbour.commit([{ key: `/${at}`, value: Buffer.from('x') }], [])));
+      const writing = Promise.all(
+        Array.from({ length: 20 }, (_, at) => neighbour.commit([{ key: `/${at}`, value: Buffer.from('x') }], [])),
+      );
       const asked = await storage.requestProgress();
       for (const watch of watches) await watch.reached(asked);
       await writing;
@@ -208,12 +243,14 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
   });
 
   it('stops at once, whether etcd is there or not', async () => {
-    const [server] = await cluster(1) as [EtcdServer];
+    const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);
     const watch = follow(storage, '', await storage.requestProgress());
     await watch.reached(0);
     await server.kill();
-    const waiting = [storage.get('/a'), storage.commit([{ key: '/a', value: Buffer.from('1') }], [])].map((call) => call.catch((error: unknown) => error));
+    const waiting = [storage.get('/a'), storage.commit([{ key: '/a', value: Buffer.from('1') }], [])].map((call) =>
+      call.catch((error: unknown) => error),
+    );
     await storage.stop();
     for (const outcome of await Promise.all(waiting)) expect(outcome).toMatchObject({ name: 'StorageError', code: 'Unavailable' });
     await expect(watch.reached(Infinity)).rejects.toMatchObject({ code: 'Unavailable' });

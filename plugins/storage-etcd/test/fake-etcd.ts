@@ -4,12 +4,17 @@ import { frame, FrameReader } from '../src/grpc-frames.ts';
 
 export type Message = Record<string, unknown>;
 type Answer = Message | { readonly status: number; readonly message: string };
-const isStatus = (answer: Answer): answer is { status: number; message: string } => typeof (answer as { status?: unknown }).status === 'number';
+const isStatus = (answer: Answer): answer is { status: number; message: string } =>
+  typeof (answer as { status?: unknown }).status === 'number';
 
 const types: Readonly<Record<string, readonly [string, string]>> = {
-  [rpcs.range.path]: ['RangeRequest', 'RangeResponse'], [rpcs.put.path]: ['PutRequest', 'PutResponse'], [rpcs.txn.path]: ['TxnRequest', 'TxnResponse'],
-  [rpcs.compact.path]: ['CompactionRequest', 'CompactionResponse'], [rpcs.leaseGrant.path]: ['LeaseGrantRequest', 'LeaseGrantResponse'],
-  [rpcs.status.path]: ['StatusRequest', 'StatusResponse'], [rpcs.watch.path]: ['WatchRequest', 'WatchResponse'],
+  [rpcs.range.path]: ['RangeRequest', 'RangeResponse'],
+  [rpcs.put.path]: ['PutRequest', 'PutResponse'],
+  [rpcs.txn.path]: ['TxnRequest', 'TxnResponse'],
+  [rpcs.compact.path]: ['CompactionRequest', 'CompactionResponse'],
+  [rpcs.leaseGrant.path]: ['LeaseGrantRequest', 'LeaseGrantResponse'],
+  [rpcs.status.path]: ['StatusRequest', 'StatusResponse'],
+  [rpcs.watch.path]: ['WatchRequest', 'WatchResponse'],
 };
 
 /** A watch stream as the server sees it. What the client says on it comes with `received`, in order. */
@@ -18,17 +23,32 @@ export class FakeWatch {
   readonly #requests: Message[] = [];
   #wake = () => {};
 
-  constructor(stream: ServerHttp2Stream) { this.stream = stream; }
+  constructor(stream: ServerHttp2Stream) {
+    this.stream = stream;
+  }
 
-  push(message: Message): void { this.#requests.push(message); this.#wake(); }
+  push(message: Message): void {
+    this.#requests.push(message);
+    this.#wake();
+  }
 
   async received(): Promise<Message> {
-    while (this.#requests.length === 0) await new Promise<void>((resolve) => { this.#wake = resolve; });
+    while (this.#requests.length === 0)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     return this.#requests.shift() as Message;
   }
 
   send(response: Message): void {
-    this.stream.write(frame(schema.lookupType('WatchResponse').encode({ watch_id: 0, ...response }).finish()));
+    this.stream.write(
+      frame(
+        schema
+          .lookupType('WatchResponse')
+          .encode({ watch_id: 0, ...response })
+          .finish(),
+      ),
+    );
   }
 }
 
@@ -49,8 +69,8 @@ export class FakeEtcd {
     this.endpoint = `http://127.0.0.1:${port}`;
     this.handlers['Status'] = () => ({ version: this.version, leader: 1 });
     this.handlers['Range'] = () => ({ header: { revision: this.revision }, count: 0 });
-    this.handlers['Put'] = () => ({ header: { revision: this.revision += 1 } });
-    this.handlers['Txn'] = () => ({ header: { revision: this.revision += 1 }, succeeded: true });
+    this.handlers['Put'] = () => ({ header: { revision: (this.revision += 1) } });
+    this.handlers['Txn'] = () => ({ header: { revision: (this.revision += 1) }, succeeded: true });
     this.handlers['LeaseGrant'] = ({ TTL }) => ({ TTL });
     server.on('session', (session) => {
       this.#sessions.add(session);
@@ -61,28 +81,41 @@ export class FakeEtcd {
 
   static async start(): Promise<FakeEtcd> {
     const server = createServer();
-    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
     const address = server.address();
     if (typeof address !== 'object' || address === null) throw new Error('no port');
     return new FakeEtcd(server, address.port);
   }
 
   /** How often a method was called. */
-  count(method: string): number { return this.calls.filter((call) => call.method === method).length; }
+  count(method: string): number {
+    return this.calls.filter((call) => call.method === method).length;
+  }
 
   /** The next watch stream that is opened. */
   async watch(): Promise<FakeWatch> {
-    while (this.#watches.length === 0) await new Promise<void>((resolve) => { this.#wake = resolve; });
+    while (this.#watches.length === 0)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     return this.#watches.shift() as FakeWatch;
   }
 
   /** Breaks all connections. */
-  disconnect(): void { for (const session of this.#sessions) session.destroy(); }
-  goAway(): void { for (const session of this.#sessions) session.goaway(0); }
+  disconnect(): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+  goAway(): void {
+    for (const session of this.#sessions) session.goaway(0);
+  }
 
   async stop(): Promise<void> {
     this.disconnect();
-    await new Promise((resolve) => { this.#server.close(resolve); });
+    await new Promise((resolve) => {
+      this.#server.close(resolve);
+    });
   }
 
   #serve(stream: ServerHttp2Stream, path: string): void {
@@ -93,20 +126,30 @@ export class FakeEtcd {
     if (method === 'Watch') {
       const watch = new FakeWatch(stream);
       stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
-      stream.on('data', (chunk: Buffer) => reader.push(chunk, (message) => watch.push(schema.lookupType(requestType).decode(message) as unknown as Message)));
+      stream.on('data', (chunk: Buffer) =>
+        reader.push(chunk, (message) => watch.push(schema.lookupType(requestType).decode(message) as unknown as Message)),
+      );
       this.#watches.push(watch);
       this.#wake();
       return;
     }
-    stream.on('data', (chunk: Buffer) => reader.push(chunk, (message) => {
-      const request = schema.lookupType(requestType).decode(message) as unknown as Message;
-      this.calls.push({ method, request });
-      const answer = this.handlers[method]?.(request, stream);
-      if (!answer) return;
-      if (isStatus(answer)) { stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': answer.status, 'grpc-message': answer.message }, { endStream: true }); return; }
-      stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
-      stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
-      stream.end(frame(schema.lookupType(responseType).encode(answer).finish()));
-    }));
+    stream.on('data', (chunk: Buffer) =>
+      reader.push(chunk, (message) => {
+        const request = schema.lookupType(requestType).decode(message) as unknown as Message;
+        this.calls.push({ method, request });
+        const answer = this.handlers[method]?.(request, stream);
+        if (!answer) return;
+        if (isStatus(answer)) {
+          stream.respond(
+            { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': answer.status, 'grpc-message': answer.message },
+            { endStream: true },
+          );
+          return;
+        }
+        stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+        stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+        stream.end(frame(schema.lookupType(responseType).encode(answer).finish()));
+      }),
+    );
   }
 }

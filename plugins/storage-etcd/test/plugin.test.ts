@@ -7,12 +7,24 @@ import { EtcdServer, etcdMissing } from './etcd-server.ts';
 import { makeTlsFiles } from './tls-files.ts';
 
 const missing = etcdMissing();
-const faults = (config: unknown) => new PluginHost().place({ plugin, config }).check().map(({ code, message, path }) => ({ code, message, path }));
+const faults = (config: unknown) =>
+  new PluginHost()
+    .place({ plugin, config })
+    .check()
+    .map(({ code, message, path }) => ({ code, message, path }));
 
 describe('config', () => {
   it('has defaults, and takes what is needed for TLS', () => {
     expect(plugin.config.parse({})).toMatchObject({ endpoints: ['http://127.0.0.1:2379'], prefix: '/oarlock' });
-    expect(faults({ endpoints: ['https://10.0.0.1:2379', 'https://etcd.example:2379'], caFile: '/ca.crt', certFile: '/a.crt', keyFile: '/a.key', prefix: '/registry/lab' })).toEqual([]);
+    expect(
+      faults({
+        endpoints: ['https://10.0.0.1:2379', 'https://etcd.example:2379'],
+        caFile: '/ca.crt',
+        certFile: '/a.crt',
+        keyFile: '/a.key',
+        prefix: '/registry/lab',
+      }),
+    ).toEqual([]);
   });
 
   it.each([
@@ -34,18 +46,27 @@ describe('config', () => {
 
 describe('probe', () => {
   it('says why there is no etcd', async () => {
-    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] })))
-      .toEqual({ available: false, because: expect.stringMatching(/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 does not answer: .*ECONNREFUSED/) });
-    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['https://127.0.0.1:1'], caFile: '/nowhere/ca.crt' })))
-      .toEqual({ available: false, because: expect.stringContaining('/nowhere/ca.crt') });
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] }))).toEqual({
+      available: false,
+      because: expect.stringMatching(/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 does not answer: .*ECONNREFUSED/),
+    });
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['https://127.0.0.1:1'], caFile: '/nowhere/ca.crt' }))).toEqual({
+      available: false,
+      because: expect.stringContaining('/nowhere/ca.crt'),
+    });
   });
 
   it('does not wait for a server that says nothing', async () => {
     const server = createServer(() => {});
-    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
     const { port } = server.address() as { port: number };
     const started = performance.now();
-    expect(await plugin.probe?.(plugin.config.parse({ endpoints: [`https://127.0.0.1:${port}`] }))).toMatchObject({ available: false, because: expect.stringContaining('nothing within 900 ms') });
+    expect(await plugin.probe?.(plugin.config.parse({ endpoints: [`https://127.0.0.1:${port}`] }))).toMatchObject({
+      available: false,
+      because: expect.stringContaining('nothing within 900 ms'),
+    });
     expect(performance.now() - started).toBeLessThan(1_500);
     server.close();
   });
@@ -65,7 +86,8 @@ describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${
   it('is let in over TLS with the right certificate only', async () => {
     const tls = await makeTlsFiles();
     const server = await EtcdServer.start({ tls: tls.server });
-    const place = (config: object) => new PluginHost().place({ plugin, config: { endpoints: [server.endpoint], requestTimeoutSeconds: 1, ...config } });
+    const place = (config: object) =>
+      new PluginHost().place({ plugin, config: { endpoints: [server.endpoint], requestTimeoutSeconds: 1, ...config } });
     const right = place(tls.client);
     await right.start();
     await right.stop();

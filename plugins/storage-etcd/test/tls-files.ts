@@ -5,7 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as x509 from '@peculiar/x509';
 
-export interface TlsPaths { readonly caFile: string; readonly certFile: string; readonly keyFile: string }
+export interface TlsPaths {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const day = 24 * 60 * 60 * 1000;
@@ -20,8 +24,15 @@ export async function makeTlsFiles(): Promise<{ server: TlsPaths; client: TlsPat
   const newAuthority = async (name: string) => {
     const keys = await newKeys();
     const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-      name: `CN=${name}`, keys, signingAlgorithm: algorithm, serialNumber: '01', ...dates,
-      extensions: [new x509.BasicConstraintsExtension(true, 0, true), new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.digitalSignature, true)],
+      name: `CN=${name}`,
+      keys,
+      signingAlgorithm: algorithm,
+      serialNumber: '01',
+      ...dates,
+      extensions: [
+        new x509.BasicConstraintsExtension(true, 0, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.digitalSignature, true),
+      ],
     });
     const file = join(dir, `${name}.crt`);
     await writeFile(file, certificate.toString('pem'));
@@ -32,7 +43,13 @@ export async function makeTlsFiles(): Promise<{ server: TlsPaths; client: TlsPat
   const issue = async (name: string, signer: typeof authority): Promise<TlsPaths> => {
     const keys = await newKeys();
     const certificate = await x509.X509CertificateGenerator.create({
-      subject: `CN=${name}`, issuer: `CN=${signer.name}`, publicKey: keys.publicKey, signingKey: signer.keys.privateKey, signingAlgorithm: algorithm, serialNumber: '02', ...dates,
+      subject: `CN=${name}`,
+      issuer: `CN=${signer.name}`,
+      publicKey: keys.publicKey,
+      signingKey: signer.keys.privateKey,
+      signingAlgorithm: algorithm,
+      serialNumber: '02',
+      ...dates,
       extensions: [
         new x509.SubjectAlternativeNameExtension([{ type: 'ip', value: '127.0.0.1' }]),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
@@ -40,11 +57,15 @@ export async function makeTlsFiles(): Promise<{ server: TlsPaths; client: TlsPat
     });
     const [certFile, keyFile] = [join(dir, `${name}.crt`), join(dir, `${name}.key`)];
     await writeFile(certFile, certificate.toString('pem'));
-    await writeFile(keyFile, x509.PemConverter.encode(await crypto.subtle.exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY'), { mode: 0o600 });
+    await writeFile(keyFile, x509.PemConverter.encode(await crypto.subtle.exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY'), {
+      mode: 0o600,
+    });
     return { caFile: authority.file, certFile, keyFile };
   };
   return {
-    server: await issue('server', authority), client: await issue('client', authority), stranger: await issue('stranger', other),
+    server: await issue('server', authority),
+    client: await issue('client', authority),
+    stranger: await issue('stranger', other),
     remove: () => rm(dir, { recursive: true, force: true }),
   };
 }

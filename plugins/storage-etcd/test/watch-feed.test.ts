@@ -6,7 +6,9 @@ import { reportsProgress } from '../src/watch-feed.ts';
 import { FakeEtcd, type FakeWatch, type Message } from './fake-etcd.ts';
 
 const started: { stop(): Promise<void> }[] = [];
-afterEach(async () => { for (const each of started.splice(0).reverse()) await each.stop(); });
+afterEach(async () => {
+  for (const each of started.splice(0).reverse()) await each.stop();
+});
 
 async function open(version: string): Promise<{ etcd: FakeEtcd; storage: EtcdStorage }> {
   const etcd = await FakeEtcd.start();
@@ -17,14 +19,34 @@ async function open(version: string): Promise<{ etcd: FakeEtcd; storage: EtcdSto
 }
 
 const key = (name: string) => Buffer.from(`/oarlock/${name}`);
-const kv = (name: string, revision: number, created: number, value = `${name}@${revision}`) => ({ key: key(name), mod_revision: revision, create_revision: created, version: 1, value: Buffer.from(value) });
-const put = (name: string, revision: number, previous?: ReturnType<typeof kv>): Message => ({ type: 0, kv: kv(name, revision, previous ? Number(previous.create_revision) : revision), ...(previous && { prev_kv: previous }) });
-const gone = (name: string, revision: number, previous?: ReturnType<typeof kv>): Message => ({ type: 1, kv: { key: key(name), mod_revision: revision }, ...(previous && { prev_kv: previous }) });
+const kv = (name: string, revision: number, created: number, value = `${name}@${revision}`) => ({
+  key: key(name),
+  mod_revision: revision,
+  create_revision: created,
+  version: 1,
+  value: Buffer.from(value),
+});
+const put = (name: string, revision: number, previous?: ReturnType<typeof kv>): Message => ({
+  type: 0,
+  kv: kv(name, revision, previous ? Number(previous.create_revision) : revision),
+  ...(previous && { prev_kv: previous }),
+});
+const gone = (name: string, revision: number, previous?: ReturnType<typeof kv>): Message => ({
+  type: 1,
+  kv: { key: key(name), mod_revision: revision },
+  ...(previous && { prev_kv: previous }),
+});
 const header = (revision: number) => ({ header: { revision } });
 const startOf = (request: Message) => int((request['create_request'] as { start_revision: Int64 }).start_revision);
 
 /** Batches as text: `a@5 a@6 (6)`. */
-const show = ({ changes, revision }: ChangeBatch) => [...changes.map((change) => (change.type === 'put' ? `${change.entry.key}@${change.entry.revision}` : `-${change.previous.key}@${change.revision}`)), `(${revision})`].join(' ');
+const show = ({ changes, revision }: ChangeBatch) =>
+  [
+    ...changes.map((change) =>
+      change.type === 'put' ? `${change.entry.key}@${change.entry.revision}` : `-${change.previous.key}@${change.revision}`,
+    ),
+    `(${revision})`,
+  ].join(' ');
 
 function read(storage: EtcdStorage, prefix: string, after: number) {
   const batches = storage.watch(prefix, { after, signal: new AbortController().signal })[Symbol.asyncIterator]();
@@ -76,7 +98,10 @@ describe('WatchFeed', () => {
     etcd.revision = 105;
     etcd.handlers['Put'] = ({ key: marker }) => {
       etcd.revision += 1;
-      watch.send({ ...header(etcd.revision), events: [{ type: 0, kv: { key: marker, mod_revision: etcd.revision, create_revision: etcd.revision } }] });
+      watch.send({
+        ...header(etcd.revision),
+        events: [{ type: 0, kv: { key: marker, mod_revision: etcd.revision, create_revision: etcd.revision } }],
+      });
       return header(etcd.revision);
     };
     await storage.requestProgress();
@@ -92,10 +117,16 @@ describe('WatchFeed', () => {
     expect(await quiet()).toBe('(100)');
     etcd.revision = 105;
     let marker: unknown;
-    etcd.handlers['Put'] = ({ key: written }) => { marker = written; return header(etcd.revision += 1); };
+    etcd.handlers['Put'] = ({ key: written }) => {
+      marker = written;
+      return header((etcd.revision += 1));
+    };
     await storage.requestProgress();
     const next = quiet();
-    while (marker === undefined) await new Promise((resolve) => { setImmediate(resolve); });
+    while (marker === undefined)
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
     watch.send({ ...header(200), watch_id: -1 });
     // what was reported is still on its way
     watch.send({ ...header(106), events: [put('a1', 103), { type: 0, kv: { key: marker, mod_revision: 106, create_revision: 106 } }] });
@@ -222,7 +253,22 @@ describe('WatchFeed', () => {
 
 describe('reportsProgress', () => {
   it.each([
-    ['3.4.23', false], ['3.4.25', false], ['3.4.31', true], ['3.4.40', true], ['3.5.0', false], ['3.5.8', false], ['3.5.12', false], ['3.5.13', true], ['3.5.16', true],
-    ['3.6.0', true], ['3.6.0-rc.1', true], ['3.3.27', false], ['4.0.0', true], ['', false], ['unknown', false],
-  ])('%s: %s', (version, expected) => { expect(reportsProgress(version)).toBe(expected); });
+    ['3.4.23', false],
+    ['3.4.25', false],
+    ['3.4.31', true],
+    ['3.4.40', true],
+    ['3.5.0', false],
+    ['3.5.8', false],
+    ['3.5.12', false],
+    ['3.5.13', true],
+    ['3.5.16', true],
+    ['3.6.0', true],
+    ['3.6.0-rc.1', true],
+    ['3.3.27', false],
+    ['4.0.0', true],
+    ['', false],
+    ['unknown', false],
+  ])('%s: %s', (version, expected) => {
+    expect(reportsProgress(version)).toBe(expected);
+  });
 });

@@ -7,9 +7,15 @@ export class CommitLog {
   #head = 0;
   #size = 0;
 
-  get size(): number { return this.#size; }
-  get oldest(): Version | undefined { return this.#ring[this.#head]; }
-  at(index: number): Version { return this.#ring[(this.#head + index) & (this.#ring.length - 1)] as Version; }
+  get size(): number {
+    return this.#size;
+  }
+  get oldest(): Version | undefined {
+    return this.#ring[this.#head];
+  }
+  at(index: number): Version {
+    return this.#ring[(this.#head + index) & (this.#ring.length - 1)] as Version;
+  }
 
   push(version: Version): void {
     if (this.#size === this.#ring.length) this.#grow();
@@ -29,9 +35,10 @@ export class CommitLog {
   /** The index of the first version after a revision. */
   after(revision: Revision): number {
     let low = 0;
-    for (let high = this.#size; low < high;) {
+    for (let high = this.#size; low < high; ) {
       const middle = (low + high) >> 1;
-      if (this.at(middle).revision <= revision) low = middle + 1; else high = middle;
+      if (this.at(middle).revision <= revision) low = middle + 1;
+      else high = middle;
     }
     return low;
   }

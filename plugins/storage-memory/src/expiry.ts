@@ -20,11 +20,16 @@ export class Expiry<T extends ExpiryItem> {
     this.#due = due;
   }
 
-  get size(): number { return this.#heap.length; }
+  get size(): number {
+    return this.#heap.length;
+  }
 
   set(item: T, seconds: number): void {
     item.deadline = this.#clock.monotonic() + seconds * 1000;
-    if (item.slot < 0) { item.slot = this.#heap.length; this.#heap.push(item); }
+    if (item.slot < 0) {
+      item.slot = this.#heap.length;
+      this.#heap.push(item);
+    }
     this.#up(item);
     this.#down(item);
     this.#arm();
@@ -67,7 +72,8 @@ export class Expiry<T extends ExpiryItem> {
     this.#armed = next;
     this.#timer = this.#clock.after(next - this.#clock.monotonic(), () => {
       this.#armed = Infinity;
-      if ((this.#heap[0]?.deadline ?? Infinity) <= this.#clock.monotonic()) this.#due(); else this.#arm();
+      if ((this.#heap[0]?.deadline ?? Infinity) <= this.#clock.monotonic()) this.#due();
+      else this.#arm();
     });
   }
 

@@ -29,16 +29,21 @@ export class KeyHistory implements ExpiryItem {
   }
 
   /** What stands under the key now. */
-  get entry(): Entry | undefined { return this.#versions[this.#versions.length - 1]?.entry; }
+  get entry(): Entry | undefined {
+    return this.#versions[this.#versions.length - 1]?.entry;
+  }
 
-  add(version: Version): void { this.#versions.push(version); }
+  add(version: Version): void {
+    this.#versions.push(version);
+  }
 
   /** What stood under the key at a revision that is not compacted. */
   at(revision: Revision): Entry | undefined {
     let low = this.#first;
-    for (let high = this.#versions.length; low < high;) {
+    for (let high = this.#versions.length; low < high; ) {
       const middle = (low + high) >> 1;
-      if ((this.#versions[middle] as Version).revision <= revision) low = middle + 1; else high = middle;
+      if ((this.#versions[middle] as Version).revision <= revision) low = middle + 1;
+      else high = middle;
     }
     return low > this.#first ? (this.#versions[low - 1] as Version).entry : undefined;
   }
@@ -63,5 +68,7 @@ export class KeyHistory implements ExpiryItem {
   }
 
   /** Whether nothing of the key is left to be read. */
-  get forgotten(): boolean { return this.#versions.length === this.#first; }
+  get forgotten(): boolean {
+    return this.#versions.length === this.#first;
+  }
 }

@@ -1,9 +1,22 @@
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
-import { StorageError, type Change, type ChangeBatch, type Commit, type Entry, type Expectation, type Page, type RangeOptions, type Revision, type StorageDriver, type Write } from '@oarlock/spi/storage';
+import {
+  StorageError,
+  type Change,
+  type ChangeBatch,
+  type Commit,
+  type Entry,
+  type Expectation,
+  type Page,
+  type RangeOptions,
+  type Revision,
+  type StorageDriver,
+  type Write,
+} from '@oarlock/spi/storage';
+import { backlog } from './backlog.ts';
 import { CommitLog } from './commit-log.ts';
 import { Expiry } from './expiry.ts';
 import { KeyHistory, type Version } from './key-history.ts';
-import { PastRanges, type PastRange } from './past-ranges.ts';
+import { gather, PastRanges, turn } from './past-ranges.ts';
 import { behind, sortKey } from './sort-key.ts';
 import { SortedIndex } from './sorted-index.ts';
 import { WatchHub } from './watch-hub.ts';
@@ -22,14 +35,17 @@ export interface MemoryStorageOptions {
 }
 
 export const defaults = {
-  historyChanges: 100_000, historyBytes: 64 * 1024 * 1024, maxValueBytes: 1.5 * 1024 * 1024, watchBytes: 64 * 1024 * 1024, watchChanges: 100_000,
+  historyChanges: 100_000,
+  historyBytes: 64 * 1024 * 1024,
+  maxValueBytes: 1.5 * 1024 * 1024,
+  watchBytes: 64 * 1024 * 1024,
+  watchChanges: 100_000,
 } as const;
 
 /** What a change costs beside the value it replaced: its objects, its place in the log. */
 const changeBytes = 256;
 /** Work done at a stretch, so that nobody waits long for the event loop. */
-const slice = { expired: 500, forgotten: 2_000, backlog: 1_000, read: 5_000 };
-const turn = () => new Promise<void>((resolve) => { setImmediate(resolve); });
+const slice = { expired: 500, forgotten: 2_000, read: 5_000 };
 
 /**
  * Keys in a map and in two sorted indexes: those that stand, and all that can be read, now or in the past. Each key has its versions,
@@ -59,8 +75,14 @@ export class MemoryStorage implements StorageDriver {
   /** For metrics. `steps`: index entries that were looked at. */
   get stats() {
     return {
-      revision: this.#revision, compacted: this.#compacted, keys: this.#live.size, history: this.#log.size, historyBytes: this.#historyBytes,
-      watches: this.#hub.size, expiring: this.#expiry.size, steps: this.#live.steps + this.#all.steps + this.#hub.steps,
+      revision: this.#revision,
+      compacted: this.#compacted,
+      keys: this.#live.size,
+      history: this.#log.size,
+      historyBytes: this.#historyBytes,
+      watches: this.#hub.size,
+      expiring: this.#expiry.size,
+      steps: this.#live.steps + this.#all.steps + this.#hub.steps,
     };
   }
 
@@ -87,7 +109,11 @@ export class MemoryStorage implements StorageDriver {
     const count = Math.min(total, limit);
     const read = { revision: this.#revision, more: total > count, remaining: total - count };
     if (count > slice.read) {
-      const long = await this.#gather(start, behind(from), read.revision, count);
+      const long = await gather(
+        this.#all,
+        { start, end: behind(from), revision: read.revision, limit: count },
+        () => read.revision >= this.#compacted,
+      );
       if (long) return { entries: long.entries, ...read };
       return this.range({ prefix, limit, ...(after !== undefined && { after }) });
     }
@@ -118,7 +144,7 @@ export class MemoryStorage implements StorageDriver {
       return queue;
     }
     this.#hub.add(prefix, queue);
-    for (const batch of this.#backlog(prefix, after)) queue.push(batch, 0, { backlog: true });
+    for (const batch of backlog(this.#log, this.#all, prefix, after)) queue.push(batch, 0, { backlog: true });
     queue.push({ changes: [], revision: this.#revision }, 0);
     return queue;
   }
@@ -131,7 +157,8 @@ export class MemoryStorage implements StorageDriver {
 
   async compact(revision: Revision): Promise<void> {
     this.#checkRunning();
-    if (revision > this.#revision) throw new StorageError('FutureRevision', `cannot compact ${revision}: the store is at ${this.#revision}`);
+    if (revision > this.#revision)
+      throw new StorageError('FutureRevision', `cannot compact ${revision}: the store is at ${this.#revision}`);
     if (revision <= this.#compacted) return;
     this.#compacted = revision;
     this.#past.compact(revision);
@@ -147,18 +174,24 @@ export class MemoryStorage implements StorageDriver {
     this.#checkRunning();
     if (revision === undefined) return;
     if (revision < this.#compacted) throw this.#compactedError(revision);
-    if (revision > this.#revision) throw new StorageError('FutureRevision', `revision ${revision} is in the future: the store is at ${this.#revision}`);
+    if (revision > this.#revision)
+      throw new StorageError('FutureRevision', `revision ${revision} is in the future: the store is at ${this.#revision}`);
   }
 
   #checkWrites(writes: readonly Write[]): void {
     for (const { key, value, ttlSeconds } of writes) {
       if (!this.#keys.has(key)) sortKey(key);
       if (value !== null && value.length > this.#options.maxValueBytes) {
-        throw new StorageError('TooLarge', `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.#options.maxValueBytes} are taken`);
+        throw new StorageError(
+          'TooLarge',
+          `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.#options.maxValueBytes} are taken`,
+        );
       }
-      if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1)) throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
+      if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1))
+        throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
     }
-    if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length) throw new TypeError('a commit writes a key twice');
+    if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length)
+      throw new TypeError('a commit writes a key twice');
   }
 
   /** Returns the revision after it: a new one if anything was written. */
@@ -191,7 +224,8 @@ export class MemoryStorage implements StorageDriver {
     if (!previous) this.#live.set(history.sortKey, history);
     const entry: Entry = { key, value, revision, created: previous ? previous.created : revision };
     this.#record({ history, revision, entry, change: { type: 'put', entry, previous }, replaced: previous ? previous.value.length : 0 });
-    if (ttlSeconds !== undefined) this.#expiry.set(history, ttlSeconds); else this.#expiry.clear(history);
+    if (ttlSeconds !== undefined) this.#expiry.set(history, ttlSeconds);
+    else this.#expiry.clear(history);
   }
 
   #delete(key: string, revision: Revision): boolean {
@@ -243,79 +277,24 @@ export class MemoryStorage implements StorageDriver {
   }
 
   async #pastPage(from: string, start: string, limit: number, revision: Revision): Promise<Page> {
-    const range = await this.#past.get(from, revision, () => this.#gather(from, behind(from), revision));
+    const range = await this.#past.get(from, revision, () =>
+      gather(this.#all, { start: from, end: behind(from), revision, limit: Infinity }, () => revision >= this.#compacted),
+    );
     if (!range) throw this.#compactedError(revision);
     const { keys, entries } = range;
     let low = 0;
-    for (let high = keys.length; low < high;) {
+    for (let high = keys.length; low < high; ) {
       const middle = (low + high) >> 1;
-      if ((keys[middle] as string) < start) low = middle + 1; else high = middle;
+      if ((keys[middle] as string) < start) low = middle + 1;
+      else high = middle;
     }
     const page = entries.slice(low, low + Math.min(limit, entries.length));
     const remaining = entries.length - low - page.length;
     return { entries: page, revision, more: remaining > 0, remaining };
   }
 
-  /**
-   * The first entries from `start` to before `end` as of a revision. Others get their turn in between: what stood at a revision does
-   * not change, and its keys stay where they are. Undefined when it was compacted meanwhile.
-   */
-  async #gather(start: string, end: string | undefined, revision: Revision, limit = Infinity): Promise<PastRange | undefined> {
-    const keys: string[] = [];
-    const entries: Entry[] = [];
-    for (let next: string | undefined = start; next !== undefined;) {
-      let left = slice.read;
-      const first: string = next;
-      next = undefined;
-      this.#all.from(first, (history, key) => {
-        if (end !== undefined && key >= end) return false;
-        if (left === 0) { next = key; return false; }
-        left -= 1;
-        const entry = history.at(revision);
-        if (!entry) return true;
-        keys.push(key);
-        return entries.push(entry) < limit;
-      });
-      if (next !== undefined) await turn();
-      if (revision < this.#compacted) return undefined;
-    }
-    return { revision, keys, entries };
-  }
-
   #compactedError(revision: Revision): StorageError {
     return new StorageError('Compacted', `revision ${revision} is compacted: the oldest one is ${this.#compacted}`);
-  }
-
-  /** What happened under a prefix after a revision, whole commits to a batch. Found in the log or by the keys, whichever is shorter. */
-  #backlog(prefix: string, after: Revision): ChangeBatch[] {
-    const first = this.#log.after(after);
-    const from = sortKey(prefix);
-    const end = behind(from);
-    const keys = this.#all.rank(end) - this.#all.rank(from);
-    const versions: Version[] = [];
-    if (keys < this.#log.size - first) {
-      this.#all.from(from, (history, key) => {
-        if (end !== undefined && key >= end) return false;
-        history.since(after, versions);
-        return true;
-      });
-      versions.sort((a, b) => a.revision - b.revision);
-    } else {
-      for (let at = first; at < this.#log.size; at += 1) {
-        const version = this.#log.at(at);
-        if (version.history.key.startsWith(prefix)) versions.push(version);
-      }
-    }
-    const batches: ChangeBatch[] = [];
-    let changes: Change[] = [];
-    versions.forEach((version, at) => {
-      if (version.change) changes.push(version.change);
-      const next = versions[at + 1]?.revision;
-      if (next !== undefined && (changes.length < slice.backlog || next === version.revision)) return;
-      batches.push({ changes, revision: version.revision });
-      changes = [];
-    });
-    return batches;
   }
 
   #expire(): void {

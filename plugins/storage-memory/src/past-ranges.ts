@@ -1,7 +1,13 @@
 import type { Entry, Revision } from '@oarlock/spi/storage';
+import type { KeyHistory } from './key-history.ts';
+import type { SortedIndex } from './sorted-index.ts';
 
 /** All entries under a prefix at one revision, in order. */
-export interface PastRange { readonly revision: Revision; readonly keys: readonly string[]; readonly entries: readonly Entry[] }
+export interface PastRange {
+  readonly revision: Revision;
+  readonly keys: readonly string[];
+  readonly entries: readonly Entry[];
+}
 
 /** How many lists in pages can be under way at once, and how many entries they may hold together, before one of them is gathered anew. */
 const most = { ranges: 16, entries: 1_000_000 };
@@ -38,4 +44,49 @@ export class PastRanges {
     this.#entries -= this.#ranges.get(id)?.size ?? 0;
     this.#ranges.delete(id);
   }
+}
+
+/** Keys that are visited at a stretch. */
+const stretch = 5_000;
+export const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+
+/**
+ * The first entries from `start` to before `end` as of a revision. Others get their turn in between: what stood at a revision does
+ * not change, and its keys stay in the index. Undefined when it was compacted meanwhile, that is, is not `readable` any more.
+ */
+export async function gather(
+  all: SortedIndex<KeyHistory>,
+  {
+    start,
+    end,
+    revision,
+    limit,
+  }: { readonly start: string; readonly end: string | undefined; readonly revision: Revision; readonly limit: number },
+  readable: () => boolean,
+): Promise<PastRange | undefined> {
+  const keys: string[] = [];
+  const entries: Entry[] = [];
+  for (let next: string | undefined = start; next !== undefined; ) {
+    let left = stretch;
+    const first: string = next;
+    next = undefined;
+    all.from(first, (history, key) => {
+      if (end !== undefined && key >= end) return false;
+      if (left === 0) {
+        next = key;
+        return false;
+      }
+      left -= 1;
+      const entry = history.at(revision);
+      if (!entry) return true;
+      keys.push(key);
+      return entries.push(entry) < limit;
+    });
+    if (next !== undefined) await turn();
+    if (!readable()) return undefined;
+  }
+  return { revision, keys, entries };
 }

@@ -18,7 +18,14 @@ export default Storage.plugin({
   create({ config }, { clock, metrics }) {
     const storage = new MemoryStorage({ ...config, clock });
     const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({ name: `oarlock_storage_memory_${name}`, help, registers: [metrics], collect() { this.set(value()); } });
+      new Gauge({
+        name: `oarlock_storage_memory_${name}`,
+        help,
+        registers: [metrics],
+        collect() {
+          this.set(value());
+        },
+      });
     gauge('revision', 'Newest revision.', () => storage.stats.revision);
     gauge('keys', 'Keys that stand.', () => storage.stats.keys);
     gauge('history_changes', 'Changes since the last compaction.', () => storage.stats.history);

@@ -1,9 +1,18 @@
 /** Entries of a node. Splitting and copying inside a node then stays well under a microsecond. */
 const capacity = 64;
 
-interface Leaf<V> { readonly leaf: true; keys: string[]; values: V[] }
+interface Leaf<V> {
+  readonly leaf: true;
+  keys: string[];
+  values: V[];
+}
 /** `separators[i]` is not above any key of `children[i + 1]`, and above every key of `children[i]`. */
-interface Inner<V> { readonly leaf: false; separators: string[]; children: Node<V>[]; size: number }
+interface Inner<V> {
+  readonly leaf: false;
+  separators: string[];
+  children: Node<V>[];
+  size: number;
+}
 type Node<V> = Leaf<V> | Inner<V>;
 
 const sizeOf = (node: Node<unknown>) => (node.leaf ? node.keys.length : node.size);
@@ -18,12 +27,20 @@ export class SortedIndex<V> {
   /** Keys that were looked at so far. */
   steps = 0;
 
-  get size(): number { return sizeOf(this.#root); }
+  get size(): number {
+    return sizeOf(this.#root);
+  }
 
   /** Puts `value` under a key, in place of what was there. */
   set(key: string, value: V): void {
     const right = this.#insert(this.#root, key, value);
-    if (right) this.#root = { leaf: false, separators: [right.separator], children: [this.#root, right.node], size: sizeOf(this.#root) + sizeOf(right.node) };
+    if (right)
+      this.#root = {
+        leaf: false,
+        separators: [right.separator],
+        children: [this.#root, right.node],
+        size: sizeOf(this.#root) + sizeOf(right.node),
+      };
   }
 
   delete(key: string): boolean {
@@ -68,10 +85,11 @@ export class SortedIndex<V> {
   /** The first index whose key is not below `key`. */
   #position(keys: readonly string[], key: string): number {
     let low = 0;
-    for (let high = keys.length; low < high;) {
+    for (let high = keys.length; low < high; ) {
       const middle = (low + high) >> 1;
       this.steps += 1;
-      if ((keys[middle] as string) < key) low = middle + 1; else high = middle;
+      if ((keys[middle] as string) < key) low = middle + 1;
+      else high = middle;
     }
     return low;
   }
@@ -85,7 +103,10 @@ export class SortedIndex<V> {
   #insert(node: Node<V>, key: string, value: V): { separator: string; node: Node<V> } | undefined {
     if (node.leaf) {
       const at = this.#position(node.keys, key);
-      if (node.keys[at] === key) { node.values[at] = value; return undefined; }
+      if (node.keys[at] === key) {
+        node.values[at] = value;
+        return undefined;
+      }
       node.keys.splice(at, 0, key);
       node.values.splice(at, 0, value);
       if (node.keys.length <= capacity) return undefined;
@@ -96,7 +117,10 @@ export class SortedIndex<V> {
     const child = node.children[at] as Node<V>;
     const before = sizeOf(child);
     const split = this.#insert(child, key, value);
-    if (!split) { node.size += sizeOf(child) - before; return undefined; }
+    if (!split) {
+      node.size += sizeOf(child) - before;
+      return undefined;
+    }
     node.separators.splice(at, 0, split.separator);
     node.children.splice(at + 1, 0, split.node);
     node.size += 1;

@@ -21,10 +21,16 @@ export class WatchHub {
   #progress = false;
   #watches = 0;
 
-  constructor(revision: Revision) { this.#revision = revision; }
+  constructor(revision: Revision) {
+    this.#revision = revision;
+  }
 
-  get size(): number { return this.#watches; }
-  get steps(): number { return this.#groups.steps; }
+  get size(): number {
+    return this.#watches;
+  }
+  get steps(): number {
+    return this.#groups.steps;
+  }
 
   /** Takes in one change of a commit. To be followed by `committed` in the same turn. */
   publish(key: string, change: Change): void {
@@ -53,7 +59,7 @@ export class WatchHub {
   add(prefix: string, queue: WatchQueue): void {
     this.flush();
     let group = this.#groups.get(prefix);
-    if (!group) this.#groups.add(prefix, group = { prefix, queues: new Set(), pending: [], pendingBytes: 0 });
+    if (!group) this.#groups.add(prefix, (group = { prefix, queues: new Set(), pending: [], pendingBytes: 0 }));
     group.queues.add(queue);
     this.#watches += 1;
   }
@@ -87,6 +93,9 @@ export class WatchHub {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    queueMicrotask(() => { this.#scheduled = false; this.flush(); });
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.flush();
+    });
   }
 }

@@ -7,9 +7,16 @@ export interface QueueLimits {
   readonly changes: number;
 }
 
-interface Waiter { resolve(result: IteratorResult<ChangeBatch, undefined>): void; reject(error: unknown): void }
+interface Waiter {
+  resolve(result: IteratorResult<ChangeBatch, undefined>): void;
+  reject(error: unknown): void;
+}
 /** What a batch counts against the limits: nothing for one of the backlog. */
-interface Queued { readonly batch: ChangeBatch; readonly bytes: number; readonly changes: number }
+interface Queued {
+  readonly batch: ChangeBatch;
+  readonly bytes: number;
+  readonly changes: number;
+}
 
 /** Batches on their way to the reader of one watch. A reader that lets too many of them wait is cut off. */
 export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined> {
@@ -33,13 +40,18 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     else signal.addEventListener('abort', this.#abort);
   }
 
-  get ended(): boolean { return this.#ended; }
+  get ended(): boolean {
+    return this.#ended;
+  }
 
   /** `bytes`: what the values of the batch hold. A backlog is exempt from the limits: it is bounded by the history it was taken from. */
   push(batch: ChangeBatch, bytes: number, { backlog = false }: { readonly backlog?: boolean } = {}): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
-    if (waiter) { waiter.resolve({ done: false, value: batch }); return; }
+    if (waiter) {
+      waiter.resolve({ done: false, value: batch });
+      return;
+    }
     if (batch.changes.length === 0 && this.#items.length > this.#head && this.#items.at(-1)?.batch.changes.length === 0) {
       this.#items[this.#items.length - 1] = { batch, bytes: 0, changes: 0 };
       return;
@@ -58,7 +70,8 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
   fail(error: unknown): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
-    if (waiter) waiter.reject(error); else this.#failure = error;
+    if (waiter) waiter.reject(error);
+    else this.#failure = error;
     this.#end();
   }
 
@@ -71,7 +84,9 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
       throw error;
     }
     if (this.#ended) return { done: true, value: undefined };
-    return new Promise((resolve, reject) => { this.#waiters.push({ resolve, reject }); });
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ resolve, reject });
+    });
   }
 
   async return(): Promise<IteratorResult<ChangeBatch, undefined>> {
@@ -80,7 +95,9 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     return { done: true, value: undefined };
   }
 
-  [Symbol.asyncIterator](): this { return this; }
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
 
   #shift(): Queued | undefined {
     const item = this.#items[this.#head];
@@ -96,7 +113,9 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     return item;
   }
 
-  readonly #abort = () => { this.#end(); };
+  readonly #abort = () => {
+    this.#end();
+  };
 
   #end(): void {
     if (this.#ended) return;

@@ -4,8 +4,12 @@ import { MemoryStorage } from '../src/memory-storage.ts';
 
 const lagBytes = 4 * 1024 * 1024;
 
-storageContract('storage-memory', async () => {
-  const clock = new FakeClock();
-  const driver = new MemoryStorage({ clock, watchBytes: lagBytes });
-  return { driver, dispose: () => driver.stop(), tick: (ms) => clock.advance(ms), cost: () => driver.stats.steps, lagBytes };
-}, { runs: 100 });
+storageContract(
+  'storage-memory',
+  async () => {
+    const clock = new FakeClock();
+    const driver = new MemoryStorage({ clock, watchBytes: lagBytes });
+    return { driver, dispose: () => driver.stop(), tick: (ms) => clock.advance(ms), cost: () => driver.stats.steps, lagBytes };
+  },
+  { runs: 100 },
+);

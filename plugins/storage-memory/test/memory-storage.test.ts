@@ -96,7 +96,8 @@ describe('MemoryStorage', () => {
 
   it('refuses a time to live that is not a whole number of seconds', async () => {
     const storage = new MemoryStorage();
-    for (const ttlSeconds of [0, -1, 1.5, Number.NaN]) await expect(storage.commit([{ key: '/a', value: bytes('1'), ttlSeconds }], [])).rejects.toBeInstanceOf(TypeError);
+    for (const ttlSeconds of [0, -1, 1.5, Number.NaN])
+      await expect(storage.commit([{ key: '/a', value: bytes('1'), ttlSeconds }], [])).rejects.toBeInstanceOf(TypeError);
     expect(storage.stats.revision).toBe(0);
   });
 });

@@ -12,22 +12,32 @@ const visit = (index: SortedIndex<number>, from: string, limit = Infinity) => {
 describe('SortedIndex', () => {
   it('agrees with a sorted array, over growth and shrinking', () => {
     const key = fc.integer({ min: 0, max: 4000 }).map((number) => `k${number}`);
-    fc.assert(fc.property(fc.array(fc.tuple(key, fc.boolean()), { maxLength: 6000, minLength: 1000 }), fc.array(key, { maxLength: 20 }), (operations, probes) => {
-      const index = new SortedIndex<number>();
-      const model = new Map<string, number>();
-      operations.forEach(([each, remove], at) => {
-        if (remove) expect(index.delete(each)).toBe(model.delete(each));
-        else { index.set(each, at); model.set(each, at); }
-      });
-      const sorted = [...model].sort(([a], [b]) => (a < b ? -1 : 1));
-      expect(index.size).toBe(model.size);
-      expect(visit(index, '')).toEqual(sorted);
-      for (const probe of probes) {
-        const rank = sorted.filter(([each]) => each < probe).length;
-        expect(index.rank(probe)).toBe(rank);
-        expect(visit(index, probe, 5)).toEqual(sorted.slice(rank, rank + 5));
-      }
-    }), { numRuns: 15 });
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(key, fc.boolean()), { maxLength: 6000, minLength: 1000 }),
+        fc.array(key, { maxLength: 20 }),
+        (operations, probes) => {
+          const index = new SortedIndex<number>();
+          const model = new Map<string, number>();
+          operations.forEach(([each, remove], at) => {
+            if (remove) expect(index.delete(each)).toBe(model.delete(each));
+            else {
+              index.set(each, at);
+              model.set(each, at);
+            }
+          });
+          const sorted = [...model].sort(([a], [b]) => (a < b ? -1 : 1));
+          expect(index.size).toBe(model.size);
+          expect(visit(index, '')).toEqual(sorted);
+          for (const probe of probes) {
+            const rank = sorted.filter(([each]) => each < probe).length;
+            expect(index.rank(probe)).toBe(rank);
+            expect(visit(index, probe, 5)).toEqual(sorted.slice(rank, rank + 5));
+          }
+        },
+      ),
+      { numRuns: 15 },
+    );
   });
 
   it('empties, and fills again', () => {
@@ -60,21 +70,27 @@ describe('sortKey', () => {
   const text = fc.string({ unit: 'binary', maxLength: 8 });
 
   it('sorts as the bytes of UTF-8 do', () => {
-    fc.assert(fc.property(text, text, (a, b) => {
-      const [x, y] = [sortKey(a), sortKey(b)];
-      expect(Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b)))).toBe(x < y ? -1 : x > y ? 1 : 0);
-    }), { numRuns: 2000 });
+    fc.assert(
+      fc.property(text, text, (a, b) => {
+        const [x, y] = [sortKey(a), sortKey(b)];
+        expect(Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b)))).toBe(x < y ? -1 : x > y ? 1 : 0);
+      }),
+      { numRuns: 2000 },
+    );
   });
 
   it('keeps prefixes, and bounds them', () => {
-    fc.assert(fc.property(text, text, text, (prefix, rest, other) => {
-      const end = behind(sortKey(prefix));
-      expect(sortKey(prefix + rest).startsWith(sortKey(prefix))).toBe(true);
-      for (const key of [prefix + rest, other]) {
-        const within = sortKey(key) >= sortKey(prefix) && (end === undefined || sortKey(key) < end);
-        expect(within).toBe(key.startsWith(prefix));
-      }
-    }), { numRuns: 2000 });
+    fc.assert(
+      fc.property(text, text, text, (prefix, rest, other) => {
+        const end = behind(sortKey(prefix));
+        expect(sortKey(prefix + rest).startsWith(sortKey(prefix))).toBe(true);
+        for (const key of [prefix + rest, other]) {
+          const within = sortKey(key) >= sortKey(prefix) && (end === undefined || sortKey(key) < end);
+          expect(within).toBe(key.startsWith(prefix));
+        }
+      }),
+      { numRuns: 2000 },
+    );
   });
 
   it('refuses what has no bytes', () => {
