@@ -63,7 +63,8 @@ export class Http2Exchange implements Exchange {
     return new StreamOutlet(this.#stream);
   }
 
-  abort(): void { this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR); }
+  // `close` with a code would let the client see a clean end
+  abort(): void { this.#stream.destroy(new Error('the answer could not be completed')); }
 }
 
 class StreamOutlet implements Outlet {
