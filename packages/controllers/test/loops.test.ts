@@ -116,6 +116,16 @@ describe('deployment', () => {
     expect(get().status).toMatchObject({ updatedReplicas: 3, availableReplicas: 3, unavailableReplicas: 0 });
   });
 
+  it('finds the set of a template again however its empty parts are written', async () => {
+    await start();
+    await api.client().create(deployments, deployment());
+    await clock.settle();
+    const written = { metadata: { creationTimestamp: null, labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image: 'a:1', resources: {}, env: [] }] } };
+    await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'json', [{ op: 'replace', path: '/spec/template', value: written }]);
+    await clock.settle();
+    expect(sets()).toHaveLength(1);
+  });
+
   it('scales without a rollout', async () => {
     await start();
     await api.client().create(deployments, deployment());

@@ -5,11 +5,18 @@ export const hashLabel = 'pod-template-hash';
 // no vowels, and nothing that reads like something else: upstream's alphabet for generated suffixes
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 
-/** JSON with keys in order, so that equal templates have equal text. */
+/** Go's clients write what is empty where others leave it out: `resources: {}`, `creationTimestamp: null`. Only of an emptyDir it means something. */
+function saysNothing(key: string, value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return typeof value === 'object' && key !== 'emptyDir' && Object.keys(value).length === 0;
+}
+
+/** JSON with keys in order and without what says nothing, so that equal templates have equal text. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const entries = Object.entries(value).filter(([, v]) => v !== undefined).sort(([a], [b]) => (a < b ? -1 : 1));
+  const entries = Object.entries(value).filter(([key, v]) => !saysNothing(key, v)).sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonical(v)}`).join(',')}}`;
 }
 
