@@ -21,6 +21,8 @@ const containerOf = (...more: readonly Rule[]): Rule =>
       imagePullPolicy: (container) => pullPolicy(textAt(container, 'image')),
       terminationMessagePath: '/dev/termination-log',
       terminationMessagePolicy: 'File',
+      // Go shows it even when it is empty, and clients in Go send it back: a template would differ from itself
+      resources: {},
     }),
     each('ports', defaults({ protocol: 'TCP' })),
     each('env', at('valueFrom', fieldRef)),
