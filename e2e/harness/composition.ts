@@ -24,6 +24,8 @@ export interface CompositionOptions {
   readonly runtime: RuntimeName;
   readonly network: NetworkName;
   readonly etcd?: string;
+  /** Under which the cluster keeps its keys: one etcd serves several clusters, one after another. */
+  readonly etcdPrefix?: string;
   readonly containerd?: { readonly socket: string; readonly cniConfDir: string };
   readonly kubelet?: Readonly<Record<string, unknown>>;
 }
@@ -39,6 +41,7 @@ export function composition({
   runtime,
   network,
   etcd,
+  etcdPrefix,
   containerd,
   kubelet,
 }: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
@@ -50,7 +53,10 @@ export function composition({
     // a bridged pod reaches the API server at the node's address
     server: { address: bridged ? '0.0.0.0' : '127.0.0.1' },
     ...(bridged && { networking: { podCIDRs: [ranges.pods], serviceCIDRs: [ranges.services] }, bridge: ranges.bridge }),
-    storage: storage === 'memory' ? 'storage-memory' : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''] } },
+    storage:
+      storage === 'memory'
+        ? 'storage-memory'
+        : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''], ...(etcdPrefix !== undefined && { prefix: etcdPrefix }) } },
     runtimes: [
       runtime === 'containerd' ? { use: 'runtime-containerd', config: { socket: containerd?.socket ?? '' } } : `runtime-${runtime}`,
     ],

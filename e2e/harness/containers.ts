@@ -1,0 +1,71 @@
+import { readdir, readFile } from 'node:fs/promises';
+import type { RuntimeName } from './composition.ts';
+import type { SharedContainerd } from './machine.ts';
+import { mustRun, processesNaming } from './programs.ts';
+
+/** Containers that run, seen from outside of Oarlock: id to the process that it is, with the time of its birth. */
+export type Containers = ReadonlyMap<string, { readonly pid: number; readonly born: string }>;
+
+async function birthOf(pid: number): Promise<string> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''; // starttime of proc(5), counted after the name
+}
+
+/** `dir`: of the cluster, by which its process containers are told from others'. */
+export async function containersOf(
+  runtime: RuntimeName,
+  { dir, containerd }: { readonly dir: string; readonly containerd?: SharedContainerd | undefined },
+): Promise<Containers> {
+  if (runtime === 'simulated') return new Map();
+  return runtime === 'containerd' ? tasks(containerd?.socket ?? '') : processes(dir);
+}
+
+async function tasks(socket: string): Promise<Containers> {
+  const text = await mustRun('/usr/bin/ctr', ['--address', socket, '--namespace', 'k8s.io', 'tasks', 'ls']);
+  const found = new Map<string, { pid: number; born: string }>();
+  for (const line of text.split('\n').slice(1)) {
+    const [id, pid, state] = line.trim().split(/\s+/);
+    if (id === undefined || pid === undefined || state !== 'RUNNING') continue;
+    const born = await birthOf(Number(pid)).catch(() => undefined);
+    if (born !== undefined) found.set(id, { pid: Number(pid), born });
+  }
+  return found;
+}
+
+/** The eldest process that carries a container's mark is the container. */
+async function processes(dir: string): Promise<Containers> {
+  const found = new Map<string, { pid: number; born: string }>();
+  for (const pid of await processesNaming(dir)) {
+    const id = /(?:^|\0)OARLOCK_CONTAINER=([^\0]+)/.exec(await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''))?.[1];
+    const born = await birthOf(pid).catch(() => undefined);
+    if (id === undefined || born === undefined) continue;
+    const known = found.get(id);
+    if (known === undefined || Number(born) < Number(known.born) || (born === known.born && pid < known.pid)) found.set(id, { pid, born });
+  }
+  return found;
+}
+
+/** Everything the runtime still has of pods, also what does not run. */
+export async function remains(
+  runtime: RuntimeName,
+  {
+    dir,
+    containerd,
+    bridge,
+  }: { readonly dir: string; readonly containerd?: SharedContainerd | undefined; readonly bridge?: string | undefined },
+): Promise<readonly string[]> {
+  const left: string[] = [];
+  if (runtime === 'containerd')
+    left.push(
+      ...(await mustRun('/usr/bin/ctr', ['--address', containerd?.socket ?? '', '--namespace', 'k8s.io', 'containers', 'ls', '-q']))
+        .split('\n')
+        .filter((id) => id !== '')
+        .map((id) => `container ${id}`),
+    );
+  else left.push(...[...(await processes(dir)).keys()].map((id) => `process container ${id}`));
+  if (bridge !== undefined) {
+    const ports = await readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);
+    left.push(...ports.map((port) => `interface ${port}`));
+  }
+  return left;
+}

@@ -1,0 +1,70 @@
+import type { NetworkName, RuntimeName, StorageName } from '../harness/composition.ts';
+import { missing } from '../harness/machine.ts';
+import { listPlugins, type ListedPlugin } from '../harness/oarlock.ts';
+
+export interface Combination {
+  readonly storage: StorageName;
+  readonly runtime: RuntimeName;
+  /** `none`: pods that only pretend to run are connected to nothing. */
+  readonly network: NetworkName | 'none';
+  readonly name: string;
+  /** `impossible` follows from what the plugins declare; `unavailable` from what this machine lacks. */
+  readonly verdict: 'runs' | 'impossible' | 'unavailable';
+  readonly because?: string;
+}
+
+const storages: readonly StorageName[] = ['memory', 'etcd'];
+const runtimes: readonly RuntimeName[] = ['containerd', 'process', 'simulated'];
+const networks: readonly (NetworkName | 'none')[] = ['bridge', 'host', 'none'];
+
+/** Storage x runtime x network, with what `oarlock plugins list` says of each. */
+export async function combinations(): Promise<readonly Combination[]> {
+  const listed = new Map((await listPlugins()).map((plugin) => [plugin.id, plugin]));
+  // the daemons that the suite starts itself are looked for here: a plugin's own probe asks for the system's
+  const lacks = new Map<string, string | undefined>([
+    ['storage-etcd', missing.etcd()],
+    ['runtime-containerd', await missing.containerd()],
+  ]);
+  const find = (id: string): ListedPlugin | undefined => listed.get(id);
+  const all: Combination[] = [];
+  for (const storage of storages) {
+    for (const runtime of runtimes) {
+      for (const network of networks) {
+        const plugins = [`storage-${storage}`, `runtime-${runtime}`, ...(network === 'none' ? [] : [`network-${network}`])];
+        const name = `${storage} · ${runtime} · ${network}`;
+        const because = impossible(find(`runtime-${runtime}`), network === 'none' ? undefined : find(`network-${network}`), network);
+        if (because === undefined && network === 'none' && find(`runtime-${runtime}`)?.declares['simulated'] !== true) continue; // somebody else's network: not ours to test
+        if (because !== undefined) {
+          all.push({ storage, runtime, network, name, verdict: 'impossible', because });
+          continue;
+        }
+        const reasons = plugins.flatMap((id) => {
+          const plugin = find(id);
+          if (plugin === undefined) return [`${id} is not installed`];
+          const reason = lacks.has(id) ? lacks.get(id) : plugin.available ? undefined : plugin.because;
+          return reason === undefined ? [] : [reason];
+        });
+        all.push({
+          storage,
+          runtime,
+          network,
+          name,
+          verdict: reasons.length === 0 ? 'runs' : 'unavailable',
+          ...(reasons.length > 0 && { because: reasons.join('; ') }),
+        });
+      }
+    }
+  }
+  return all;
+}
+
+function impossible(runtime: ListedPlugin | undefined, network: ListedPlugin | undefined, name: string): string | undefined {
+  if (runtime === undefined) return undefined;
+  if (runtime.declares['simulated'] === true)
+    return name === 'none' ? undefined : `pods of ${runtime.id} run on a clock: there is nothing to connect`;
+  if (network?.declares['namespace'] !== 'pod') return undefined;
+  const namespaces = runtime.declares['networkNamespaces'];
+  if (namespaces === true) return undefined;
+  if (namespaces === 'root') return process.getuid?.() === 0 ? undefined : `${runtime.id} gives pods a network namespace for root only`;
+  return `${network.id} connects network namespaces, and ${runtime.id} has none`;
+}

@@ -1,0 +1,312 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { httpGet } from '../harness/http.ts';
+import { everythingIsNeeded, Machine, type SharedContainerd } from '../harness/machine.ts';
+import { Daemon, killPid, runProgram } from '../harness/programs.ts';
+import { until, untilValue } from '../harness/until.ts';
+import { combinations, type Combination } from './combinations.ts';
+import { Results } from './results.ts';
+import { Stage } from './journey.ts';
+
+const all = await combinations();
+const results = new Results(all);
+const machine = Machine.use();
+afterAll(() => results.publish());
+
+for (const combination of all) {
+  const title = combination.verdict === 'runs' ? combination.name : `${combination.name} (${combination.verdict}: ${combination.because})`;
+  if (combination.verdict === 'impossible')
+    describe(title, () => {
+      it.skip('is not to be had', () => {});
+    });
+  else if (combination.verdict === 'unavailable') {
+    describe(title, () => {
+      const refuse = () => {
+        throw new Error(`everything has to be there on CI: ${combination.because}`);
+      };
+      if (everythingIsNeeded) it('is available', refuse);
+      else it.skip('is available', refuse);
+    });
+  } else describe(title, () => journeys(combination));
+}
+
+function journeys(combination: Combination): void {
+  const { storage, runtime, network } = combination;
+  const simulated = runtime === 'simulated';
+  let stage: Stage;
+  let containerd: SharedContainerd | undefined;
+
+  const start = async (): Promise<Cluster> => {
+    containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
+    const etcd = storage === 'etcd' ? await machine.etcd() : undefined;
+    const spec = composition({
+      storage,
+      runtime,
+      network: network === 'none' ? 'host' : network,
+      ...(etcd && { etcd: etcd.endpoint, etcdPrefix: `/matrix/${runtime}/${network}` }),
+      ...(containerd && { containerd }),
+    });
+    const cluster = await machine.cluster({ spec });
+    stage = new Stage(combination, cluster, { bridge: spec.bridge, containerd });
+    return cluster;
+  };
+  beforeAll(start);
+  afterAll(async () => {
+    if (stage) await machine.dispose(stage.cluster);
+  });
+  afterEach(({ task }) => results.note(combination, task.name, task.result?.state === 'pass'));
+
+  const real = it.skipIf(simulated);
+  const withImages = it.skipIf(runtime !== 'containerd');
+  const first = async () => {
+    const [pod] = await stage.pods();
+    if (!pod) throw new Error('there is no pod');
+    return pod;
+  };
+
+  it('deploy', async () => {
+    const pods = await stage.deploy();
+    expect(new Set(pods.map(({ status }) => status.podIP)).size).toBe(3);
+    expect(await stage.k('get', 'deployment', 'hello')).toMatch(/^hello\s+3\/3\s+3\s+3\s/m);
+    if (!simulated) expect((await stage.containers()).size).toBeGreaterThanOrEqual(3);
+  });
+
+  it('reach the Service', async () => {
+    const pods = await stage.pods();
+    await stage.serves(pods);
+    if (simulated) return;
+    // also from a pod, its own answer included
+    const url = await stage.service();
+    const answers = await stage.fetchIn(await first(), Array<string>(40).fill(`${url}/`));
+    expect(new Set(answers)).toEqual(new Set(pods.map(({ metadata }) => `hello from ${metadata.name}`)));
+  });
+
+  real('pods reach each other', async () => {
+    const pods = await stage.pods();
+    for (const pod of pods) {
+      const answers = await stage.fetchIn(
+        pod,
+        pods.map(({ status }) => `http://${status.podIP}:8080/`),
+      );
+      expect(answers).toEqual(pods.map(({ metadata }) => `hello from ${metadata.name}`));
+    }
+  });
+
+  real('reach the API from a pod', async () => {
+    const pod = await first();
+    expect(
+      await stage.k(
+        'exec',
+        pod.metadata.name,
+        '--',
+        'sh',
+        '-c',
+        'cat "$OARLOCK_ROOT/var/run/secrets/kubernetes.io/serviceaccount/namespace"',
+      ),
+    ).toBe('journey');
+    await until(
+      'the API answers in a pod',
+      async () =>
+        (
+          await runProgram(
+            stage.cluster.kubectl.file,
+            [
+              '-n',
+              stage.namespace,
+              'exec',
+              pod.metadata.name,
+              '--',
+              'sh',
+              '-c',
+              // the empty request is answered with 400: there is somebody
+              runtime === 'containerd'
+                ? 'nc -z -w 3 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT"'
+                : `node -e 'require("node:net").connect(process.env.KUBERNETES_SERVICE_PORT, process.env.KUBERNETES_SERVICE_HOST, () => process.exit(0)).setTimeout(3000, () => process.exit(1)).on("error", (e) => { console.error(e.message); process.exit(1); })'`,
+            ],
+            { env: stage.cluster.kubectl.env, timeoutMs: 20_000 },
+          )
+        ).code === 0,
+      { timeoutMs: 20_000 },
+    );
+  });
+
+  it('scale', async () => {
+    await stage.k('scale', 'deployment/hello', '--replicas=5');
+    await stage.serves(await stage.ready(5));
+    await stage.k('scale', 'deployment/hello', '--replicas=2');
+    await stage.serves(await stage.ready(2));
+  });
+
+  it('roll out', async () => {
+    const before = new Set((await stage.pods()).map(({ metadata }) => metadata.uid));
+    await stage.k('set', 'env', 'deployment/hello', 'RELEASE=2');
+    await stage.rolledOut();
+    const pods = await stage.ready(2);
+    expect(pods.filter(({ metadata }) => before.has(metadata.uid))).toEqual([]);
+    await stage.serves(pods);
+  });
+
+  it('roll back', async () => {
+    await stage.k('rollout', 'undo', 'deployment/hello');
+    await stage.rolledOut();
+    await stage.serves(await stage.ready(2));
+    expect(await stage.k('get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.containers[0].env[*].name}')).toBe(
+      'POD_IP POD_NAME',
+    );
+    expect((await stage.k('get', 'replicasets', '-o', 'name')).trim().split('\n')).toHaveLength(2);
+  });
+
+  it('exec', async () => {
+    const {
+      metadata: { name },
+    } = await first();
+    const { code, stdout, stderr } = await stage.cluster.kubectl.try([
+      '-n',
+      stage.namespace,
+      'exec',
+      name,
+      '--',
+      'sh',
+      '-c',
+      'echo "$POD_NAME"; echo oh >&2; exit 3',
+    ]);
+    if (simulated) {
+      expect(code).toBeGreaterThanOrEqual(0);
+      return;
+    }
+    expect({ code, stdout, stderr }).toEqual({ code: 3, stdout: `${name}\n`, stderr: 'oh\ncommand terminated with exit code 3\n' });
+    expect(await stage.cluster.kubectl.try(['-n', stage.namespace, 'exec', '-i', name, '--', 'cat'], { input: 'through\n' })).toMatchObject(
+      { code: 0, stdout: 'through\n' },
+    );
+    const terminal = await runProgram(
+      'script',
+      ['-qec', `${stage.cluster.kubectl.file} -n ${stage.namespace} exec -it ${name} -- sh -c 'test -t 0 && echo a terminal'`, '/dev/null'],
+      { env: { ...stage.cluster.kubectl.env, TERM: 'xterm' }, input: '' },
+    );
+    expect(terminal.stdout).toContain('a terminal');
+  });
+
+  real('logs', async () => {
+    const {
+      metadata: { name },
+      status: { podIP },
+    } = await first();
+    expect(await stage.k('logs', name)).toContain(`${name} listens on ${podIP}:8080`);
+    const follower = new Daemon(stage.cluster.kubectl.file, ['-n', stage.namespace, 'logs', '-f', '--tail=1', name], {
+      env: stage.cluster.kubectl.env,
+    });
+    try {
+      await follower.line(/./, 20_000);
+      const path = `/said-${Date.now()}`;
+      await httpGet(`http://${podIP}:8080${path}`);
+      await follower.line(new RegExp(path), 20_000);
+    } finally {
+      await follower.stop('SIGTERM', 5_000);
+    }
+  });
+
+  withImages('cp', async () => {
+    const {
+      metadata: { name },
+    } = await first();
+    const [there, back] = [machine.path('sent'), machine.path('returned')];
+    const content = Buffer.alloc(300_000, 'oarlock ');
+    await writeFile(there, content);
+    await stage.k('cp', there, `${name}:/tmp/copied`);
+    expect((await stage.k('exec', name, '--', 'sh', '-c', 'wc -c < /tmp/copied')).trim()).toBe(String(content.length));
+    await stage.cluster.kubectl.try(['-n', stage.namespace, 'cp', `${name}:/tmp/copied`, back]);
+    expect((await readFile(back)).equals(content)).toBe(true);
+  });
+
+  real('kill a container', async () => {
+    const [victim, other] = await stage.pods();
+    const id = victim?.status.containerStatuses?.[0]?.containerID?.replace(/^\w+:\/\//, '') ?? '';
+    const container = (await stage.containers()).get(id);
+    if (!victim || !other || !container) throw new Error(`the container ${id} does not run`);
+    killPid(container.pid, 'SIGKILL');
+    const restarts = (
+      pod: { readonly status: { readonly containerStatuses?: readonly { readonly restartCount: number }[] } } | undefined,
+    ) => pod?.status.containerStatuses?.[0]?.restartCount;
+    const after = await stage.cluster.api.until<typeof victim>(
+      'the container runs again',
+      stage.cluster.api.pods(stage.namespace, 'hello'),
+      (pods) => {
+        const pod = pods.find(({ metadata }) => metadata.uid === victim.metadata.uid);
+        return restarts(pod) === 1 && pod?.status.containerStatuses?.[0]?.ready === true;
+      },
+    );
+    const again = after.find(({ metadata }) => metadata.uid === victim.metadata.uid);
+    expect(again?.status.containerStatuses?.[0]?.lastState?.terminated?.exitCode).toBe(137);
+    expect(again?.status.podIP).toBe(victim.status.podIP);
+    expect(restarts(after.find(({ metadata }) => metadata.uid === other.metadata.uid))).toBe(0);
+    await stage.serves(after);
+  });
+
+  it('kill -9 of the control plane', async () => {
+    const [pods, before, running] = [await stage.pods(), await stage.identities(), await stage.containers()];
+    const url = simulated ? '' : await stage.service();
+    await stage.k('create', 'configmap', 'acknowledged', '--from-literal=at=the-last-moment');
+    await stage.cluster.kill9();
+    // rules in the kernel go on without anybody
+    if (!simulated && network === 'bridge') expect((await httpGet(`${url}/`)).status).toBe(200);
+    if (!simulated) expect(await stage.containers()).toEqual(running);
+    await stage.cluster.up();
+    if (storage === 'etcd') {
+      expect(await stage.k('get', 'configmap', 'acknowledged', '-o', 'jsonpath={.data.at}')).toBe('the-last-moment');
+      const now = await stage.ready(2);
+      await stage.serves(now);
+      if (!simulated) {
+        expect(await stage.identities()).toEqual(before);
+        expect(await stage.containers()).toEqual(running);
+      }
+      expect(now.map(({ metadata }) => metadata.uid).sort()).toEqual(pods.map(({ metadata }) => metadata.uid).sort());
+      await stage.k('scale', 'deployment/hello', '--replicas=3');
+      await stage.serves(await stage.ready(3));
+    } else {
+      expect(await stage.cluster.kubectl.run(['get', 'namespaces', '-o', 'name'])).not.toContain(stage.namespace);
+      await stage.nothingRemains();
+      await stage.serves(await stage.deploy());
+    }
+  });
+
+  it('drain', async () => {
+    const node = stage.cluster.nodeName;
+    await until(
+      'the node is drained',
+      async () =>
+        (
+          await stage.cluster.kubectl.try(['drain', node, '--force', '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s'], {
+            timeoutMs: 90_000,
+          })
+        ).code === 0,
+      { timeoutMs: 100_000 },
+    );
+    await untilValue(
+      'all new pods wait',
+      () => stage.pods(),
+      (pods) => pods.length === 3 && pods.every(({ status, spec }) => status.phase === 'Pending' && spec.nodeName === undefined),
+    );
+    expect(await stage.cluster.kubectl.run(['get', 'nodes'])).toMatch(/Ready,SchedulingDisabled/);
+    await stage.cluster.kubectl.run(['uncordon', node]);
+    await stage.serves(await stage.ready(3));
+  });
+
+  it('delete the namespace', async () => {
+    const url = simulated ? '' : await stage.service();
+    await stage.cluster.kubectl.run(['delete', 'namespace', stage.namespace, '--timeout=90s'], { timeoutMs: 100_000 });
+    expect((await stage.cluster.kubectl.try(['get', 'all', '-n', stage.namespace, '-o', 'name'])).stdout).toBe('');
+    await stage.nothingRemains();
+    if (!simulated)
+      await until(
+        'the Service is gone',
+        () =>
+          httpGet(`${url}/`, 500).then(
+            () => false,
+            () => true,
+          ),
+        { timeoutMs: 10_000 },
+      );
+  });
+}
