@@ -17,8 +17,14 @@ export interface Admitted {
   readonly name?: string;
 }
 
-interface Place { readonly plugin: AdmissionPlugin; readonly name: string }
-interface Stages { readonly mutate: readonly Place[]; readonly validate: readonly Place[] }
+interface Place {
+  readonly plugin: AdmissionPlugin;
+  readonly name: string;
+}
+interface Stages {
+  readonly mutate: readonly Place[];
+  readonly validate: readonly Place[];
+}
 
 const maxChanged = 32;
 
@@ -31,7 +37,9 @@ export class AdmissionChain {
     this.#places = plugins.map((plugin, i) => ({ plugin, name: names[i] ?? `#${i}` }));
   }
 
-  mutates(operation: Operation, resource: Resource, subresource: string): boolean { return this.#of(operation, resource, subresource).mutate.length > 0; }
+  mutates(operation: Operation, resource: Resource, subresource: string): boolean {
+    return this.#of(operation, resource, subresource).mutate.length > 0;
+  }
 
   /** The object to go on with; the same one when nobody changed it. @throws StatusError as the first refusal says */
   async mutate(call: Call, admitted: Admitted & { readonly object: KubeObject }): Promise<KubeObject> {
@@ -77,9 +85,16 @@ export class AdmissionChain {
     const key = `${operation} ${what}`;
     let stages = this.#stages.get(key);
     if (stages === undefined) {
-      const reached = this.#places.filter(({ plugin }) => plugin.matches.some(({ resources, operations }) =>
-        (operations.includes('*') || operations.includes(operation)) && (resources.includes(what) || resources.includes('*'))));
-      stages = { mutate: reached.filter(({ plugin }) => plugin.mutate !== undefined), validate: reached.filter(({ plugin }) => plugin.validate !== undefined) };
+      const reached = this.#places.filter(({ plugin }) =>
+        plugin.matches.some(
+          ({ resources, operations }) =>
+            (operations.includes('*') || operations.includes(operation)) && (resources.includes(what) || resources.includes('*')),
+        ),
+      );
+      stages = {
+        mutate: reached.filter(({ plugin }) => plugin.mutate !== undefined),
+        validate: reached.filter(({ plugin }) => plugin.validate !== undefined),
+      };
       this.#stages.set(key, stages);
     }
     return stages;
@@ -89,7 +104,16 @@ export class AdmissionChain {
 function request(call: Call, { operation, resource, object, old, options, name }: Admitted): AdmissionRequest {
   const { subresource, namespace, identity, name: requested } = call.request;
   return {
-    operation, resource, subresource, namespace, name: name ?? (requested === '' ? object?.metadata?.name ?? '' : requested), object, old, options, identity, dryRun: call.dryRun,
+    operation,
+    resource,
+    subresource,
+    namespace,
+    name: name ?? (requested === '' ? (object?.metadata?.name ?? '') : requested),
+    object,
+    old,
+    options,
+    identity,
+    dryRun: call.dryRun,
     warn: (message) => call.warn(message),
     annotate: (key, value) => call.annotate(key, value),
   };
@@ -97,22 +121,44 @@ function request(call: Call, { operation, resource, object, old, options, name }
 
 function refuse(verdict: Verdict, { resource, object, old, name }: Admitted, call: Call): void {
   if (verdict.allowed) return;
-  const named = name ?? object?.metadata?.name ?? old?.metadata?.name ?? (call.request.name === '' ? object?.metadata?.generateName ?? '' : call.request.name);
+  const named =
+    name ??
+    object?.metadata?.name ??
+    old?.metadata?.name ??
+    (call.request.name === '' ? (object?.metadata?.generateName ?? '') : call.request.name);
   throw refused(verdict, resource, named);
 }
 
-function refused({ message, reason = 'Forbidden', field }: Extract<Verdict, { readonly allowed: false }>, resource: Resource, name: string): StatusError {
-  const details = { name, ...(resource.group !== '' && { group: resource.group }), kind: resource.resource, ...(field !== undefined && { causes: [{ message, field }] }) };
+function refused(
+  { message, reason = 'Forbidden', field }: Extract<Verdict, { readonly allowed: false }>,
+  resource: Resource,
+  name: string,
+): StatusError {
+  const details = {
+    name,
+    ...(resource.group !== '' && { group: resource.group }),
+    kind: resource.resource,
+    ...(field !== undefined && { causes: [{ message, field }] }),
+  };
   switch (reason) {
     case 'Forbidden': {
       const { message: whole } = forbidden(resource, name, message);
       return failure('Forbidden', whole, details);
     }
-    case 'Invalid': return failure('Invalid', `${resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`} "${name}" is invalid: ${field === undefined ? '' : `${field}: `}${message}`, { ...details, kind: resource.kind });
-    case 'Conflict': return conflict(resource, name, message);
-    case 'TooManyRequests': return failure('TooManyRequests', message, { ...details, retryAfterSeconds: 1 });
-    case 'BadRequest': return badRequest(message);
-    case 'NotFound': return failure('NotFound', message, details);
+    case 'Invalid':
+      return failure(
+        'Invalid',
+        `${resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`} "${name}" is invalid: ${field === undefined ? '' : `${field}: `}${message}`,
+        { ...details, kind: resource.kind },
+      );
+    case 'Conflict':
+      return conflict(resource, name, message);
+    case 'TooManyRequests':
+      return failure('TooManyRequests', message, { ...details, retryAfterSeconds: 1 });
+    case 'BadRequest':
+      return badRequest(message);
+    case 'NotFound':
+      return failure('NotFound', message, details);
   }
 }
 

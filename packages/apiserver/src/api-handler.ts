@@ -17,13 +17,20 @@ export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer
     async handle(request: ApiRequest): Promise<ApiResponse> {
       const response = await ask(pipeline, request);
       switch (response.kind) {
-        case 'object': return { kind: 'object', code: response.code, object: response.item.object, warnings: response.warnings };
+        case 'object':
+          return { kind: 'object', code: response.code, object: response.item.object, warnings: response.warnings };
         case 'list': {
           const { resource, items, metadata, warnings } = response;
-          return { kind: 'list', list: { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items: items.map((item) => item.object) }, warnings };
+          return {
+            kind: 'list',
+            list: { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items: items.map((item) => item.object) },
+            warnings,
+          };
         }
-        case 'watch': return { kind: 'watch', events: eventsOf(response.frames) };
-        case 'kubelet': throw failure('BadRequest', 'streams of the kubelet cannot be opened in process');
+        case 'watch':
+          return { kind: 'watch', events: eventsOf(response.frames) };
+        case 'kubelet':
+          throw failure('BadRequest', 'streams of the kubelet cannot be opened in process');
       }
     },
     handlePath: (method, path, body, identity) => paths(method, path, body, identity),

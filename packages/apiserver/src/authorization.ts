@@ -7,7 +7,10 @@ import type { Call } from './call.ts';
 export type Names = readonly string[];
 
 /** The decision of a chain: the first that allows or denies; without one, no opinion with all that was said. */
-export function decide(chain: readonly Authorizer[], attributes: Attributes): Decision & { readonly by: number } | Promise<Decision & { readonly by: number }> {
+export function decide(
+  chain: readonly Authorizer[],
+  attributes: Attributes,
+): (Decision & { readonly by: number }) | Promise<Decision & { readonly by: number }> {
   const reasons: string[] = [];
   for (let i = 0; i < chain.length; i++) {
     const answer = (chain[i] as Authorizer).authorize(attributes);
@@ -18,7 +21,13 @@ export function decide(chain: readonly Authorizer[], attributes: Attributes): De
   return noOpinion(reasons);
 }
 
-async function later(chain: readonly Authorizer[], attributes: Attributes, at: number, first: Promise<Decision>, reasons: string[]): Promise<Decision & { readonly by: number }> {
+async function later(
+  chain: readonly Authorizer[],
+  attributes: Attributes,
+  at: number,
+  first: Promise<Decision>,
+  reasons: string[],
+): Promise<Decision & { readonly by: number }> {
   let answer = await first;
   for (let i = at; ; answer = await (chain[i] as Authorizer).authorize(attributes)) {
     if (answer.decision !== 'no-opinion') return { ...answer, by: i };
@@ -27,7 +36,11 @@ async function later(chain: readonly Authorizer[], attributes: Attributes, at: n
   }
 }
 
-const noOpinion = (reasons: readonly string[]): Decision & { readonly by: number } => ({ decision: 'no-opinion', ...(reasons.length > 0 && { because: reasons.join(', ') }), by: -1 });
+const noOpinion = (reasons: readonly string[]): Decision & { readonly by: number } => ({
+  decision: 'no-opinion',
+  ...(reasons.length > 0 && { because: reasons.join(', ') }),
+  by: -1,
+});
 
 export function attributesOf({ verb, resource, subresource, namespace, name, identity }: ApiRequest): ResourceAttributes {
   const { group, version } = resource;
@@ -59,4 +72,3 @@ export function authorize(chain: readonly Authorizer[], names: Names, attributes
   const decision = decide(chain, attributes);
   return decision instanceof Promise ? decision.then(judge) : judge(decision);
 }
-

@@ -7,7 +7,10 @@ import type { Schema } from '@oarlock/api/schema';
 import { badRequest } from '@oarlock/api/status';
 
 /** Besides the kind itself, what its bodies may say they are. */
-export interface BodyOptions { readonly gvk: GroupVersionKind; readonly schema: Schema | undefined }
+export interface BodyOptions {
+  readonly gvk: GroupVersionKind;
+  readonly schema: Schema | undefined;
+}
 
 /**
  * The body of a request as an object of a kind: of that kind and version, of the right types, without what the schema does not know.
@@ -31,7 +34,8 @@ export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
   try {
     return conform(schema, value);
   } catch (error) {
-    if (error instanceof TypeMismatch) throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
+    if (error instanceof TypeMismatch)
+      throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
     throw error;
   }
 }
@@ -39,7 +43,9 @@ export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
 function wrongKind(kind: string, apiVersion: string, expected: GroupVersionKind) {
   const { group, version } = parseApiVersion(apiVersion);
   if (kind !== expected.kind || group !== expected.group) {
-    return badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`);
+    return badRequest(
+      `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`,
+    );
   }
   return badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
 }

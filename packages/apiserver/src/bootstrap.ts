@@ -46,7 +46,9 @@ export class Bootstrap {
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
 
-  constructor(options: BootstrapOptions) { this.#options = options; }
+  constructor(options: BootstrapOptions) {
+    this.#options = options;
+  }
 
   /** Resolves when everything is there; tries again until then. Keeps it right afterwards. */
   async start(signal?: AbortSignal): Promise<void> {
@@ -82,18 +84,36 @@ export class Bootstrap {
     const { clock, log } = this.#options;
     if (this.#stop.signal.aborted) return;
     this.#timer = clock.after(renewEvery, () => {
-      this.#running = this.#ensure().catch((error: unknown) => log.warn({ error: String(error) }, 'the first objects could not be checked')).then(() => this.#arm());
+      this.#running = this.#ensure()
+        .catch((error: unknown) => log.warn({ error: String(error) }, 'the first objects could not be checked'))
+        .then(() => this.#arm());
     });
   }
 
   async #ensure(): Promise<void> {
     const { storage, address } = this.#options;
     for (const name of systemNamespaces) await this.#make(namespaces, { kind: 'Namespace', apiVersion: 'v1', metadata: { name } });
-    await this.#make(priorityClasses, priorityClass('system-cluster-critical', 2_000_000_000, 'Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.'));
-    await this.#make(priorityClasses, priorityClass('system-node-critical', 2_000_001_000, 'Used for system critical pods that must not be moved from their current node.'));
+    await this.#make(
+      priorityClasses,
+      priorityClass(
+        'system-cluster-critical',
+        2_000_000_000,
+        'Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.',
+      ),
+    );
+    await this.#make(
+      priorityClasses,
+      priorityClass('system-node-critical', 2_000_001_000, 'Used for system critical pods that must not be moved from their current node.'),
+    );
     await storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []);
     await this.#ensureService();
-    await this.#ensureEndpoints(await this.#addresses());
+    try {
+      await this.#ensureEndpoints(await this.#addresses());
+    } catch (error) {
+      // a machine without a network has only addresses that Endpoints may not have
+      if (!isStatus(error, 'Invalid')) throw error;
+      this.#options.log.warn({ address, error: error.message }, 'the Service kubernetes has no endpoint at this server');
+    }
   }
 
   async #addresses(): Promise<readonly string[]> {
@@ -105,10 +125,17 @@ export class Bootstrap {
     const { facts, port } = this.#options;
     const ports = [{ name: 'https', protocol: 'TCP', port: 443, targetPort: port }];
     const service: Service = {
-      kind: 'Service', apiVersion: 'v1', metadata: { name: 'kubernetes', namespace: 'default', labels: { component: 'apiserver', provider: 'kubernetes' } },
+      kind: 'Service',
+      apiVersion: 'v1',
+      metadata: { name: 'kubernetes', namespace: 'default', labels: { component: 'apiserver', provider: 'kubernetes' } },
       spec: { type: 'ClusterIP', clusterIP: facts.kubernetesServiceIP, sessionAffinity: 'None', ports },
     };
-    await this.#keep(services, service, ({ spec }) => ({ spec: { ...spec, ports } }), ({ spec }) => ({ ports: spec?.ports }));
+    await this.#keep(
+      services,
+      service,
+      ({ spec }) => ({ spec: { ...spec, ports } }),
+      ({ spec }) => ({ ports: spec?.ports }),
+    );
   }
 
   async #ensureEndpoints(addresses: readonly string[]): Promise<void> {
@@ -116,15 +143,35 @@ export class Bootstrap {
     const ports = [{ name: 'https', port, protocol: 'TCP' }];
     const metadata = { name: 'kubernetes', namespace: 'default' };
     const subsets = [{ addresses: addresses.map((ip) => ({ ip })), ports }];
-    const endpoint: Endpoints = { kind: 'Endpoints', apiVersion: 'v1', metadata: { ...metadata, labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } }, subsets };
-    await this.#keep(endpoints, endpoint, () => ({ subsets }), ({ subsets }) => ({ subsets }));
+    const endpoint: Endpoints = {
+      kind: 'Endpoints',
+      apiVersion: 'v1',
+      metadata: { ...metadata, labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } },
+      subsets,
+    };
+    await this.#keep(
+      endpoints,
+      endpoint,
+      () => ({ subsets }),
+      ({ subsets }) => ({ subsets }),
+    );
     const addressType = addresses.every((address) => isIPv6(address)) ? 'IPv6' : 'IPv4';
     const own = addresses.filter((address) => isIPv6(address) === (addressType === 'IPv6'));
     const list = own.map((address) => ({ addresses: [address], conditions: { ready: true } }));
     const slice: EndpointSlice = {
-      kind: 'EndpointSlice', apiVersion: 'discovery.k8s.io/v1', metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'kubernetes' } }, addressType, endpoints: list, ports,
+      kind: 'EndpointSlice',
+      apiVersion: 'discovery.k8s.io/v1',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'kubernetes' } },
+      addressType,
+      endpoints: list,
+      ports,
     };
-    await this.#keep(endpointSlices, slice, () => ({ endpoints: list, ports }), ({ endpoints, ports }) => ({ endpoints, ports }));
+    await this.#keep(
+      endpointSlices,
+      slice,
+      () => ({ endpoints: list, ports }),
+      ({ endpoints, ports }) => ({ endpoints, ports }),
+    );
   }
 
   async #make(resource: Resource, object: KubeObject): Promise<void> {
@@ -146,11 +193,16 @@ export class Bootstrap {
   }
 
   /** Makes an object, or writes what `wanted` says where `seen` shows something else. */
-  async #keep<T extends KubeObject>(resource: Resource<T>, object: T, wanted: (current: T) => object, seen: (current: T) => object): Promise<void> {
+  async #keep<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    wanted: (current: T) => object,
+    seen: (current: T) => object,
+  ): Promise<void> {
     for (;;) {
       let current: T;
       try {
-        current = await this.#call('get', resource, object) as T;
+        current = (await this.#call('get', resource, object)) as T;
       } catch (error) {
         if (!isStatus(error, 'NotFound')) throw error;
         await this.#create(resource, object);
@@ -170,7 +222,14 @@ export class Bootstrap {
   async #call(verb: 'get' | 'create' | 'update', resource: Resource, object: KubeObject): Promise<KubeObject> {
     const { name = '', namespace = '' } = object.metadata ?? {};
     const response = await this.#options.pipeline.handle({
-      verb, resource, subresource: '', namespace, name: verb === 'create' ? '' : name, query: {}, identity: apiserverIdentity, ...(verb !== 'get' && { body: object }),
+      verb,
+      resource,
+      subresource: '',
+      namespace,
+      name: verb === 'create' ? '' : name,
+      query: {},
+      identity: apiserverIdentity,
+      ...(verb !== 'get' && { body: object }),
     });
     if (response.kind !== 'object') throw new Error(`the API server answered ${verb} ${resource.resource} with a ${response.kind}`);
     return response.item.object;

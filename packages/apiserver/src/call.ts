@@ -33,7 +33,9 @@ export class Call {
   }
 
   /** What the watch events of this request's writes are said to be caused by. */
-  get cause(): Cause | undefined { return this.#span === undefined ? this.request.cause : causeOf(this.#span); }
+  get cause(): Cause | undefined {
+    return this.#span === undefined ? this.request.cause : causeOf(this.#span);
+  }
 
   /** A span below the request's, when that is recorded. The caller ends it. */
   child(name: string): Span | undefined {
@@ -45,7 +47,9 @@ export class Call {
     this.#span?.setAttribute('oarlock.object', [groupResource(resource), namespace, name].filter((part) => part !== '').join('/'));
   }
 
-  wrote(revision: number): void { this.#span?.setAttribute('oarlock.revision', revision); }
+  wrote(revision: number): void {
+    this.#span?.setAttribute('oarlock.revision', revision);
+  }
 
   warn(message: string): void {
     if (message !== '' && this.warnings.length < maxWarnings && !this.warnings.includes(message)) this.warnings.push(message);

@@ -11,8 +11,17 @@ import type { ResourceCache, StoredResource } from './watch-cache/resource-cache
 const stored: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
 /** Subresources with a handler of their own; others are served where the kind has rules for them. */
 const handled: ReadonlySet<string> = new Set([
-  'pods/binding', 'pods/eviction', 'pods/log', 'pods/exec', 'pods/attach', 'pods/portforward', 'serviceaccounts/token',
-  'deployments.apps/scale', 'replicasets.apps/scale', 'statefulsets.apps/scale', 'replicationcontrollers/scale',
+  'pods/binding',
+  'pods/eviction',
+  'pods/log',
+  'pods/exec',
+  'pods/attach',
+  'pods/portforward',
+  'serviceaccounts/token',
+  'deployments.apps/scale',
+  'replicasets.apps/scale',
+  'statefulsets.apps/scale',
+  'replicationcontrollers/scale',
 ]);
 
 const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'resource'>) => `${group}/${version}/${resource}`;
@@ -30,7 +39,9 @@ export class Catalog {
     this.#allowLoopback = allowLoopback;
     this.#strategies = strategies(ranges);
     this.served = kinds.filter((kind) => kind.servedByDefault && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
-    this.resources = this.served.filter((kind) => isStored(kind) && !conversions.has(keyOf(kind))).map((kind) => storedResource(kind, this.#strategy(kind)));
+    this.resources = this.served
+      .filter((kind) => isStored(kind) && !conversions.has(keyOf(kind)))
+      .map((kind) => storedResource(kind, this.#strategy(kind)));
   }
 
   /** Once the cache has the resources. */
@@ -46,22 +57,34 @@ export class Catalog {
       const other = conversions.get(keyOf(kind));
       const store = other && stores.get(other.stored);
       const source = other && this.#kinds.get(other.stored);
-      if (other && store && source) this.#kinds.set(keyOf(kind), servedKind(kind, store, source.strategy, other.conversion, this.#allowLoopback));
+      if (other && store && source)
+        this.#kinds.set(keyOf(kind), servedKind(kind, store, source.strategy, other.conversion, this.#allowLoopback));
     }
   }
 
-  find(group: string, version: string, resource: string): ServedKind | undefined { return this.#kinds.get(`${group}/${version}/${resource}`); }
+  find(group: string, version: string, resource: string): ServedKind | undefined {
+    return this.#kinds.get(`${group}/${version}/${resource}`);
+  }
 
-  #strategy(kind: Kind): Strategy { return strategyOf(this.#strategies, kind); }
+  #strategy(kind: Kind): Strategy {
+    return strategyOf(this.#strategies, kind);
+  }
 
   #narrowed(kind: Kind): Kind {
     const what = groupResource(kind);
     const rules = this.#strategy(kind).subresources ?? {};
-    return { ...kind, subresources: kind.subresources.filter(({ name }) => name === 'status' || name in rules || handled.has(`${what}/${name}`)) };
+    return {
+      ...kind,
+      subresources: kind.subresources.filter(({ name }) => name === 'status' || name in rules || handled.has(`${what}/${name}`)),
+    };
   }
 }
 
 /** Kinds with objects that can be made; componentstatuses, which only reports, is not served. */
-function isStored(kind: Kind): boolean { return kind.verbs.includes('create') && kind.verbs.some((verb) => stored.has(verb)); }
+function isStored(kind: Kind): boolean {
+  return kind.verbs.includes('create') && kind.verbs.some((verb) => stored.has(verb));
+}
 
-export function isVirtual(kind: Pick<Kind, 'group' | 'resource'>): boolean { return groupResource(kind) in reviews || (kind.group === '' && kind.resource === 'bindings'); }
+export function isVirtual(kind: Pick<Kind, 'group' | 'resource'>): boolean {
+  return groupResource(kind) in reviews || (kind.group === '' && kind.resource === 'bindings');
+}

@@ -16,7 +16,9 @@ export class Compactor {
   readonly #options: CompactorOptions;
   #timer: Timer | undefined;
   #seen = 0;
-  constructor(options: CompactorOptions) { this.#options = options; }
+  constructor(options: CompactorOptions) {
+    this.#options = options;
+  }
 
   start(): void {
     this.#seen = this.#options.revision();
@@ -33,7 +35,10 @@ export class Compactor {
     this.#timer = clock.after(interval, () => {
       const before = this.#seen;
       this.#seen = revision();
-      if (before > 0) storage.compact(before).catch((error: unknown) => log.warn({ revision: before, error: String(error) }, 'storage was not compacted'));
+      if (before > 0)
+        storage
+          .compact(before)
+          .catch((error: unknown) => log.warn({ revision: before, error: String(error) }, 'storage was not compacted'));
       this.#arm();
     });
   }

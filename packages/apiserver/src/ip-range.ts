@@ -8,7 +8,7 @@ export function addressOf(text: string): bigint | undefined {
   if (!isIPv6(text) || text.includes('%')) return undefined;
   const lastColon = text.lastIndexOf(':');
   const tail = text.slice(lastColon + 1);
-  const v4 = isIPv4(tail) ? addressOf(tail) ?? 0n : undefined;
+  const v4 = isIPv4(tail) ? (addressOf(tail) ?? 0n) : undefined;
   const plain = v4 === undefined ? text : `${text.slice(0, lastColon + 1)}${(v4 >> 16n).toString(16)}:${(v4 & 0xffffn).toString(16)}`;
   const [head = '', rest] = plain.split('::');
   const words = (part: string) => (part === '' ? [] : part.split(':'));
@@ -47,7 +47,8 @@ export class IPRange {
     const [address = '', bits = ''] = cidr.split('/');
     const [base, family, prefix] = [addressOf(address), familyOf(address), Number(bits)];
     const width = family === 'IPv6' ? 128 : 32;
-    if (base === undefined || family === undefined || !/^\d{1,3}$/.test(bits) || prefix > width) throw new RangeError(`not a CIDR: ${cidr}`);
+    if (base === undefined || family === undefined || !/^\d{1,3}$/.test(bits) || prefix > width)
+      throw new RangeError(`not a CIDR: ${cidr}`);
     const host = BigInt(width - prefix);
     this.cidr = cidr;
     this.family = family;
@@ -57,7 +58,9 @@ export class IPRange {
     this.size = Number(count > 65_536n && family === 'IPv6' ? 65_536n : count < 0n ? 0n : count);
   }
 
-  at(index: number): string { return formatAddress(this.#first + BigInt(index), this.family); }
+  at(index: number): string {
+    return formatAddress(this.#first + BigInt(index), this.family);
+  }
 
   contains(address: string): boolean {
     if (familyOf(address) !== this.family) return false;

@@ -25,26 +25,37 @@ export interface WatchOptions extends Pick<ListOptions, 'labels' | 'fields' | 'r
 }
 
 /** Where a list goes on: after this key, at this revision; -1 for whatever is there by then. */
-export interface ContinueToken { readonly revision: number; readonly after: string }
+export interface ContinueToken {
+  readonly revision: number;
+  readonly after: string;
+}
 
 /** @throws StatusError BadRequest, Invalid */
 export function listOptions(query: Query, readers: FieldReaders): ListOptions {
   const errors: FieldError[] = [];
   const { resourceVersion = '', resourceVersionMatch: match = '', continue: token = '' } = query;
   if (match !== '') {
-    if (resourceVersion === '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden unless resourceVersion is provided'));
+    if (resourceVersion === '')
+      errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden unless resourceVersion is provided'));
     if (token !== '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
-    if (match !== 'Exact' && match !== 'NotOlderThan') errors.push(notSupported('resourceVersionMatch', match, ['Exact', 'NotOlderThan', '']));
-    if (match === 'Exact' && resourceVersion === '0') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'));
+    if (match !== 'Exact' && match !== 'NotOlderThan')
+      errors.push(notSupported('resourceVersionMatch', match, ['Exact', 'NotOlderThan', '']));
+    if (match === 'Exact' && resourceVersion === '0')
+      errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'));
   }
   if (query['sendInitialEvents'] !== undefined) errors.push(fieldForbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'));
   refuse(errors);
   const revision = revisionOf(resourceVersion);
-  if (token !== '' && revision !== undefined && revision !== 0) throw badRequest('specifying resource version is not allowed when using continue');
+  if (token !== '' && revision !== undefined && revision !== 0)
+    throw badRequest('specifying resource version is not allowed when using continue');
   const limit = int64('limit', query['limit']) ?? 0;
   return {
-    ...selectors(query, readers), limit: Math.max(0, limit), token: token === '' ? undefined : parseToken(token), revision,
-    match: match === 'Exact' || match === 'NotOlderThan' ? match : limit > 0 && revision !== undefined && revision !== 0 ? 'Exact' : undefined,
+    ...selectors(query, readers),
+    limit: Math.max(0, limit),
+    token: token === '' ? undefined : parseToken(token),
+    revision,
+    match:
+      match === 'Exact' || match === 'NotOlderThan' ? match : limit > 0 && revision !== undefined && revision !== 0 ? 'Exact' : undefined,
   };
 }
 
@@ -57,15 +68,22 @@ export function watchOptions(query: Query, readers: FieldReaders): WatchOptions 
     errors.push(fieldForbidden('resourceVersionMatch', 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan'));
   }
   if (match !== '') {
-    if (sendInitialEvents === undefined) errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'));
+    if (sendInitialEvents === undefined)
+      errors.push(
+        fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'),
+      );
     if (match !== 'NotOlderThan') errors.push(notSupported('resourceVersionMatch', match, ['NotOlderThan']));
-    if ((query['continue'] ?? '') !== '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
+    if ((query['continue'] ?? '') !== '')
+      errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
   }
   refuse(errors);
   const timeoutSeconds = int64('timeoutSeconds', query['timeoutSeconds']);
   return {
-    ...selectors(query, readers), revision: revisionOf(resourceVersion), bookmarks: boolean('allowWatchBookmarks', query['allowWatchBookmarks']) ?? false,
-    sendInitialEvents, timeoutSeconds: timeoutSeconds === undefined || timeoutSeconds <= 0 ? undefined : timeoutSeconds,
+    ...selectors(query, readers),
+    revision: revisionOf(resourceVersion),
+    bookmarks: boolean('allowWatchBookmarks', query['allowWatchBookmarks']) ?? false,
+    sendInitialEvents,
+    timeoutSeconds: timeoutSeconds === undefined || timeoutSeconds <= 0 ? undefined : timeoutSeconds,
   };
 }
 
@@ -86,7 +104,7 @@ function selectors(query: Query, readers: FieldReaders): { readonly labels: Sele
 const supportedBy = new WeakMap<FieldReaders, ReadonlySet<string>>();
 function supported(readers: FieldReaders): ReadonlySet<string> {
   let fields = supportedBy.get(readers);
-  if (fields === undefined) supportedBy.set(readers, fields = new Set(Object.keys(readers)));
+  if (fields === undefined) supportedBy.set(readers, (fields = new Set(Object.keys(readers))));
   return fields;
 }
 
@@ -95,7 +113,9 @@ export function revisionOf(text: string): number | undefined {
   if (text === '') return undefined;
   const revision = Number(text);
   if (/^\d{1,20}$/.test(text) && Number.isSafeInteger(revision)) return revision;
-  throw badRequest(`invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`);
+  throw badRequest(
+    `invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`,
+  );
 }
 
 function refuse(errors: readonly FieldError[]): void {
@@ -129,15 +149,24 @@ function parseToken(text: string): ContinueToken {
   } catch (error) {
     throw wrong(String(error));
   }
-  const { v, rv, start } = (typeof value === 'object' && value !== null ? value : {}) as { readonly v?: unknown; readonly rv?: unknown; readonly start?: unknown };
+  const { v, rv, start } = (typeof value === 'object' && value !== null ? value : {}) as {
+    readonly v?: unknown;
+    readonly rv?: unknown;
+    readonly start?: unknown;
+  };
   if (v !== 'meta.k8s.io/v1') throw wrong(`server does not recognize this encoded version ${JSON.stringify(v)}`);
-  if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0 || rv < -1) throw wrong('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
-  if (typeof start !== 'string' || !start.endsWith('\0') || start.length < 2) throw wrong('encoded start key empty (version meta.k8s.io/v1)');
+  if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0 || rv < -1)
+    throw wrong('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
+  if (typeof start !== 'string' || !start.endsWith('\0') || start.length < 2)
+    throw wrong('encoded start key empty (version meta.k8s.io/v1)');
   return { revision: rv, after: start.slice(0, -1) };
 }
 
 /** The pages before this one are of a state that is forgotten. The token in it goes on with what is there now. */
 export function expiredToken(after: string) {
-  const error = failure('Expired', 'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.');
+  const error = failure(
+    'Expired',
+    'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.',
+  );
   return { ...error.status, metadata: { continue: formatToken({ revision: -1, after }) } };
 }

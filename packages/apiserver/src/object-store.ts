@@ -16,13 +16,16 @@ export interface Reservation {
   readonly expect: readonly Expectation[];
   /** Somebody else was faster; the decision is made again after this. */
   taken(key: string, present: boolean): void;
-  /** The commit was not made, or was not acknowledged. */
-  dropped?(): void;
 }
 
 /** What is to become of an object. */
 export type Decision =
-  | { readonly action: 'put'; readonly object: KubeObject; readonly ttlSeconds?: number | undefined; readonly reservation?: Reservation | undefined }
+  | {
+      readonly action: 'put';
+      readonly object: KubeObject;
+      readonly ttlSeconds?: number | undefined;
+      readonly reservation?: Reservation | undefined;
+    }
   | { readonly action: 'delete'; readonly reservation?: Reservation | undefined }
   /** It is as it should be. */
   | { readonly action: 'keep' };
@@ -47,7 +50,13 @@ export class ObjectStore {
   }
 
   /** Writes an object that is not there yet; undefined when there is one of that name. */
-  async create(kind: StoredKind, key: string, object: KubeObject, call: Call, more: { readonly ttlSeconds?: number | undefined; readonly reservation?: Reservation | undefined } = {}): Promise<Item | undefined | 'taken'> {
+  async create(
+    kind: StoredKind,
+    key: string,
+    object: KubeObject,
+    call: Call,
+    more: { readonly ttlSeconds?: number | undefined; readonly reservation?: Reservation | undefined } = {},
+  ): Promise<Item | undefined | 'taken'> {
     const storageKey = kind.prefix + key;
     const write = new OwnWrite(kind.codec, key, object, kind.codec.encode(object), call.cause);
     const commit = await this.#commit(kind, storageKey, write, 0, more.ttlSeconds, more.reservation, call);
@@ -74,7 +83,10 @@ export class ObjectStore {
         if (decision.action === 'keep' && !newest) {
           const read = await this.read(kind, key);
           newest = true;
-          if (read?.revision !== current?.revision) { current = read; continue; }
+          if (read?.revision !== current?.revision) {
+            current = read;
+            continue;
+          }
         }
       } catch (error) {
         if (newest) throw error;
@@ -84,11 +96,11 @@ export class ObjectStore {
         current = read;
         continue;
       }
-      if (decision.action === 'keep' || (decision.action === 'delete' && current === undefined)) return current && { item: current, deleted: false };
+      if (decision.action === 'keep' || (decision.action === 'delete' && current === undefined))
+        return current && { item: current, deleted: false };
       const value = decision.action === 'put' ? kind.codec.encode(decision.object) : null;
       if (value !== null && decision.action === 'put' && current !== undefined && unchanged(decision.object, value, current)) {
         // nothing changes: no write, but the answer has to be about the newest state
-        decision.reservation?.dropped?.();
         if (newest) return { item: current, deleted: false };
         const read = await this.read(kind, key);
         newest = true;
@@ -99,9 +111,14 @@ export class ObjectStore {
       const write = new OwnWrite(kind.codec, key, decision.action === 'put' ? decision.object : undefined, value, call.cause);
       const ttl = decision.action === 'put' ? decision.ttlSeconds : undefined;
       const commit = await this.#commit(kind, storageKey, write, current?.revision ?? 0, ttl, decision.reservation, call);
-      if (commit.ok) return decision.action === 'put' ? { item: write.item(commit.revision), deleted: false } : { item: (current as Item).at(commit.revision), deleted: true };
+      if (commit.ok)
+        return decision.action === 'put'
+          ? { item: write.item(commit.revision), deleted: false }
+          : { item: (current as Item).at(commit.revision), deleted: true };
       if (commit.key === storageKey) {
-        current = commit.current && (this.#known(kind, key, commit.current.revision) ?? kind.codec.parse(key, commit.current.value, commit.current.revision));
+        current =
+          commit.current &&
+          (this.#known(kind, key, commit.current.revision) ?? kind.codec.parse(key, commit.current.value, commit.current.revision));
         newest = true;
       } else decision.reservation?.taken(commit.key, commit.current !== undefined);
     }
@@ -123,7 +140,15 @@ export class ObjectStore {
     return item?.revision === revision ? item : undefined;
   }
 
-  async #commit(kind: StoredKind, storageKey: string, write: OwnWrite, revision: number, ttlSeconds: number | undefined, reservation: Reservation | undefined, call: Call): Promise<Commit> {
+  async #commit(
+    kind: StoredKind,
+    storageKey: string,
+    write: OwnWrite,
+    revision: number,
+    ttlSeconds: number | undefined,
+    reservation: Reservation | undefined,
+    call: Call,
+  ): Promise<Commit> {
     const { writes } = this.#cache;
     const span = call.child('storage write');
     const main: Write = { key: storageKey, value: write.value, ...(ttlSeconds !== undefined && { ttlSeconds }) };
@@ -131,7 +156,10 @@ export class ObjectStore {
     writes.add(storageKey, write);
     let ok = false;
     try {
-      const commit = await this.#storage.commit(reservation === undefined ? [main] : [main, ...reservation.writes], reservation === undefined ? [expect] : [expect, ...reservation.expect]);
+      const commit = await this.#storage.commit(
+        reservation === undefined ? [main] : [main, ...reservation.writes],
+        reservation === undefined ? [expect] : [expect, ...reservation.expect],
+      );
       ok = commit.ok;
       if (commit.ok) {
         write.revision = commit.revision;
@@ -146,10 +174,7 @@ export class ObjectStore {
       const fault = storageFault(error);
       throw fault === error ? failure('InternalError', `Internal error occurred: ${String(error)}`) : fault;
     } finally {
-      if (!ok) {
-        writes.remove(storageKey, write);
-        reservation?.dropped?.();
-      }
+      if (!ok) writes.remove(storageKey, write);
       span?.end();
     }
   }
@@ -160,5 +185,8 @@ function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolea
   if (value.length !== current.value.length) return false;
   if (Buffer.compare(value, current.value) === 0) return true;
   const { resourceVersion: _revision, ...metadata } = object.metadata ?? {};
-  return jsonEqual({ ...current.object, metadata: { ...current.object.metadata, resourceVersion: undefined } }, { ...object, kind: current.object.kind, apiVersion: current.object.apiVersion, metadata });
+  return jsonEqual(
+    { ...current.object, metadata: { ...current.object.metadata, resourceVersion: undefined } },
+    { ...object, kind: current.object.kind, apiVersion: current.object.apiVersion, metadata },
+  );
 }

@@ -58,8 +58,17 @@ type Handler = (machinery: Machinery, kind: ServedKind, call: Call) => Promise<P
 
 /** Subresources with rules of their own, by `groupResource/subresource`. */
 const subresources: Readonly<Record<string, Handler>> = {
-  'pods/binding': bind, 'pods/eviction': evict, 'pods/log': toKubelet, 'pods/exec': toKubelet, 'pods/attach': toKubelet, 'pods/portforward': toKubelet,
-  'serviceaccounts/token': requestToken, 'deployments.apps/scale': scale, 'replicasets.apps/scale': scale, 'statefulsets.apps/scale': scale, 'replicationcontrollers/scale': scale,
+  'pods/binding': bind,
+  'pods/eviction': evict,
+  'pods/log': toKubelet,
+  'pods/exec': toKubelet,
+  'pods/attach': toKubelet,
+  'pods/portforward': toKubelet,
+  'serviceaccounts/token': requestToken,
+  'deployments.apps/scale': scale,
+  'replicasets.apps/scale': scale,
+  'statefulsets.apps/scale': scale,
+  'replicationcontrollers/scale': scale,
 };
 const interactive: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
 
@@ -80,31 +89,69 @@ export class Pipeline {
   readonly #compactor: Compactor;
   readonly #turns: Turns;
 
-  constructor({ storage, authz, admission, authn = [], facts, keys, clock, log, tracer = noTracer, random = systemRandom, names = {} }: PipelineOptions) {
+  constructor({
+    storage,
+    authz,
+    admission,
+    authn = [],
+    facts,
+    keys,
+    clock,
+    log,
+    tracer = noTracer,
+    random = systemRandom,
+    names = {},
+  }: PipelineOptions) {
     const next = () => random.next();
     const ranges = new ServiceRanges(facts, next);
-    this.#catalog = new Catalog(ranges, [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')));
+    this.#catalog = new Catalog(
+      ranges,
+      [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
+    );
     this.#cache = new WatchCache({
-      storage, resources: this.#catalog.resources, clock, log, onOther: (key, present) => ranges.learn(key, present), onReset: () => ranges.reset(),
+      storage,
+      resources: this.#catalog.resources,
+      clock,
+      log,
+      onOther: (key, present) => ranges.learn(key, present),
+      onReset: () => ranges.reset(),
     });
     this.#catalog.connect((name) => this.#cache.resource(name));
     this.#tracer = tracer;
     this.#turns = new Turns(clock);
     this.#names = { authz: names.authz ?? [] };
     this.#machinery = {
-      objects: new ObjectStore(storage, this.#cache), reader: new Reader({ storage, cache: this.#cache, clock, random: next }), admission: new AdmissionChain(admission, names.admission),
-      authz, authn, facts, keys, clock, random, log, kind: (group, version, resource) => this.#kind(group, version, resource),
+      objects: new ObjectStore(storage, this.#cache),
+      reader: new Reader({ storage, cache: this.#cache, clock, random: next }),
+      admission: new AdmissionChain(admission, names.admission),
+      authz,
+      authn,
+      facts,
+      keys,
+      clock,
+      random,
+      log,
+      kind: (group, version, resource) => this.#kind(group, version, resource),
     };
     this.#compactor = new Compactor({ storage, clock, log, revision: () => this.#cache.revision });
   }
 
-  /** Everything was loaded and is being followed. */
-  get ready(): boolean { return this.#cache.ready; }
-  waitReady(): Promise<void> { return this.#cache.whenReady(); }
+  /** Everything has been loaded, and changes are coming in. */
+  get ready(): boolean {
+    return this.#cache.ready;
+  }
+  /** Resolves when everything has been loaded once. */
+  waitReady(): Promise<void> {
+    return this.#cache.whenReady();
+  }
   /** What routes, discovery and OpenAPI are made from. */
-  served(): readonly Kind[] { return this.#catalog.served; }
+  served(): readonly Kind[] {
+    return this.#catalog.served;
+  }
   /** Of the newest commit that reads are sure to see. */
-  get revision(): number { return this.#cache.revision; }
+  get revision(): number {
+    return this.#cache.revision;
+  }
 
   /** Loads what is stored; resolves when requests can be answered. */
   async start(signal?: AbortSignal): Promise<void> {
@@ -141,7 +188,8 @@ export class Pipeline {
     const answer = authorize(authz, this.#names.authz, attributes, call);
     if (answer !== undefined) await answer;
     // WebSockets open with GET; what they open is no read
-    if (call.request.verb === 'get' && interactive.has(call.request.subresource)) await authorize(authz, this.#names.authz, { ...attributes, verb: 'create' }, call);
+    if (call.request.verb === 'get' && interactive.has(call.request.subresource))
+      await authorize(authz, this.#names.authz, { ...attributes, verb: 'create' }, call);
   }
 
   #resolve(call: Call): Promise<PipelineResponse> {
@@ -162,15 +210,24 @@ export class Pipeline {
     const { request } = call;
     const { reader } = this.#machinery;
     switch (request.verb) {
-      case 'get': return reader.get(kind, request).then((item) => ({ kind: 'object', code: 200, item, warnings: call.warnings }));
-      case 'list': return reader.list(kind, request);
-      case 'watch': return reader.watch(kind, request);
-      case 'create': return create(this.#machinery, kind, call);
-      case 'update': return update(this.#machinery, kind, call);
-      case 'patch': return patch(this.#machinery, kind, call);
-      case 'delete': return remove(this.#machinery, kind, call);
-      case 'deletecollection': return removeCollection(this.#machinery, kind, call);
-      default: throw notAllowed();
+      case 'get':
+        return reader.get(kind, request).then((item) => ({ kind: 'object', code: 200, item, warnings: call.warnings }));
+      case 'list':
+        return reader.list(kind, request);
+      case 'watch':
+        return reader.watch(kind, request);
+      case 'create':
+        return create(this.#machinery, kind, call);
+      case 'update':
+        return update(this.#machinery, kind, call);
+      case 'patch':
+        return patch(this.#machinery, kind, call);
+      case 'delete':
+        return remove(this.#machinery, kind, call);
+      case 'deletecollection':
+        return removeCollection(this.#machinery, kind, call);
+      default:
+        throw notAllowed();
     }
   }
 
@@ -179,15 +236,23 @@ export class Pipeline {
     const name = `${what}/${request.subresource}`;
     const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);
     if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
-    if (!served.verbs.includes(request.verb) && !(served.verbs.includes('connect') && (request.verb === 'get' || request.verb === 'create'))) throw notAllowed();
+    if (
+      !served.verbs.includes(request.verb) &&
+      !(served.verbs.includes('connect') && (request.verb === 'get' || request.verb === 'create'))
+    )
+      throw notAllowed();
     const handler = Object.hasOwn(subresources, name) ? subresources[name] : undefined;
     if (handler !== undefined) return handler(this.#machinery, kind, call);
     const rules = updateRules(kind, request.subresource);
     switch (request.verb) {
-      case 'get': return this.#object(kind, call);
-      case 'update': return update(this.#machinery, kind, call, rules);
-      case 'patch': return patch(this.#machinery, kind, call, rules);
-      default: throw notAllowed();
+      case 'get':
+        return this.#object(kind, call);
+      case 'update':
+        return update(this.#machinery, kind, call, rules);
+      case 'patch':
+        return patch(this.#machinery, kind, call, rules);
+      default:
+        throw notAllowed();
     }
   }
 
@@ -200,8 +265,15 @@ export class Pipeline {
   #refusal(error: unknown, { verb, resource, signal }: ApiRequest): StatusError {
     const fault = storageFault(error);
     if (fault instanceof StatusError) return fault;
-    if (signal?.aborted === true) return new StatusError({ ...failure('Timeout', 'Timeout: request did not complete within the allotted timeout').status }, { cause: error });
-    this.#machinery.log.error({ verb, resource: groupResource(resource), error: error instanceof Error ? error.stack ?? error.message : String(error) }, 'a request failed');
+    if (signal?.aborted === true)
+      return new StatusError(
+        { ...failure('Timeout', 'Timeout: request did not complete within the allotted timeout').status },
+        { cause: error },
+      );
+    this.#machinery.log.error(
+      { verb, resource: groupResource(resource), error: error instanceof Error ? (error.stack ?? error.message) : String(error) },
+      'a request failed',
+    );
     const message = error instanceof Error ? error.message : String(error);
     const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
     return new StatusError(status, { cause: error });

@@ -23,7 +23,12 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody(request.body, kind);
   const item = await createObject(machinery, kind, call, body);
-  return { kind: 'object', code: 201, item: item instanceof View || kind.viewer === undefined ? item : kind.viewer(item as Item), warnings: call.warnings };
+  return {
+    kind: 'object',
+    code: 201,
+    item: item instanceof View || kind.viewer === undefined ? item : kind.viewer(item as Item),
+    warnings: call.warnings,
+  };
 }
 
 /** Admits, completes, validates and stores a new object. What it gives back was only made up when the request is a dry run. */
@@ -33,9 +38,21 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   let object = applyDefaults(kind.gvk, placed(kind, body, request.namespace, request.name));
   const { resourceVersion = '' } = object.metadata ?? {};
   if (resourceVersion !== '' && resourceVersion !== '0') {
-    throw new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message: 'resourceVersion should not be set on objects to be created', code: 500 });
+    throw new StatusError({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'resourceVersion should not be set on objects to be created',
+      code: 500,
+    });
   }
-  const admitted = { operation: 'CREATE' as const, resource: kind.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions') };
+  const admitted = {
+    operation: 'CREATE' as const,
+    resource: kind.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+  };
   if (admission.mutates('CREATE', kind.resource, '')) {
     const changed = await admission.mutate(call, { ...admitted, object });
     if (changed !== object) object = applyDefaults(kind.gvk, changed);
@@ -53,13 +70,23 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
     if (item !== undefined) return item;
     if (i < maxNames - 1) continue;
     const { status } = alreadyExists(kind.resource, generated);
-    throw new StatusError({ ...status, message: `${status.message ?? ''}, the server was not able to generate a unique name for the object`, details: { ...status.details, retryAfterSeconds: 1 } });
+    throw new StatusError({
+      ...status,
+      message: `${status.message ?? ''}, the server was not able to generate a unique name for the object`,
+      details: { ...status.details, retryAfterSeconds: 1 },
+    });
   }
   throw failure('InternalError', 'Internal error occurred: no name was generated');
 }
 
 /** Undefined when there is an object of that name. */
-async function attempt(machinery: Machinery, kind: ServedKind, call: Call, object: KubeObject, admitted: Pick<Parameters<Machinery['admission']['validate']>[1], 'operation' | 'resource' | 'old' | 'options'>): Promise<Item | View | undefined> {
+async function attempt(
+  machinery: Machinery,
+  kind: ServedKind,
+  call: Call,
+  object: KubeObject,
+  admitted: Pick<Parameters<Machinery['admission']['validate']>[1], 'operation' | 'resource' | 'old' | 'options'>,
+): Promise<Item | View | undefined> {
   const { objects, admission, random } = machinery;
   const { strategy, store, conversion } = kind;
   const context = strategyContext(call);
@@ -96,7 +123,8 @@ export function strategyContext(call: Call): StrategyContext {
 /** The object in the namespace of the request. @throws StatusError BadRequest when it says otherwise */
 export function placed(kind: ServedKind, object: KubeObject, namespace: string, name: string): KubeObject {
   const { namespace: own = '', name: ownName = '' } = object.metadata ?? {};
-  if (name !== '' && ownName !== '' && name !== ownName) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
+  if (name !== '' && ownName !== '' && name !== ownName)
+    throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (!kind.namespaced) return own === '' ? object : withMeta(object, { namespace: undefined });
   if (namespace === '' && own === '') throw badRequest('an empty namespace may not be set during creation');
   if (own === namespace) return object;
@@ -107,5 +135,7 @@ export function placed(kind: ServedKind, object: KubeObject, namespace: string, 
 async function exists({ objects }: Machinery, kind: ServedKind, call: Call, name: string): Promise<StatusError> {
   const { status } = alreadyExists(kind.resource, name);
   const item = await objects.read(kind.store, keyOf(kind, call.request.namespace, name));
-  return item?.object.metadata?.deletionTimestamp === undefined ? new StatusError(status) : new StatusError({ ...status, message: `object is being deleted: ${status.message ?? ''}` });
+  return item?.object.metadata?.deletionTimestamp === undefined
+    ? new StatusError(status)
+    : new StatusError({ ...status, message: `object is being deleted: ${status.message ?? ''}` });
 }

@@ -30,7 +30,12 @@ export async function remove(machinery: Machinery, kind: ServedKind, call: Call)
   call.dryRun ||= options.dryRun;
   const { item, deleted } = await removeObject(machinery, kind, call, call.request.name, options);
   const code = !deleted && options.orphanDependents === false ? 202 : 200;
-  return { kind: 'object', code, item: deleted && kind.strategy.returnsDeleted !== true ? success(kind, item) : item, warnings: call.warnings };
+  return {
+    kind: 'object',
+    code,
+    item: deleted && kind.strategy.returnsDeleted !== true ? success(kind, item) : item,
+    warnings: call.warnings,
+  };
 }
 
 /** DELETE of a collection: of what a list would find. */
@@ -51,11 +56,24 @@ export async function removeCollection(machinery: Machinery, kind: ServedKind, c
     }
   };
   await Promise.all(Array.from({ length: Math.min(parallel, items.length) }, worker));
-  return { kind: 'list', resource: kind.resource, items: shown(items, kind.viewer), metadata: { resourceVersion: String(revision) }, warnings: call.warnings };
+  return {
+    kind: 'list',
+    resource: kind.resource,
+    items: shown(items, kind.viewer),
+    metadata: { resourceVersion: String(revision) },
+    warnings: call.warnings,
+  };
 }
 
 /** Deletes an object, or begins to where something holds it: finalizers, its grace period, or dependents that go first. */
-export async function removeObject(machinery: Machinery, kind: ServedKind, call: Call, name: string, options: DeleteOptions, namespace = call.request.namespace): Promise<Removed> {
+export async function removeObject(
+  machinery: Machinery,
+  kind: ServedKind,
+  call: Call,
+  name: string,
+  options: DeleteOptions,
+  namespace = call.request.namespace,
+): Promise<Removed> {
   const { admission, objects } = machinery;
   const key = keyOf(kind, namespace, name);
   let last: KubeObject | undefined;
@@ -63,7 +81,14 @@ export async function removeObject(machinery: Machinery, kind: ServedKind, call:
     if (current === undefined) throw notFound(kind.resource, name);
     checkPreconditions(kind, current, options);
     const old = kind.viewer === undefined ? current.object : kind.viewer(current).object;
-    await admission.validate(call, { operation: 'DELETE', resource: kind.resource, object: undefined, old, options: { ...options, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' }, name });
+    await admission.validate(call, {
+      operation: 'DELETE',
+      resource: kind.resource,
+      object: undefined,
+      old,
+      options: { ...options, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
+      name,
+    });
     const step = deletionOf(kind.strategy, current.object, options, call.now);
     last = step.object;
     if (step.action === 'keep') return { action: 'keep' };
@@ -88,14 +113,31 @@ function view({ conversion }: ServedKind, object: KubeObject, revision: number):
   return new View(conversion?.fromStored(at) ?? at, revision);
 }
 
-function checkPreconditions({ resource, gvk }: ServedKind, { object, revision }: Item, { preconditions: { uid, resourceVersion } }: DeleteOptions): void {
+function checkPreconditions(
+  { resource, gvk }: ServedKind,
+  { object, revision }: Item,
+  { preconditions: { uid, resourceVersion } }: DeleteOptions,
+): void {
   const { name = '', uid: own = '' } = object.metadata ?? {};
   const named = { group: gvk.group, resource: gvk.kind };
-  if (uid !== undefined && uid !== own) throw conflict(named, name, `the UID in the precondition (${uid}) does not match the UID in record (${own}). The object might have been deleted and then recreated`);
-  if (resourceVersion !== undefined && resourceVersion !== String(revision)) throw conflict(resource.group === '' ? named : { ...named }, name, `the ResourceVersion in the precondition (${resourceVersion}) does not match the ResourceVersion in record (${revision}). The object might have been modified`);
+  if (uid !== undefined && uid !== own)
+    throw conflict(
+      named,
+      name,
+      `the UID in the precondition (${uid}) does not match the UID in record (${own}). The object might have been deleted and then recreated`,
+    );
+  if (resourceVersion !== undefined && resourceVersion !== String(revision))
+    throw conflict(
+      resource.group === '' ? named : { ...named },
+      name,
+      `the ResourceVersion in the precondition (${resourceVersion}) does not match the ResourceVersion in record (${revision}). The object might have been modified`,
+    );
 }
 
-interface Step { readonly action: 'put' | 'delete' | 'keep'; readonly object: KubeObject }
+interface Step {
+  readonly action: 'put' | 'delete' | 'keep';
+  readonly object: KubeObject;
+}
 
 /** What a DELETE does to an object as it stands. */
 export function deletionOf(strategy: Strategy, current: KubeObject, options: DeleteOptions, now: number): Step {
@@ -132,12 +174,25 @@ export function deletionOf(strategy: Strategy, current: KubeObject, options: Del
 }
 
 /** Dependents are orphaned, or go first: their finalizers say so to the garbage collector. */
-function withGarbageFinalizers({ dependents = 'background' }: Strategy, object: KubeObject, { orphanDependents, propagationPolicy }: DeleteOptions): KubeObject {
+function withGarbageFinalizers(
+  { dependents = 'background' }: Strategy,
+  object: KubeObject,
+  { orphanDependents, propagationPolicy }: DeleteOptions,
+): KubeObject {
   const before = object.metadata?.finalizers ?? [];
   if (dependents === 'unsupported') return object;
-  const asked = orphanDependents !== undefined ? (orphanDependents ? orphan : undefined)
-    : propagationPolicy === 'Orphan' ? orphan : propagationPolicy === 'Foreground' ? foreground : propagationPolicy === 'Background' ? undefined
-      : before.find((name) => name === orphan || name === foreground) ?? (dependents === 'orphan' ? orphan : undefined);
+  const asked =
+    orphanDependents !== undefined
+      ? orphanDependents
+        ? orphan
+        : undefined
+      : propagationPolicy === 'Orphan'
+        ? orphan
+        : propagationPolicy === 'Foreground'
+          ? foreground
+          : propagationPolicy === 'Background'
+            ? undefined
+            : (before.find((name) => name === orphan || name === foreground) ?? (dependents === 'orphan' ? orphan : undefined));
   const kept = before.filter((name) => name !== orphan && name !== foreground);
   const finalizers = asked === undefined ? kept : [...kept, asked];
   if (finalizers.length === before.length && finalizers.every((name) => before.includes(name))) return object;
@@ -146,7 +201,13 @@ function withGarbageFinalizers({ dependents = 'background' }: Strategy, object: 
 
 function success({ resource }: ServedKind, { object, revision }: Encoded): View {
   const { name = '', uid = '' } = object.metadata ?? {};
-  return new View({
-    kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success', details: { name, ...(resource.group !== '' && { group: resource.group }), kind: resource.resource, uid } },
-  } as KubeObject, revision);
+  return new View(
+    {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      ...{ status: 'Success', details: { name, ...(resource.group !== '' && { group: resource.group }), kind: resource.resource, uid } },
+    } as KubeObject,
+    revision,
+  );
 }

@@ -20,7 +20,12 @@ export interface ReaderOptions {
   readonly random: () => number;
 }
 
-interface Listed { readonly items: readonly Item[]; readonly revision: number; readonly next: string | undefined; readonly remaining: number | undefined }
+interface Listed {
+  readonly items: readonly Item[];
+  readonly revision: number;
+  readonly next: string | undefined;
+  readonly remaining: number | undefined;
+}
 
 const minWatchMs = 30 * 60_000;
 /** KEP-3157. */
@@ -59,7 +64,9 @@ export class Reader {
   async list(kind: ServedKind, request: ApiRequest): Promise<PipelineResponse> {
     const { items, revision, next, remaining } = await this.find(kind, request);
     const metadata: ListMeta = {
-      resourceVersion: String(revision), ...(next !== undefined && { continue: next }), ...(remaining !== undefined && { remainingItemCount: remaining }),
+      resourceVersion: String(revision),
+      ...(next !== undefined && { continue: next }),
+      ...(remaining !== undefined && { remainingItemCount: remaining }),
     };
     return { kind: 'list', resource: kind.resource, items: shown(items, kind.viewer), metadata, warnings: [] };
   }
@@ -79,16 +86,27 @@ export class Reader {
     const { cache } = kind;
     if (limit === 0 && after === '') return { items: cache.select(wanted), revision, next: undefined, remaining: undefined };
     const prefix = prefixOf(wanted);
-    const { items, more } = cache.page(prefix, after, limit === 0 ? Number.MAX_SAFE_INTEGER : limit, (item) => selects(wanted, cache, item));
+    const { items, more } = cache.page(prefix, after, limit === 0 ? Number.MAX_SAFE_INTEGER : limit, (item) =>
+      selects(wanted, cache, item),
+    );
     const last = items.at(-1)?.key ?? after;
     return {
-      items, revision, next: more ? formatToken({ revision, after: last }) : undefined,
+      items,
+      revision,
+      next: more ? formatToken({ revision, after: last }) : undefined,
       remaining: more && labels.empty && fields.empty ? cache.count(prefix, last) : undefined,
     };
   }
 
   /** At exactly a revision: from the recent past that the cache has, else from storage. */
-  async #past(kind: ServedKind, wanted: Selection, options: ListOptions, revision: number, after: string, signal: AbortSignal | undefined): Promise<Listed> {
+  async #past(
+    kind: ServedKind,
+    wanted: Selection,
+    options: ListOptions,
+    revision: number,
+    after: string,
+    signal: AbortSignal | undefined,
+  ): Promise<Listed> {
     if (revision > this.#cache.revision && !(await this.#cache.reached(revision, signal))) throw this.#tooLarge(revision);
     const { cache } = kind;
     if (revision >= cache.changed) return this.#present(kind, wanted, options, after, revision);
@@ -123,7 +141,9 @@ export class Reader {
       }
     } catch (error) {
       if (!(error instanceof StorageError) || error.code !== 'Compacted') throw storageFault(error);
-      throw after === '' ? expired(`The resourceVersion for the provided list is too old.`) : new StatusError(expiredToken(after), { cause: error });
+      throw after === ''
+        ? expired(`The resourceVersion for the provided list is too old.`)
+        : new StatusError(expiredToken(after), { cause: error });
     }
   }
 
@@ -140,9 +160,16 @@ export class Reader {
     if (!initial && !fromNow && revision < floor) throw expired(`too old resource version: ${revision} (${floor})`);
     const at = this.#cache.revision;
     const watcher = new Watcher({
-      selection: wanted, viewer: kind.viewer, indexOf: (item) => (item === undefined ? undefined : cache.resource.index?.value(item.object)),
-      after: initial || fromNow ? at : revision, clock: this.#clock, random: this.#random, signal,
-      initial: initial ? this.#state(kind, cache.select(wanted), sendInitialEvents === true && options.bookmarks ? at : undefined) : [][Symbol.iterator](),
+      selection: wanted,
+      viewer: kind.viewer,
+      indexOf: (item) => (item === undefined ? undefined : cache.resource.index?.value(item.object)),
+      after: initial || fromNow ? at : revision,
+      clock: this.#clock,
+      random: this.#random,
+      signal,
+      initial: initial
+        ? this.#state(kind, cache.select(wanted), sendInitialEvents === true && options.bookmarks ? at : undefined)
+        : [][Symbol.iterator](),
       bookmark: options.bookmarks ? () => bookmark(kind, this.#cache.revision) : undefined,
       timeoutMs: options.timeoutSeconds === undefined ? minWatchMs * (1 + this.#random()) : options.timeoutSeconds * 1000,
       onEnd: () => cache.watchers.remove(watcher),
@@ -172,7 +199,8 @@ export class Reader {
 
   #tooLarge(revision: number): StatusError {
     return failure('Timeout', `Timeout: Too large resource version: ${revision}, current: ${this.#cache.revision}`, {
-      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }], retryAfterSeconds: 1,
+      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+      retryAfterSeconds: 1,
     });
   }
 }
@@ -184,21 +212,40 @@ function select(kind: ServedKind, namespace: string, { labels, fields }: Pick<Li
 const prefixOf = ({ namespace }: Selection) => (namespace === '' ? '' : `${namespace}/`);
 
 function selects({ key, indexed, matches }: Selection, cache: ResourceCache, item: Item): boolean {
-  return (key === undefined || item.key === key) && (indexed === undefined || cache.resource.index?.value(item.object) === indexed) && (matches === undefined || matches(item.object));
+  return (
+    (key === undefined || item.key === key) &&
+    (indexed === undefined || cache.resource.index?.value(item.object) === indexed) &&
+    (matches === undefined || matches(item.object))
+  );
 }
 
 /** The first page of what is left at a revision. */
 function cut(items: readonly Item[], { limit, labels, fields }: ListOptions, revision: number): Listed {
   if (limit === 0 || items.length <= limit) return { items, revision, next: undefined, remaining: undefined };
   const page = items.slice(0, limit);
-  return { items: page, revision, next: formatToken({ revision, after: page.at(-1)?.key ?? '' }), remaining: labels.empty && fields.empty ? items.length - limit : undefined };
+  return {
+    items: page,
+    revision,
+    next: formatToken({ revision, after: page.at(-1)?.key ?? '' }),
+    remaining: labels.empty && fields.empty ? items.length - limit : undefined,
+  };
 }
 
 export function shown(items: readonly Item[], viewer: Viewer | undefined): readonly Encoded[] {
   return viewer === undefined ? items : items.map(viewer);
 }
 
-function bookmark({ resource, apiVersion }: Pick<ServedKind, 'resource' | 'apiVersion'>, revision: number, annotations?: Readonly<Record<string, string>>): Frame {
-  return new Frame('BOOKMARK', new View({ kind: resource.kind, apiVersion, metadata: { resourceVersion: String(revision), ...(annotations && { annotations }) } }, revision), undefined);
+function bookmark(
+  { resource, apiVersion }: Pick<ServedKind, 'resource' | 'apiVersion'>,
+  revision: number,
+  annotations?: Readonly<Record<string, string>>,
+): Frame {
+  return new Frame(
+    'BOOKMARK',
+    new View(
+      { kind: resource.kind, apiVersion, metadata: { resourceVersion: String(revision), ...(annotations && { annotations }) } },
+      revision,
+    ),
+    undefined,
+  );
 }
-

@@ -36,13 +36,20 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
   const { request } = call;
   checkWriteOptions(request.query, 'UpdateOptions');
   const { namespace, name } = request;
-  const { name: ownName = '', namespace: ownNamespace = '' } = (isObject(request.body) ? (request.body as KubeObject).metadata : undefined) ?? {};
+  const { name: ownName = '', namespace: ownNamespace = '' } =
+    (isObject(request.body) ? (request.body as KubeObject).metadata : undefined) ?? {};
   const body = decodeBody(request.body, kind);
   if (ownName === '') throw badRequest('name must be provided');
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
-  if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace) throw badRequest(`the namespace of the object (${ownNamespace}) does not match the namespace on the request (${namespace})`);
+  if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
+    throw badRequest(`the namespace of the object (${ownNamespace}) does not match the namespace on the request (${namespace})`);
   const next = applyDefaults(kind.gvk, placed(kind, body, namespace, name));
-  return replace(machinery, kind, call, { rules, optionsKind: 'UpdateOptions', creates: kind.strategy.createOnUpdate === true && rules === undefined, next: () => next });
+  return replace(machinery, kind, call, {
+    rules,
+    optionsKind: 'UpdateOptions',
+    creates: kind.strategy.createOnUpdate === true && rules === undefined,
+    next: () => next,
+  });
 }
 
 /** PATCH of an object or of a subresource that has the object's kind. */
@@ -52,7 +59,9 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
   checkWriteOptions(request.query, 'PatchOptions');
   const { body, name } = request;
   const change: Change = {
-    rules, optionsKind: 'PatchOptions', creates: false,
+    rules,
+    optionsKind: 'PatchOptions',
+    creates: false,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, name);
       return applyDefaults(kind.gvk, patched(kind, old, type, body));
@@ -65,12 +74,22 @@ const supportedPatches = ['application/json-patch+json', 'application/merge-patc
 
 export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<ServedKind, 'schema'>): Exclude<PatchType, 'apply'> {
   if (type === 'json' || type === 'merge' || (type === 'strategic' && schema !== undefined)) return type;
-  throw failure('UnsupportedMediaType', `the body of the request was in an unknown format - accepted media types include: ${supportedPatches.join(', ')}`, {});
+  throw failure(
+    'UnsupportedMediaType',
+    `the body of the request was in an unknown format - accepted media types include: ${supportedPatches.join(', ')}`,
+    {},
+  );
 }
 
 /** The object as a patch makes it, of the right types. @throws StatusError BadRequest, Invalid */
-export function patched(kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>, old: KubeObject, type: Exclude<PatchType, 'apply'>, body: unknown): KubeObject {
-  const result = type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
+export function patched(
+  kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>,
+  old: KubeObject,
+  type: Exclude<PatchType, 'apply'>,
+  body: unknown,
+): KubeObject {
+  const result =
+    type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
   if (!isObject(result)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
   try {
     return decodeBody(result, kind);
@@ -96,7 +115,12 @@ async function replace(machinery: Machinery, kind: ServedKind, call: Call, chang
 }
 
 /** Admits, completes, validates and stores a change, again and again until nobody else wrote in between. */
-export async function replaceObject(machinery: Machinery, kind: ServedKind, call: Call, change: Change): Promise<{ readonly item: Encoded; readonly created: boolean }> {
+export async function replaceObject(
+  machinery: Machinery,
+  kind: ServedKind,
+  call: Call,
+  change: Change,
+): Promise<{ readonly item: Encoded; readonly created: boolean }> {
   const { request } = call;
   const { objects } = machinery;
   const key = keyOf(kind, request.namespace, request.name);
@@ -104,7 +128,8 @@ export async function replaceObject(machinery: Machinery, kind: ServedKind, call
   let shown: KubeObject | undefined;
   const decide = async (current: Item | undefined): Promise<Decision> => {
     created = current === undefined;
-    const decision = current === undefined ? await upsert(machinery, kind, call, change) : await changeOf(machinery, kind, call, change, current);
+    const decision =
+      current === undefined ? await upsert(machinery, kind, call, change) : await changeOf(machinery, kind, call, change, current);
     shown = decision.action === 'put' ? decision.object : decision.action === 'delete' ? decision.last : undefined;
     return decision;
   };
@@ -125,7 +150,9 @@ export async function replaceObject(machinery: Machinery, kind: ServedKind, call
   return { item: kind.viewer === undefined ? item : kind.viewer(item), created };
 }
 
-type Made = Extract<Decision, { readonly action: 'put' }> | (Extract<Decision, { readonly action: 'delete' }> & { readonly last: KubeObject });
+type Made =
+  | Extract<Decision, { readonly action: 'put' }>
+  | (Extract<Decision, { readonly action: 'delete' }> & { readonly last: KubeObject });
 
 async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, change: Change, current: Item): Promise<Made> {
   const { strategy, conversion } = kind;
@@ -141,14 +168,17 @@ async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, 
   next = checkVersion(kind, next, current, request.name);
   const context = strategyContext(call);
   let stored = conversion?.toStored(next) ?? next;
-  stored = rules === undefined ? prepareUpdate(kind, stored, current.object, context) : prepareSubresource(kind, rules, stored, current.object, context);
+  stored =
+    rules === undefined
+      ? prepareUpdate(kind, stored, current.object, context)
+      : prepareSubresource(kind, rules, stored, current.object, context);
   const made = rules === undefined ? strategy.reserve?.(stored, current.object, context) : undefined;
   const reserved = made instanceof Promise ? await made : made;
   stored = reserved?.object ?? stored;
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [
     ...(rules?.validate?.(stored, current.object, context) ?? validateUpdate(kind, shown, old, request.subresource)),
-    ...(rules === undefined ? strategy.validateUpdate?.(stored, current.object, context) ?? [] : []),
+    ...(rules === undefined ? (strategy.validateUpdate?.(stored, current.object, context) ?? []) : []),
   ]);
   await admission.validate(call, { ...admitted, object: shown });
   if (goes(kind, stored, current.object)) {
@@ -161,7 +191,12 @@ async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, 
 /** Deletion has begun, and this update takes away the last that held the object. */
 function goes({ strategy }: ServedKind, next: KubeObject, old: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = old.metadata ?? {};
-  return (next.metadata?.finalizers ?? []).length === 0 && deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && strategy.held?.(next) !== true;
+  return (
+    (next.metadata?.finalizers ?? []).length === 0 &&
+    deletionTimestamp !== undefined &&
+    (deletionGracePeriodSeconds ?? 0) === 0 &&
+    strategy.held?.(next) !== true
+  );
 }
 
 /** The object with the version that it replaces. @throws StatusError Conflict, Invalid */
@@ -169,11 +204,17 @@ function checkVersion({ strategy, resource }: ServedKind, next: KubeObject, { ob
   const { uid = '', resourceVersion = '' } = next.metadata ?? {};
   const existing = object.metadata?.uid ?? '';
   if (uid !== '' && uid !== existing) {
-    throw conflict(resource, name, `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${existing}`);
+    throw conflict(
+      resource,
+      name,
+      `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${existing}`,
+    );
   }
   if (resourceVersion === '' || resourceVersion === '0') {
     if (strategy.unconditionalUpdate !== false) return withMeta(next, { resourceVersion: String(revision) });
-    throw invalidStatus({ group: resource.group, kind: resource.resource, name }, [invalid('metadata.resourceVersion', 0, 'must be specified for an update')]);
+    throw invalidStatus({ group: resource.group, kind: resource.resource, name }, [
+      invalid('metadata.resourceVersion', 0, 'must be specified for an update'),
+    ]);
   }
   if (resourceVersion !== String(revision)) throw conflict(resource, name, objectModified);
   return next;
@@ -186,9 +227,20 @@ async function upsert({ admission, random }: Machinery, kind: ServedKind, call: 
   if (!change.creates) throw notFound(kind.resource, request.name);
   let next = change.next(undefined);
   const { uid = '' } = next.metadata ?? {};
-  if (uid !== '') throw conflict(kind.resource, request.name, `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: `);
-  const admitted = { operation: 'CREATE' as const, resource: kind.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions') };
-  if (admission.mutates('CREATE', kind.resource, '')) next = applyDefaults(kind.gvk, await admission.mutate(call, { ...admitted, object: next }));
+  if (uid !== '')
+    throw conflict(
+      kind.resource,
+      request.name,
+      `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: `,
+    );
+  const admitted = {
+    operation: 'CREATE' as const,
+    resource: kind.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+  };
+  if (admission.mutates('CREATE', kind.resource, ''))
+    next = applyDefaults(kind.gvk, await admission.mutate(call, { ...admitted, object: next }));
   const context = strategyContext(call);
   let stored = prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context);
   const made = strategy.reserve?.(stored, undefined, context);

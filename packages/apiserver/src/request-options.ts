@@ -15,9 +15,11 @@ export function checkWriteOptions(query: Query, kind: 'CreateOptions' | 'UpdateO
   dryRun(errors, query['dryRun'] === undefined ? [] : [query['dryRun']]);
   const manager = query['fieldManager'] ?? '';
   if (manager.length > maxManager) errors.push(invalid('fieldManager', manager, `may not be more than ${maxManager} bytes`));
-  if (kind === 'PatchOptions' && !apply && query['force'] !== undefined) errors.push(fieldForbidden('force', 'may not be specified for non-apply patch'));
+  if (kind === 'PatchOptions' && !apply && query['force'] !== undefined)
+    errors.push(fieldForbidden('force', 'may not be specified for non-apply patch'));
   const validation = query['fieldValidation'] ?? '';
-  if (!['', 'Ignore', 'Warn', 'Strict'].includes(validation)) errors.push(notSupported('fieldValidation', validation, ['', 'Ignore', 'Strict', 'Warn']));
+  if (!['', 'Ignore', 'Warn', 'Strict'].includes(validation))
+    errors.push(notSupported('fieldValidation', validation, ['', 'Ignore', 'Strict', 'Warn']));
   if (errors.length > 0) throw invalidStatus({ group: 'meta.k8s.io', kind, name: '' }, errors);
 }
 
@@ -25,7 +27,10 @@ export function checkWriteOptions(query: Query, kind: 'CreateOptions' | 'UpdateO
 export function writeOptions(query: Query, kind: string): Readonly<Record<string, unknown>> {
   const { dryRun, fieldManager, fieldValidation } = query;
   return {
-    kind, apiVersion: 'meta.k8s.io/v1', ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }), ...(fieldManager !== undefined && { fieldManager }),
+    kind,
+    apiVersion: 'meta.k8s.io/v1',
+    ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }),
+    ...(fieldManager !== undefined && { fieldManager }),
     ...(fieldValidation !== undefined && { fieldValidation }),
   };
 }
@@ -49,22 +54,31 @@ export function deleteOptions({ body, query }: ApiRequest): DeleteOptions {
 export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOptions {
   const gvk = { group: '', version: 'v1', kind: 'DeleteOptions' };
   if (!isObject(given)) throw badRequest('the object provided is unrecognized (must be of type DeleteOptions)');
-  if (given['kind'] !== undefined && given['kind'] !== '' && given['kind'] !== 'DeleteOptions') throw badRequest(`${String(given['kind'])} cannot be handled as a DeleteOptions`);
+  if (given['kind'] !== undefined && given['kind'] !== '' && given['kind'] !== 'DeleteOptions')
+    throw badRequest(`${String(given['kind'])} cannot be handled as a DeleteOptions`);
   const body = conformed(given, { gvk, schema: schemaOf(gvk) }) as {
-    readonly gracePeriodSeconds?: number; readonly propagationPolicy?: string; readonly orphanDependents?: boolean; readonly dryRun?: readonly string[];
+    readonly gracePeriodSeconds?: number;
+    readonly propagationPolicy?: string;
+    readonly orphanDependents?: boolean;
+    readonly dryRun?: readonly string[];
     readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   };
   const { gracePeriodSeconds, orphanDependents, preconditions = {} } = body;
   const dry = body.dryRun ?? (query['dryRun'] === undefined || query['dryRun'] === '' ? [] : [query['dryRun']]);
   const errors: FieldError[] = [];
   const policy = policies.find((name) => name === body.propagationPolicy);
-  if (body.propagationPolicy !== undefined && body.propagationPolicy !== '' && policy === undefined) errors.push(notSupported('propagationPolicy', body.propagationPolicy, [...policies, 'nil']));
-  if (policy !== undefined && orphanDependents !== undefined) errors.push(invalid('propagationPolicy', policy, 'orphanDependents and deletionPropagation cannot be both set'));
+  if (body.propagationPolicy !== undefined && body.propagationPolicy !== '' && policy === undefined)
+    errors.push(notSupported('propagationPolicy', body.propagationPolicy, [...policies, 'nil']));
+  if (policy !== undefined && orphanDependents !== undefined)
+    errors.push(invalid('propagationPolicy', policy, 'orphanDependents and deletionPropagation cannot be both set'));
   dryRun(errors, dry);
   if (errors.length > 0) throw invalidStatus({ group: 'meta.k8s.io', kind: 'DeleteOptions', name: '' }, errors);
   return {
     // a negative grace counts as one second, upstream has it so
-    gracePeriodSeconds: gracePeriodSeconds !== undefined && gracePeriodSeconds < 0 ? 1 : gracePeriodSeconds, orphanDependents, propagationPolicy: policy, dryRun: dry.length > 0,
+    gracePeriodSeconds: gracePeriodSeconds !== undefined && gracePeriodSeconds < 0 ? 1 : gracePeriodSeconds,
+    orphanDependents,
+    propagationPolicy: policy,
+    dryRun: dry.length > 0,
     preconditions: { uid: preconditions.uid, resourceVersion: preconditions.resourceVersion },
   };
 }
@@ -72,9 +86,13 @@ export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOpt
 function fromQuery(query: Query): Readonly<Record<string, unknown>> {
   const { gracePeriodSeconds, propagationPolicy, orphanDependents, dryRun } = query;
   const seconds = gracePeriodSeconds === undefined || gracePeriodSeconds === '' ? undefined : Number(gracePeriodSeconds);
-  if (seconds !== undefined && !Number.isSafeInteger(seconds)) throw badRequest(`unable to convert gracePeriodSeconds: strconv.ParseInt: parsing ${JSON.stringify(gracePeriodSeconds)}: invalid syntax`);
+  if (seconds !== undefined && !Number.isSafeInteger(seconds))
+    throw badRequest(
+      `unable to convert gracePeriodSeconds: strconv.ParseInt: parsing ${JSON.stringify(gracePeriodSeconds)}: invalid syntax`,
+    );
   return {
-    ...(seconds !== undefined && { gracePeriodSeconds: seconds }), ...(propagationPolicy !== undefined && { propagationPolicy }),
+    ...(seconds !== undefined && { gracePeriodSeconds: seconds }),
+    ...(propagationPolicy !== undefined && { propagationPolicy }),
     ...(orphanDependents !== undefined && { orphanDependents: orphanDependents !== 'false' && orphanDependents !== '0' }),
     ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }),
   };

@@ -48,10 +48,15 @@ const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
 
 /** The part of a stored kind that the cache has to know before there is a cache. */
-export function storedResource({ group, version, resource: name, kind, namespaced }: Kind, { fields, indexField }: Strategy): StoredResource {
+export function storedResource(
+  { group, version, resource: name, kind, namespaced }: Kind,
+  { fields, indexField }: Strategy,
+): StoredResource {
   const read = indexField === undefined ? undefined : fields?.[indexField];
   return {
-    name: groupResource({ group, resource: name }), namespaced, codec: new Codec(apiVersionOf({ group, version }), kind),
+    name: groupResource({ group, resource: name }),
+    namespaced,
+    codec: new Codec(apiVersionOf({ group, version }), kind),
     ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
   };
 }
@@ -60,11 +65,27 @@ export function storedKind(kind: Kind, cache: ResourceCache): StoredKind {
   return { ...cache.resource, resource: resourceOf(kind), prefix: `${root}${cache.resource.name}/`, cache };
 }
 
-export function servedKind(kind: Kind, store: StoredKind, strategy: Strategy, conversion: Conversion | undefined, allowLoopback: boolean): ServedKind {
+export function servedKind(
+  kind: Kind,
+  store: StoredKind,
+  strategy: Strategy,
+  conversion: Conversion | undefined,
+  allowLoopback: boolean,
+): ServedKind {
   const { group, version, namespaced } = kind;
   const gvk = { group, version, kind: kind.kind };
   return {
-    kind, resource: resourceOf(kind), gvk, apiVersion: apiVersionOf({ group, version }), namespaced, schema: schemaOf(gvk), strategy, allowLoopback, store, cache: store.cache, conversion,
+    kind,
+    resource: resourceOf(kind),
+    gvk,
+    apiVersion: apiVersionOf({ group, version }),
+    namespaced,
+    schema: schemaOf(gvk),
+    strategy,
+    allowLoopback,
+    store,
+    cache: store.cache,
+    conversion,
     fields: { ...(namespaced ? namespacedFields : metaFields), ...(conversion?.fields ?? strategy.fields) },
     viewer: conversion && viewerOf(conversion),
   };
@@ -76,7 +97,7 @@ function viewerOf({ fromStored }: Conversion): Viewer {
   const views = new WeakMap<Item, View>();
   return (item) => {
     let view = views.get(item);
-    if (view === undefined) views.set(item, view = new View(fromStored(item.object), item.revision));
+    if (view === undefined) views.set(item, (view = new View(fromStored(item.object), item.revision)));
     return view;
   };
 }

@@ -22,27 +22,46 @@ export class ServiceRanges {
   }
 
   /** In order of preference. */
-  get families(): readonly IPFamily[] { return [...new Set(this.#ranges.map(({ family }) => family))]; }
-  get portRange(): string { return `${this.#ports.from}-${this.#ports.to}`; }
+  get families(): readonly IPFamily[] {
+    return [...new Set(this.#ranges.map(({ family }) => family))];
+  }
+  get portRange(): string {
+    return `${this.#ports.from}-${this.#ports.to}`;
+  }
 
   ipKey(address: string): string {
     const family = familyOf(address);
     const value = addressOf(address);
     return `${ipRoot}${family === undefined || value === undefined ? address : formatAddress(value, family)}`;
   }
-  portKey(port: number): string { return `${portRoot}${port}`; }
+  portKey(port: number): string {
+    return `${portRoot}${port}`;
+  }
 
-  reset(): void { this.#taken.clear(); }
+  reset(): void {
+    this.#taken.clear();
+  }
   learn(key: string, present: boolean): void {
     if (!key.startsWith(ipRoot) && !key.startsWith(portRoot)) return;
     if (present) this.#taken.add(key);
     else this.#taken.delete(key);
   }
-  isTaken(key: string): boolean { return this.#taken.has(key); }
+  isTaken(key: string): boolean {
+    return this.#taken.has(key);
+  }
 
-  rangeOf(address: string): IPRange | undefined { return this.#ranges.find((range) => range.contains(address)); }
-  cidrs(family: IPFamily | undefined): string { return this.#ranges.filter((range) => family === undefined || range.family === family).map(({ cidr }) => cidr).join(','); }
-  hasPort(port: number): boolean { return port >= this.#ports.from && port <= this.#ports.to; }
+  rangeOf(address: string): IPRange | undefined {
+    return this.#ranges.find((range) => range.contains(address));
+  }
+  cidrs(family: IPFamily | undefined): string {
+    return this.#ranges
+      .filter((range) => family === undefined || range.family === family)
+      .map(({ cidr }) => cidr)
+      .join(',');
+  }
+  hasPort(port: number): boolean {
+    return port >= this.#ports.from && port <= this.#ports.to;
+  }
 
   /** A free address, from the upper part of the range first: the lower part is for those that users name. KEP-3070. */
   freeIP(family: IPFamily, also: ReadonlySet<string>): string | undefined {
@@ -64,7 +83,10 @@ export class ServiceRanges {
   }
 
   #free(size: number, reserved: number, key: (index: number) => string, also: ReadonlySet<string>): number | undefined {
-    for (const [from, to] of [[reserved, size], [0, reserved]] as const) {
+    for (const [from, to] of [
+      [reserved, size],
+      [0, reserved],
+    ] as const) {
       const count = to - from;
       if (count <= 0) continue;
       const start = Math.floor(this.#random() * count);

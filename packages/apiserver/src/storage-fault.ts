@@ -10,10 +10,19 @@ export function storageFault(error: unknown): unknown {
 
 function failureOf(error: StorageError): StatusError {
   switch (error.code) {
-    case 'Compacted': return failure('Expired', 'The resourceVersion for the provided list is too old.');
-    case 'FutureRevision': return failure('Timeout', `Timeout: Too large resource version: ${error.message}`, { causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }], retryAfterSeconds: 1 });
-    case 'TooLarge': return failure('RequestEntityTooLarge', `Request entity too large: ${error.message}`);
-    case 'Lagged': case 'Unavailable': return failure('Timeout', `Timeout: storage did not answer: ${error.message}`, { retryAfterSeconds: 1 });
-    case 'Corrupt': return failure('InternalError', `Internal error occurred: ${error.message}`);
+    case 'Compacted':
+      return failure('Expired', 'The resourceVersion for the provided list is too old.');
+    case 'FutureRevision':
+      return failure('Timeout', `Timeout: Too large resource version: ${error.message}`, {
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+        retryAfterSeconds: 1,
+      });
+    case 'TooLarge':
+      return failure('RequestEntityTooLarge', `Request entity too large: ${error.message}`);
+    case 'Lagged':
+    case 'Unavailable':
+      return failure('Timeout', `Timeout: storage did not answer: ${error.message}`, { retryAfterSeconds: 1 });
+    case 'Corrupt':
+      return failure('InternalError', `Internal error occurred: ${error.message}`);
   }
 }

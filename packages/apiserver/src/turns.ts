@@ -14,7 +14,9 @@ export class Turns {
   #began: number | undefined;
   #waiting: (() => void)[] = [];
 
-  constructor(clock: Clock) { this.#clock = clock; }
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** Nothing when the request may go on at once, else when it may. */
   pause(): Promise<void> | undefined {
@@ -25,7 +27,9 @@ export class Turns {
       return undefined;
     }
     if (this.#waiting.length === 0 && now - this.#began < slice) return undefined;
-    return new Promise((resolve) => { this.#waiting.push(resolve); });
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
   }
 
   #turn(): void {

@@ -9,6 +9,11 @@ export function validateCreate({ gvk, allowLoopback }: ServedKind, object: KubeO
 }
 
 /** What is wrong with an object that is to replace `old`; `subresource` is '' for the object itself. */
-export function validateUpdate({ gvk, allowLoopback }: ServedKind, object: KubeObject, old: KubeObject, subresource: string): readonly FieldError[] {
+export function validateUpdate(
+  { gvk, allowLoopback }: ServedKind,
+  object: KubeObject,
+  old: KubeObject,
+  subresource: string,
+): readonly FieldError[] {
   return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
 }

@@ -9,7 +9,8 @@ import { events } from './core.ts';
 
 /** Drops members that are undefined. */
 function present<T extends object>(object: T): T {
-  for (const key of Object.keys(object)) if ((object as Record<string, unknown>)[key] === undefined) delete (object as Record<string, unknown>)[key];
+  for (const key of Object.keys(object))
+    if ((object as Record<string, unknown>)[key] === undefined) delete (object as Record<string, unknown>)[key];
   return object;
 }
 
@@ -20,22 +21,57 @@ const newEvents: Conversion = {
   toStored(object) {
     const event = object as Event;
     return present({
-      apiVersion: 'v1', kind: 'Event', metadata: event.metadata, involvedObject: event.regarding ?? {}, related: event.related, reason: event.reason, message: event.note, type: event.type,
-      action: event.action, eventTime: event.eventTime, series: event.series, reportingComponent: event.reportingController, reportingInstance: event.reportingInstance,
-      source: event.deprecatedSource, firstTimestamp: event.deprecatedFirstTimestamp, lastTimestamp: event.deprecatedLastTimestamp, count: event.deprecatedCount,
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: event.metadata,
+      involvedObject: event.regarding ?? {},
+      related: event.related,
+      reason: event.reason,
+      message: event.note,
+      type: event.type,
+      action: event.action,
+      eventTime: event.eventTime,
+      series: event.series,
+      reportingComponent: event.reportingController,
+      reportingInstance: event.reportingInstance,
+      source: event.deprecatedSource,
+      firstTimestamp: event.deprecatedFirstTimestamp,
+      lastTimestamp: event.deprecatedLastTimestamp,
+      count: event.deprecatedCount,
     }) as KubeObject;
   },
   fromStored(object) {
     const event = object as CoreEvent;
     return present({
-      apiVersion: 'events.k8s.io/v1', kind: 'Event', metadata: event.metadata, eventTime: event.eventTime ?? null, series: event.series, reportingController: event.reportingComponent,
-      reportingInstance: event.reportingInstance, action: event.action, reason: event.reason, regarding: event.involvedObject, related: event.related, note: event.message, type: event.type,
-      deprecatedSource: event.source, deprecatedFirstTimestamp: event.firstTimestamp, deprecatedLastTimestamp: event.lastTimestamp, deprecatedCount: event.count,
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: event.metadata,
+      eventTime: event.eventTime ?? null,
+      series: event.series,
+      reportingController: event.reportingComponent,
+      reportingInstance: event.reportingInstance,
+      action: event.action,
+      reason: event.reason,
+      regarding: event.involvedObject,
+      related: event.related,
+      note: event.message,
+      type: event.type,
+      deprecatedSource: event.source,
+      deprecatedFirstTimestamp: event.firstTimestamp,
+      deprecatedLastTimestamp: event.lastTimestamp,
+      deprecatedCount: event.count,
     }) as KubeObject;
   },
   fields: {
-    ...Object.fromEntries(['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'].map((name) => [`regarding.${name}`, field(`involvedObject.${name}`)])),
-    reason: field('reason'), reportingController: field('reportingComponent'), type: field('type'),
+    ...Object.fromEntries(
+      ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'].map((name) => [
+        `regarding.${name}`,
+        field(`involvedObject.${name}`),
+      ]),
+    ),
+    reason: field('reason'),
+    reportingController: field('reportingComponent'),
+    type: field('type'),
   },
 };
 
@@ -44,7 +80,8 @@ const currentKey = 'autoscaling.alpha.kubernetes.io/current-metrics';
 const conditionsKey = 'autoscaling.alpha.kubernetes.io/conditions';
 const behaviorKey = 'autoscaling.alpha.kubernetes.io/behavior';
 
-const isCpu = (metric: MetricSpec) => metric.type === 'Resource' && metric.resource?.name === 'cpu' && metric.resource.target.averageUtilization !== undefined;
+const isCpu = (metric: MetricSpec) =>
+  metric.type === 'Resource' && metric.resource?.name === 'cpu' && metric.resource.target.averageUtilization !== undefined;
 
 function parsed(text: string | undefined): unknown {
   if (text === undefined) return undefined;
@@ -60,24 +97,47 @@ function parsed(text: string | undefined): unknown {
 const oldAutoscalers: Conversion = {
   toStored(object) {
     const { metadata, spec, status } = object as V1;
-    const { [metricsKey]: metrics, [currentKey]: current, [conditionsKey]: conditions, [behaviorKey]: behavior, ...annotations } = metadata?.annotations ?? {};
-    const cpu: readonly MetricSpec[] = spec?.targetCPUUtilizationPercentage === undefined ? []
-      : [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } } }];
+    const {
+      [metricsKey]: metrics,
+      [currentKey]: current,
+      [conditionsKey]: conditions,
+      [behaviorKey]: behavior,
+      ...annotations
+    } = metadata?.annotations ?? {};
+    const cpu: readonly MetricSpec[] =
+      spec?.targetCPUUtilizationPercentage === undefined
+        ? []
+        : [
+            {
+              type: 'Resource',
+              resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } },
+            },
+          ];
     const [others, rules, seen, states] = [parsed(metrics), parsed(behavior), parsed(current), parsed(conditions)];
     const all = [...cpu, ...(Array.isArray(others) ? (others as MetricSpec[]) : [])];
-    const cpuNow: readonly MetricStatus[] = status?.currentCPUUtilizationPercentage === undefined ? []
-      : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
+    const cpuNow: readonly MetricStatus[] =
+      status?.currentCPUUtilizationPercentage === undefined
+        ? []
+        : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
     const allNow = Array.isArray(seen) ? (seen as MetricStatus[]) : cpuNow;
     return {
-      apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler',
+      apiVersion: 'autoscaling/v2',
+      kind: 'HorizontalPodAutoscaler',
       metadata: present({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
       spec: present({
-        scaleTargetRef: spec?.scaleTargetRef, minReplicas: spec?.minReplicas, maxReplicas: spec?.maxReplicas, metrics: all.length === 0 ? undefined : all,
+        scaleTargetRef: spec?.scaleTargetRef,
+        minReplicas: spec?.minReplicas,
+        maxReplicas: spec?.maxReplicas,
+        metrics: all.length === 0 ? undefined : all,
         behavior: isObject(rules) ? rules : undefined,
       }),
       status: present({
-        observedGeneration: status?.observedGeneration, lastScaleTime: status?.lastScaleTime, currentReplicas: status?.currentReplicas ?? 0, desiredReplicas: status?.desiredReplicas ?? 0,
-        currentMetrics: allNow.length === 0 ? undefined : allNow, conditions: Array.isArray(states) ? states : undefined,
+        observedGeneration: status?.observedGeneration,
+        lastScaleTime: status?.lastScaleTime,
+        currentReplicas: status?.currentReplicas ?? 0,
+        desiredReplicas: status?.desiredReplicas ?? 0,
+        currentMetrics: allNow.length === 0 ? undefined : allNow,
+        conditions: Array.isArray(states) ? states : undefined,
       }),
     } as KubeObject;
   },
@@ -86,7 +146,8 @@ const oldAutoscalers: Conversion = {
     const metrics = spec?.metrics ?? [];
     const cpu = metrics.find(isCpu);
     const others = metrics.filter((metric) => metric !== cpu);
-    const cpuNow = status?.currentMetrics?.find(({ type, resource }) => type === 'Resource' && resource?.name === 'cpu')?.resource?.current.averageUtilization;
+    const cpuNow = status?.currentMetrics?.find(({ type, resource }) => type === 'Resource' && resource?.name === 'cpu')?.resource?.current
+      .averageUtilization;
     const annotations = present({
       ...metadata?.annotations,
       [metricsKey]: others.length === 0 ? undefined : JSON.stringify(others),
@@ -95,11 +156,20 @@ const oldAutoscalers: Conversion = {
       [behaviorKey]: spec?.behavior === undefined ? undefined : JSON.stringify(spec.behavior),
     });
     return {
-      apiVersion: 'autoscaling/v1', kind: 'HorizontalPodAutoscaler',
+      apiVersion: 'autoscaling/v1',
+      kind: 'HorizontalPodAutoscaler',
       metadata: present({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
-      spec: present({ scaleTargetRef: spec?.scaleTargetRef, minReplicas: spec?.minReplicas, maxReplicas: spec?.maxReplicas, targetCPUUtilizationPercentage: cpu?.resource?.target.averageUtilization }),
+      spec: present({
+        scaleTargetRef: spec?.scaleTargetRef,
+        minReplicas: spec?.minReplicas,
+        maxReplicas: spec?.maxReplicas,
+        targetCPUUtilizationPercentage: cpu?.resource?.target.averageUtilization,
+      }),
       status: present({
-        observedGeneration: status?.observedGeneration, lastScaleTime: status?.lastScaleTime, currentReplicas: status?.currentReplicas ?? 0, desiredReplicas: status?.desiredReplicas ?? 0,
+        observedGeneration: status?.observedGeneration,
+        lastScaleTime: status?.lastScaleTime,
+        currentReplicas: status?.currentReplicas ?? 0,
+        desiredReplicas: status?.desiredReplicas ?? 0,
         currentCPUUtilizationPercentage: cpuNow,
       }),
     } as KubeObject;

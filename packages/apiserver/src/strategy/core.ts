@@ -1,14 +1,32 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { formatTime } from '@oarlock/api/time';
-import type { Event, Node, PersistentVolumeSpec, PersistentVolumeStatus, PersistentVolumeClaimSpec, Secret, ServiceAccount } from '@oarlock/api/types/core-v1';
-import type { CertificateSigningRequest, CertificateSigningRequestSpec, CertificateSigningRequestStatus } from '@oarlock/api/types/certificates-v1';
+import type {
+  Event,
+  Node,
+  PersistentVolumeSpec,
+  PersistentVolumeStatus,
+  PersistentVolumeClaimSpec,
+  Secret,
+  ServiceAccount,
+} from '@oarlock/api/types/core-v1';
+import type {
+  CertificateSigningRequest,
+  CertificateSigningRequestSpec,
+  CertificateSigningRequestStatus,
+} from '@oarlock/api/types/certificates-v1';
 import { jsonEqual } from '@oarlock/api/json';
 import { part, specOf, statusOf, withParts, type Strategy } from './strategy.ts';
 
-const text = <T>(read: (object: T) => string | undefined) => (object: KubeObject) => read(object as T) ?? '';
+const text =
+  <T>(read: (object: T) => string | undefined) =>
+  (object: KubeObject) =>
+    read(object as T) ?? '';
 
 /** Nodes register with their status. */
-export const nodes: Strategy = { fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) }, keepsStatus: true };
+export const nodes: Strategy = {
+  fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
+  keepsStatus: true,
+};
 
 /** `stringData` is only for writing: it becomes `data`. */
 function withoutStringData(object: KubeObject): KubeObject {
@@ -27,7 +45,9 @@ export const secrets: Strategy = {
 /** Secrets are referred to by name alone. */
 function cleaned(object: KubeObject): KubeObject {
   const { secrets } = object as ServiceAccount;
-  return secrets === undefined ? object : withParts(object, { secrets: secrets.map(({ name }) => ({ ...(name !== undefined && { name }) })) });
+  return secrets === undefined
+    ? object
+    : withParts(object, { secrets: secrets.map(({ name }) => ({ ...(name !== undefined && { name }) })) });
 }
 export const serviceAccounts: Strategy = { returnsDeleted: true, create: cleaned, update: cleaned };
 
@@ -56,14 +76,22 @@ const core = new Set([undefined, '']);
 /** The old and the new way to name where data comes from say the same, where the old one can say it. */
 function sameSources(object: KubeObject): KubeObject {
   const { dataSource, dataSourceRef } = claimSpec(object);
-  if (dataSource !== undefined && dataSourceRef === undefined) return withParts(object, { spec: { ...claimSpec(object), dataSourceRef: dataSource } });
+  if (dataSource !== undefined && dataSourceRef === undefined)
+    return withParts(object, { spec: { ...claimSpec(object), dataSourceRef: dataSource } });
   if (dataSource !== undefined || dataSourceRef === undefined || (dataSourceRef.namespace ?? '') !== '') return object;
   const { apiGroup, kind, name } = dataSourceRef;
-  const known = (core.has(apiGroup) && kind === 'PersistentVolumeClaim') || (apiGroup === 'snapshot.storage.k8s.io' && kind === 'VolumeSnapshot');
-  return known ? withParts(object, { spec: { ...claimSpec(object), dataSource: { ...(apiGroup !== undefined && { apiGroup }), kind, name } } }) : object;
+  const known =
+    (core.has(apiGroup) && kind === 'PersistentVolumeClaim') || (apiGroup === 'snapshot.storage.k8s.io' && kind === 'VolumeSnapshot');
+  return known
+    ? withParts(object, { spec: { ...claimSpec(object), dataSource: { ...(apiGroup !== undefined && { apiGroup }), kind, name } } })
+    : object;
 }
 
-export const persistentVolumeClaims: Strategy = { returnsDeleted: true, create: (object) => sameSources(withParts(object, { status: { phase: 'Pending' } })), update: sameSources };
+export const persistentVolumeClaims: Strategy = {
+  returnsDeleted: true,
+  create: (object) => sameSources(withParts(object, { status: { phase: 'Pending' } })),
+  update: sameSources,
+};
 
 const volumeStatus = (object: KubeObject) => statusOf<PersistentVolumeStatus>(object);
 export const persistentVolumes: Strategy = {
@@ -74,9 +102,16 @@ export const persistentVolumes: Strategy = {
     status: {
       prepare(object, old, { now }) {
         const [next, before] = [volumeStatus(object), volumeStatus(old)];
-        const at = next.phase === before.phase ? next.lastPhaseTransitionTime ?? before.lastPhaseTransitionTime
-          : next.lastPhaseTransitionTime === undefined || next.lastPhaseTransitionTime === before.lastPhaseTransitionTime ? formatTime(now) : next.lastPhaseTransitionTime;
-        return withParts(object, { spec: specOf<PersistentVolumeSpec>(old), status: { ...next, ...(at !== undefined && { lastPhaseTransitionTime: at }) } });
+        const at =
+          next.phase === before.phase
+            ? (next.lastPhaseTransitionTime ?? before.lastPhaseTransitionTime)
+            : next.lastPhaseTransitionTime === undefined || next.lastPhaseTransitionTime === before.lastPhaseTransitionTime
+              ? formatTime(now)
+              : next.lastPhaseTransitionTime;
+        return withParts(object, {
+          spec: specOf<PersistentVolumeSpec>(old),
+          status: { ...next, ...(at !== undefined && { lastPhaseTransitionTime: at }) },
+        });
       },
     },
   },
@@ -93,7 +128,10 @@ export const certificateSigningRequests: Strategy = {
     const { username: _name, uid: _uid, groups: _groups, extra: _extra, ...given } = csrSpec(object);
     return withParts(object, {
       spec: {
-        ...given, username: identity.name, ...(identity.uid !== undefined && { uid: identity.uid }), groups: [...identity.groups],
+        ...given,
+        username: identity.name,
+        ...(identity.uid !== undefined && { uid: identity.uid }),
+        groups: [...identity.groups],
         ...(identity.extra !== undefined && Object.keys(identity.extra).length > 0 && { extra: structuredClone(identity.extra) }),
       },
       status: undefined,
@@ -106,14 +144,22 @@ export const certificateSigningRequests: Strategy = {
         const next = csrStatus(object);
         const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decided.has(type));
         const others = (next.conditions ?? []).filter(({ type }) => !decided.has(type));
-        return stamped(withParts(object, { spec: part(old, 'spec'), status: { ...next, conditions: [...approvals, ...others] } }), old, now);
+        return stamped(
+          withParts(object, { spec: part(old, 'spec'), status: { ...next, conditions: [...approvals, ...others] } }),
+          old,
+          now,
+        );
       },
     },
     approval: {
       prepare: (object, old, { now }) => {
         const { certificate: _mine, ...next } = csrStatus(object);
         const { certificate } = csrStatus(old);
-        return stamped(withParts(object, { spec: part(old, 'spec'), status: { ...next, ...(certificate !== undefined && { certificate }) } }), old, now);
+        return stamped(
+          withParts(object, { spec: part(old, 'spec'), status: { ...next, ...(certificate !== undefined && { certificate }) } }),
+          old,
+          now,
+        );
       },
     },
   },
@@ -125,10 +171,14 @@ function stamped(object: KubeObject, old: KubeObject, now: number): KubeObject {
   const before = csrStatus(old).conditions ?? [];
   const conditions = csrStatus(object).conditions?.map((condition) => {
     const same = before.find(({ type }) => type === condition.type);
-    const changed = !jsonEqual({ ...same, lastUpdateTime: undefined, lastTransitionTime: undefined }, { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined });
+    const changed = !jsonEqual(
+      { ...same, lastUpdateTime: undefined, lastTransitionTime: undefined },
+      { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
+    );
     return {
-      ...condition, lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : same?.lastUpdateTime ?? at),
-      lastTransitionTime: condition.lastTransitionTime ?? (same?.status === condition.status ? same.lastTransitionTime ?? at : at),
+      ...condition,
+      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (same?.lastUpdateTime ?? at)),
+      lastTransitionTime: condition.lastTransitionTime ?? (same?.status === condition.status ? (same.lastTransitionTime ?? at) : at),
     };
   });
   return conditions === undefined ? object : withParts(object, { status: { ...csrStatus(object), conditions } });

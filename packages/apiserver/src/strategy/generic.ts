@@ -31,7 +31,8 @@ const genericStatus: UpdateRules = {
   prepare: (object, old) => {
     const parts: Record<string, unknown> = { ...old };
     for (const name of ['kind', 'apiVersion', 'metadata', 'status']) delete parts[name];
-    for (const name of Object.keys(object)) if (!(name in parts) && !['kind', 'apiVersion', 'metadata', 'status'].includes(name)) parts[name] = undefined;
+    for (const name of Object.keys(object))
+      if (!(name in parts) && !['kind', 'apiVersion', 'metadata', 'status'].includes(name)) parts[name] = undefined;
     return withParts(object, parts);
   },
 };
@@ -42,7 +43,13 @@ export function updateRules({ strategy, kind }: ServedKind, subresource: string)
   return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? genericStatus : undefined);
 }
 
-export function prepareSubresource(kind: ServedKind, rules: UpdateRules, object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject {
+export function prepareSubresource(
+  kind: ServedKind,
+  rules: UpdateRules,
+  object: KubeObject,
+  old: KubeObject,
+  context: StrategyContext,
+): KubeObject {
   return settled(kind, rules.prepare(object, old, context), old, true);
 }
 
@@ -84,7 +91,8 @@ export function markDeleting(object: KubeObject, deletionTimestamp: string, grac
   const { metadata } = object;
   const begins = metadata?.deletionTimestamp === undefined;
   return withMeta(object, {
-    deletionTimestamp, ...(graceSeconds !== undefined && { deletionGracePeriodSeconds: graceSeconds }),
+    deletionTimestamp,
+    ...(graceSeconds !== undefined && { deletionGracePeriodSeconds: graceSeconds }),
     ...(begins && (metadata?.generation ?? 0) > 0 && { generation: (metadata?.generation ?? 0) + 1 }),
   });
 }

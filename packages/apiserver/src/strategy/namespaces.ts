@@ -13,7 +13,8 @@ export const namespaces: Strategy = {
     const { name = '', labels } = object.metadata ?? {};
     // a generated name was not known when defaults were set
     return withParts(withMeta(object, { labels: { ...labels, 'kubernetes.io/metadata.name': name } }), {
-      spec: { ...spec(object), finalizers: finalizers.includes('kubernetes') ? finalizers : [...finalizers, 'kubernetes'] }, status: { phase: 'Active' },
+      spec: { ...spec(object), finalizers: finalizers.includes('kubernetes') ? finalizers : [...finalizers, 'kubernetes'] },
+      status: { phase: 'Active' },
     });
   },
   update: (object, old) => withParts(object, { spec: { ...spec(object), finalizers: spec(old).finalizers ?? [] }, status: status(old) }),

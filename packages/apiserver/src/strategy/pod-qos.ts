@@ -10,17 +10,21 @@ export function qosClass(spec: Pick<PodSpec, 'containers' | 'initContainers' | '
   const limits: Sums = new Map();
   let guaranteed = true;
   const podLevel = spec.resources !== undefined && (hasSome(spec.resources.requests) || hasSome(spec.resources.limits));
-  const all: readonly (ResourceRequirements | undefined)[] = podLevel ? [spec.resources] : [...spec.containers, ...(spec.initContainers ?? [])].map(({ resources }) => resources);
+  const all: readonly (ResourceRequirements | undefined)[] = podLevel
+    ? [spec.resources]
+    : [...spec.containers, ...(spec.initContainers ?? [])].map(({ resources }) => resources);
   for (const resources of all) {
     add(requests, resources?.requests);
     if (add(limits, resources?.limits) < counted.length) guaranteed = false;
   }
   if (requests.size === 0 && limits.size === 0) return 'BestEffort';
   if (!guaranteed) return 'Burstable';
-  const same = requests.size === limits.size && [...requests].every(([name, amount]) => {
-    const limit = limits.get(name);
-    return limit !== undefined && compareQuantity(limit, amount) === 0;
-  });
+  const same =
+    requests.size === limits.size &&
+    [...requests].every(([name, amount]) => {
+      const limit = limits.get(name);
+      return limit !== undefined && compareQuantity(limit, amount) === 0;
+    });
   return same ? 'Guaranteed' : 'Burstable';
 }
 

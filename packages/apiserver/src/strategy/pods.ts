@@ -2,7 +2,16 @@ import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { isDns1123Label } from '@oarlock/api/names';
 import { formatTime } from '@oarlock/api/time';
-import type { Affinity, Container, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, TopologySpreadConstraint } from '@oarlock/api/types/core-v1';
+import type {
+  Affinity,
+  Container,
+  Pod,
+  PodAffinityTerm,
+  PodCondition,
+  PodSpec,
+  PodStatus,
+  TopologySpreadConstraint,
+} from '@oarlock/api/types/core-v1';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import { qosClass } from './pod-qos.ts';
 import { specOf, statusOf, withMeta, withParts, type Strategy, type UpdateRules } from './strategy.ts';
@@ -13,7 +22,11 @@ const spec = (object: KubeObject) => specOf<PodSpec>(object);
 const status = (object: KubeObject) => statusOf<PodStatus>(object);
 
 /** Sets a condition; its transition time changes with its status alone. */
-export function withCondition(conditions: readonly PodCondition[] | undefined, condition: Pick<PodCondition, 'type' | 'status' | 'reason' | 'message'>, now: number): readonly PodCondition[] {
+export function withCondition(
+  conditions: readonly PodCondition[] | undefined,
+  condition: Pick<PodCondition, 'type' | 'status' | 'reason' | 'message'>,
+  now: number,
+): readonly PodCondition[] {
   const old = conditions?.find(({ type }) => type === condition.type);
   const lastTransitionTime = old?.status === condition.status ? old.lastTransitionTime : formatTime(now);
   const next: PodCondition = { ...condition, ...(lastTransitionTime !== undefined && { lastTransitionTime }) };
@@ -21,9 +34,16 @@ export function withCondition(conditions: readonly PodCondition[] | undefined, c
   return (conditions ?? []).map((other) => (other === old ? next : other));
 }
 
-const extended = (selector: LabelSelector | undefined, keys: readonly string[] | undefined, operator: 'In' | 'NotIn', labels: Labels): LabelSelector | undefined => {
+const extended = (
+  selector: LabelSelector | undefined,
+  keys: readonly string[] | undefined,
+  operator: 'In' | 'NotIn',
+  labels: Labels,
+): LabelSelector | undefined => {
   const added = (keys ?? []).flatMap((key) => (labels[key] === undefined ? [] : [{ key, operator, values: [labels[key]] }]));
-  return selector === undefined || added.length === 0 ? selector : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
+  return selector === undefined || added.length === 0
+    ? selector
+    : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
 };
 
 /** KEP-3633: the pod's own labels become part of what it is placed by. */
@@ -33,13 +53,21 @@ function mergedTerm(term: PodAffinityTerm, labels: Labels): PodAffinityTerm {
 }
 
 function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
-  const merge = <T extends NonNullable<Affinity['podAffinity']>>(part: T | undefined) => part && {
-    ...part,
-    ...(part.requiredDuringSchedulingIgnoredDuringExecution && { requiredDuringSchedulingIgnoredDuringExecution: part.requiredDuringSchedulingIgnoredDuringExecution.map((term) => mergedTerm(term, labels)) }),
-    ...(part.preferredDuringSchedulingIgnoredDuringExecution && {
-      preferredDuringSchedulingIgnoredDuringExecution: part.preferredDuringSchedulingIgnoredDuringExecution.map((term) => ({ ...term, podAffinityTerm: mergedTerm(term.podAffinityTerm, labels) })),
-    }),
-  };
+  const merge = <T extends NonNullable<Affinity['podAffinity']>>(part: T | undefined) =>
+    part && {
+      ...part,
+      ...(part.requiredDuringSchedulingIgnoredDuringExecution && {
+        requiredDuringSchedulingIgnoredDuringExecution: part.requiredDuringSchedulingIgnoredDuringExecution.map((term) =>
+          mergedTerm(term, labels),
+        ),
+      }),
+      ...(part.preferredDuringSchedulingIgnoredDuringExecution && {
+        preferredDuringSchedulingIgnoredDuringExecution: part.preferredDuringSchedulingIgnoredDuringExecution.map((term) => ({
+          ...term,
+          podAffinityTerm: mergedTerm(term.podAffinityTerm, labels),
+        })),
+      }),
+    };
   const podAffinity = merge(affinity.podAffinity);
   const podAntiAffinity = merge(affinity.podAntiAffinity);
   return { ...affinity, ...(podAffinity && { podAffinity }), ...(podAntiAffinity && { podAntiAffinity }) };
@@ -54,14 +82,31 @@ function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): Top
 function create(object: KubeObject, now: number): KubeObject {
   const given = spec(object) as PodSpec;
   const labels = object.metadata?.labels ?? {};
-  const merged: PodSpec = given.affinity === undefined && given.topologySpreadConstraints === undefined ? given : {
-    ...given, ...(given.affinity && { affinity: mergedAffinity(given.affinity, labels) }),
-    ...(given.topologySpreadConstraints && { topologySpreadConstraints: given.topologySpreadConstraints.map((constraint) => mergedSpread(constraint, labels)) }),
-  };
+  const merged: PodSpec =
+    given.affinity === undefined && given.topologySpreadConstraints === undefined
+      ? given
+      : {
+          ...given,
+          ...(given.affinity && { affinity: mergedAffinity(given.affinity, labels) }),
+          ...(given.topologySpreadConstraints && {
+            topologySpreadConstraints: given.topologySpreadConstraints.map((constraint) => mergedSpread(constraint, labels)),
+          }),
+        };
   const gated = (given.schedulingGates?.length ?? 0) > 0;
   const newStatus: PodStatus = {
     phase: 'Pending',
-    ...(gated && { conditions: withCondition(undefined, { type: 'PodScheduled', status: 'False', reason: 'SchedulingGated', message: 'Scheduling is blocked due to non-empty scheduling gates' }, now) }),
+    ...(gated && {
+      conditions: withCondition(
+        undefined,
+        {
+          type: 'PodScheduled',
+          status: 'False',
+          reason: 'SchedulingGated',
+          message: 'Scheduling is blocked due to non-empty scheduling gates',
+        },
+        now,
+      ),
+    }),
     qosClass: qosClass({ ...given, containers: given.containers ?? [] }),
   };
   return withParts(object, { spec: merged, status: newStatus });
@@ -73,7 +118,9 @@ function keptGenerations(next: PodStatus, old: PodStatus): PodStatus {
   const known = new Map((old.conditions ?? []).map((condition) => [condition.type, condition.observedGeneration]));
   const conditions = next.conditions?.map((condition) => {
     const generation = condition.observedGeneration ?? known.get(condition.type);
-    return generation === undefined || condition.observedGeneration !== undefined ? condition : { ...condition, observedGeneration: generation };
+    return generation === undefined || condition.observedGeneration !== undefined
+      ? condition
+      : { ...condition, observedGeneration: generation };
   });
   return { ...next, ...(observed !== undefined && { observedGeneration: observed }), ...(conditions && { conditions }) };
 }
@@ -87,7 +134,9 @@ const statusRules: UpdateRules = {
     const kept: PodStatus = keptGenerations(next, status(old));
     const qos = kept.qosClass ?? status(old).qosClass;
     return withParts(rest, {
-      metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) }, spec: spec(old), status: { ...kept, ...(qos !== undefined && { qosClass: qos }) },
+      metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) },
+      spec: spec(old),
+      status: { ...kept, ...(qos !== undefined && { qosClass: qos }) },
     });
   },
 };
@@ -96,12 +145,20 @@ const statusRules: UpdateRules = {
 const ephemeralContainers: UpdateRules = {
   prepare(object, old) {
     const { ephemeralContainers } = spec(object);
-    return bumped({ ...old, metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' }, ...{ spec: { ...spec(old), ...(ephemeralContainers && { ephemeralContainers }) } } } as KubeObject, old);
+    return bumped(
+      {
+        ...old,
+        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        ...{ spec: { ...spec(old), ...(ephemeralContainers && { ephemeralContainers }) } },
+      } as KubeObject,
+      old,
+    );
   },
 };
 
 const resized = (next: readonly Container[] | undefined, old: readonly Container[] | undefined): readonly Container[] | undefined => {
-  if (next === undefined || old === undefined || next.length !== old.length || next.some(({ name }, i) => name !== old[i]?.name)) return undefined;
+  if (next === undefined || old === undefined || next.length !== old.length || next.some(({ name }, i) => name !== old[i]?.name))
+    return undefined;
   return old.map((container, i) => {
     const { resources, resizePolicy } = next[i] ?? {};
     return { ...container, ...(resources && { resources }), ...(resizePolicy && { resizePolicy }) };
@@ -115,8 +172,16 @@ const resize: UpdateRules = {
     const containers = resized(spec(object).containers, before.containers);
     const initContainers = before.initContainers === undefined ? undefined : resized(spec(object).initContainers, before.initContainers);
     // added, renamed or reordered containers are left in for validation to refuse
-    if (containers === undefined || (before.initContainers !== undefined && initContainers === undefined)) return bumped(withParts(object, { status: status(old) }), old);
-    return bumped({ ...old, metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' }, ...{ spec: { ...before, containers, ...(initContainers && { initContainers }) } } } as KubeObject, old);
+    if (containers === undefined || (before.initContainers !== undefined && initContainers === undefined))
+      return bumped(withParts(object, { status: status(old) }), old);
+    return bumped(
+      {
+        ...old,
+        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        ...{ spec: { ...before, containers, ...(initContainers && { initContainers }) } },
+      } as KubeObject,
+      old,
+    );
   },
 };
 
@@ -144,7 +209,10 @@ export const pods: Strategy = {
   create(object, { now, warn }) {
     const name = object.metadata?.name ?? '';
     const wrong = isDns1123Label(name);
-    if (name !== '' && wrong.length > 0) warn(`metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [${wrong.join(' ')}]`);
+    if (name !== '' && wrong.length > 0)
+      warn(
+        `metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [${wrong.join(' ')}]`,
+      );
     return create(object, now);
   },
   subresources: { status: statusRules, ephemeralcontainers: ephemeralContainers, resize },

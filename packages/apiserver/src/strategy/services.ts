@@ -14,10 +14,15 @@ const needsIP = ({ type }: ServiceSpec) => type !== 'ExternalName';
 const headless = ({ clusterIP, clusterIPs }: ServiceSpec) => (clusterIPs?.[0] ?? clusterIP) === 'None';
 const needsPorts = ({ type }: ServiceSpec) => type === 'NodePort' || type === 'LoadBalancer';
 const needsHealthCheck = ({ type, externalTrafficPolicy }: ServiceSpec) => type === 'LoadBalancer' && externalTrafficPolicy === 'Local';
-const same = (a: readonly unknown[] | undefined, b: readonly unknown[] | undefined) => (a?.length ?? 0) === (b?.length ?? 0) && (a ?? []).every((item, i) => item === b?.[i]);
+const same = (a: readonly unknown[] | undefined, b: readonly unknown[] | undefined) =>
+  (a?.length ?? 0) === (b?.length ?? 0) && (a ?? []).every((item, i) => item === b?.[i]);
 
-const ipsOf = (spec: ServiceSpec) => (needsIP(spec) && !headless(spec) ? (spec.clusterIPs ?? (spec.clusterIP === undefined ? [] : [spec.clusterIP])).filter((ip) => ip !== '') : []);
-const portsOf = (spec: ServiceSpec) => [...new Set([...(spec.ports ?? []).map(({ nodePort }) => nodePort ?? 0), spec.healthCheckNodePort ?? 0])].filter((port) => port !== 0);
+const ipsOf = (spec: ServiceSpec) =>
+  needsIP(spec) && !headless(spec)
+    ? (spec.clusterIPs ?? (spec.clusterIP === undefined ? [] : [spec.clusterIP])).filter((ip) => ip !== '')
+    : [];
+const portsOf = (spec: ServiceSpec) =>
+  [...new Set([...(spec.ports ?? []).map(({ nodePort }) => nodePort ?? 0), spec.healthCheckNodePort ?? 0])].filter((port) => port !== 0);
 
 /** Services get addresses and node ports from ranges of the cluster. */
 export function services(ranges: ServiceRanges): Strategy {
@@ -43,7 +48,9 @@ function reserve(ranges: ServiceRanges, object: KubeObject | undefined, old: Kub
     dropForType(spec, before);
   }
   syncIPs(spec, before);
-  const refuse = (errors: readonly FieldError[]) => { if (errors.length > 0) throw invalidStatus({ group: '', kind: 'Service', name }, errors); };
+  const refuse = (errors: readonly FieldError[]) => {
+    if (errors.length > 0) throw invalidStatus({ group: '', kind: 'Service', name }, errors);
+  };
   if (needsIP(spec)) {
     refuse(families(spec, before, ranges));
     if (!headless(spec)) refuse(takeIPs(spec, before, ranges, context));
@@ -58,16 +65,26 @@ function reserve(ranges: ServiceRanges, object: KubeObject | undefined, old: Kub
   };
 }
 
-function reservationOf(ranges: ServiceRanges, ips: readonly string[], ports: readonly number[], before: ServiceSpec | undefined, { taken }: StrategyContext, owner: string): Reserved['reservation'] {
+function reservationOf(
+  ranges: ServiceRanges,
+  ips: readonly string[],
+  ports: readonly number[],
+  before: ServiceSpec | undefined,
+  { taken }: StrategyContext,
+  owner: string,
+): Reserved['reservation'] {
   const wanted = new Set([...ips.map((ip) => ranges.ipKey(ip)), ...ports.map((port) => ranges.portKey(port))]);
-  const held = new Set(before === undefined ? [] : [...ipsOf(before).map((ip) => ranges.ipKey(ip)), ...portsOf(before).map((port) => ranges.portKey(port))]);
+  const held = new Set(
+    before === undefined ? [] : [...ipsOf(before).map((ip) => ranges.ipKey(ip)), ...portsOf(before).map((port) => ranges.portKey(port))],
+  );
   const acquired = [...wanted].filter((key) => !held.has(key));
   const released = [...held].filter((key) => !wanted.has(key));
   if (acquired.length === 0 && released.length === 0) return undefined;
   const value = Buffer.from(JSON.stringify({ service: owner }));
   const writes: Write[] = [...acquired.map((key) => ({ key, value })), ...released.map((key) => ({ key, value: null }))];
   return {
-    writes, expect: acquired.map((key) => ({ key, revision: 0 })),
+    writes,
+    expect: acquired.map((key) => ({ key, revision: 0 })),
     taken(key) {
       taken.add(key);
       ranges.learn(key, true);
@@ -79,7 +96,8 @@ function reservationOf(ranges: ServiceRanges, ips: readonly string[], ports: rea
 function keepAllocated(spec: Spec, before: ServiceSpec): void {
   if (needsIP(spec) && needsIP(before)) {
     if ((spec.clusterIP ?? '') === '' && before.clusterIP !== undefined) spec.clusterIP = before.clusterIP;
-    if (spec.clusterIPs === undefined && spec.clusterIP === before.clusterIP && before.clusterIPs !== undefined) spec.clusterIPs = before.clusterIPs;
+    if (spec.clusterIPs === undefined && spec.clusterIP === before.clusterIP && before.clusterIPs !== undefined)
+      spec.clusterIPs = before.clusterIPs;
   }
   if (needsPorts(spec) && needsPorts(before)) {
     const used = new Set((spec.ports ?? []).map(({ nodePort }) => nodePort ?? 0));
@@ -93,7 +111,13 @@ function keepAllocated(spec: Spec, before: ServiceSpec): void {
       });
     }
   }
-  if (needsHealthCheck(spec) && needsHealthCheck(before) && (spec.healthCheckNodePort ?? 0) === 0 && before.healthCheckNodePort !== undefined) spec.healthCheckNodePort = before.healthCheckNodePort;
+  if (
+    needsHealthCheck(spec) &&
+    needsHealthCheck(before) &&
+    (spec.healthCheckNodePort ?? 0) === 0 &&
+    before.healthCheckNodePort !== undefined
+  )
+    spec.healthCheckNodePort = before.healthCheckNodePort;
 }
 
 /** What only the former type had goes with it, unless the client changed it: then validation has its say. */
@@ -106,15 +130,26 @@ function dropForType(spec: Spec, before: ServiceSpec): void {
     if (same(spec.ipFamilies, before.ipFamilies)) delete spec.ipFamilies;
     if (spec.ipFamilyPolicy === before.ipFamilyPolicy) delete spec.ipFamilyPolicy;
   }
-  if (needsPorts(before) && !needsPorts(spec) && (spec.ports ?? []).every(({ nodePort }, i) => (nodePort ?? 0) === 0 || nodePort === before.ports?.[i]?.nodePort)) {
+  if (
+    needsPorts(before) &&
+    !needsPorts(spec) &&
+    (spec.ports ?? []).every(({ nodePort }, i) => (nodePort ?? 0) === 0 || nodePort === before.ports?.[i]?.nodePort)
+  ) {
     if (spec.ports !== undefined) spec.ports = spec.ports.map(({ nodePort: _port, ...port }) => port);
   }
-  if (needsHealthCheck(before) && !needsHealthCheck(spec) && spec.healthCheckNodePort === before.healthCheckNodePort) delete spec.healthCheckNodePort;
+  if (needsHealthCheck(before) && !needsHealthCheck(spec) && spec.healthCheckNodePort === before.healthCheckNodePort)
+    delete spec.healthCheckNodePort;
   if (before.type === 'LoadBalancer' && spec.type !== 'LoadBalancer') {
     if (spec.allocateLoadBalancerNodePorts === before.allocateLoadBalancerNodePorts) delete spec.allocateLoadBalancerNodePorts;
     if (spec.loadBalancerClass === before.loadBalancerClass) delete spec.loadBalancerClass;
   }
-  if (needsPorts(before) && !needsPorts(spec) && (spec.externalIPs ?? []).length === 0 && spec.externalTrafficPolicy === before.externalTrafficPolicy) delete spec.externalTrafficPolicy;
+  if (
+    needsPorts(before) &&
+    !needsPorts(spec) &&
+    (spec.externalIPs ?? []).length === 0 &&
+    spec.externalTrafficPolicy === before.externalTrafficPolicy
+  )
+    delete spec.externalTrafficPolicy;
 }
 
 /** `clusterIP` and `clusterIPs[0]` are one. */
@@ -142,11 +177,19 @@ function families(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceRa
   const policy = spec.ipFamilyPolicy;
   const errors: FieldError[] = [];
   if (before !== undefined && policy === 'SingleStack') {
-    if (same(spec.clusterIPs, before.clusterIPs) && (spec.clusterIPs?.length ?? 0) > 1) spec.clusterIPs = spec.clusterIPs?.slice(0, 1) ?? [];
-    if (same(spec.ipFamilies, before.ipFamilies) && (spec.ipFamilies?.length ?? 0) > 1) spec.ipFamilies = spec.ipFamilies?.slice(0, 1) ?? [];
+    if (same(spec.clusterIPs, before.clusterIPs) && (spec.clusterIPs?.length ?? 0) > 1)
+      spec.clusterIPs = spec.clusterIPs?.slice(0, 1) ?? [];
+    if (same(spec.ipFamilies, before.ipFamilies) && (spec.ipFamilies?.length ?? 0) > 1)
+      spec.ipFamilies = spec.ipFamilies?.slice(0, 1) ?? [];
   } else if (policy === 'SingleStack') {
-    if ((spec.clusterIPs?.length ?? 0) > 1) errors.push(invalid('spec.ipFamilyPolicy', policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified"));
-    if ((spec.ipFamilies?.length ?? 0) > 1) errors.push(invalid('spec.ipFamilyPolicy', policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"));
+    if ((spec.clusterIPs?.length ?? 0) > 1)
+      errors.push(
+        invalid('spec.ipFamilyPolicy', policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified"),
+      );
+    if ((spec.ipFamilies?.length ?? 0) > 1)
+      errors.push(
+        invalid('spec.ipFamilyPolicy', policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"),
+      );
   }
   const named: string[] = [...(spec.ipFamilies ?? [])];
   for (const [i, ip] of (spec.clusterIPs ?? []).entries()) {
@@ -161,8 +204,10 @@ function families(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceRa
   if (alone) {
     if (dual) named.push(named[0] === 'IPv4' ? 'IPv6' : 'IPv4');
   } else {
-    if (policy === 'RequireDualStack' && available.length < 2) errors.push(invalid('spec.ipFamilyPolicy', policy, 'this cluster is not configured for dual-stack services'));
-    for (const [i, family] of named.entries()) if (!available.includes(family as IPFamily)) errors.push(invalid(`spec.ipFamilies[${i}]`, family, 'not configured on this cluster'));
+    if (policy === 'RequireDualStack' && available.length < 2)
+      errors.push(invalid('spec.ipFamilyPolicy', policy, 'this cluster is not configured for dual-stack services'));
+    for (const [i, family] of named.entries())
+      if (!available.includes(family as IPFamily)) errors.push(invalid(`spec.ipFamilies[${i}]`, family, 'not configured on this cluster'));
     if (dual && available.length === 2) named.push(named[0] === 'IPv4' ? 'IPv6' : 'IPv4');
   }
   spec.ipFamilies = named;
@@ -186,7 +231,8 @@ function takeIPs(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceRan
     // an address that is none is left for validation to refuse
     if (held.has(asked) || familyOf(asked) === undefined) continue;
     const failed = (why: string) => [invalid('spec.clusterIPs', spec.clusterIPs, `failed to allocate IP ${asked}: ${why}`)];
-    if (ranges.rangeOf(asked) === undefined) return failed(`the provided IP (${asked}) is not in the valid range. The range of valid IPs is ${ranges.cidrs(familyOf(asked))}`);
+    if (ranges.rangeOf(asked) === undefined)
+      return failed(`the provided IP (${asked}) is not in the valid range. The range of valid IPs is ${ranges.cidrs(familyOf(asked))}`);
     const key = ranges.ipKey(asked);
     if (context.taken.has(key) || (context.dryRun && ranges.isTaken(key))) return failed('provided IP is already allocated');
   }
@@ -229,7 +275,11 @@ function takePorts(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceR
       if (!automatic) return port;
       // one number for TCP and UDP on the same port
       const shared = given.get(port.port);
-      const taken = shared !== undefined && !ports.some((other) => other !== port && other.nodePort === shared && (other.protocol ?? 'TCP') === (port.protocol ?? 'TCP')) ? shared : next();
+      const taken =
+        shared !== undefined &&
+        !ports.some((other) => other !== port && other.nodePort === shared && (other.protocol ?? 'TCP') === (port.protocol ?? 'TCP'))
+          ? shared
+          : next();
       given.set(port.port, taken);
       return { ...port, nodePort: taken };
     });
@@ -238,10 +288,16 @@ function takePorts(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceR
     if ((spec.healthCheckNodePort ?? 0) === 0) spec.healthCheckNodePort = next();
     else {
       const why = wrong(spec.healthCheckNodePort ?? 0);
-      if (why !== undefined) throw failure('InternalError', `Internal error occurred: failed to allocate requested HealthCheck NodePort ${spec.healthCheckNodePort}: ${why}`);
+      if (why !== undefined)
+        throw failure(
+          'InternalError',
+          `Internal error occurred: failed to allocate requested HealthCheck NodePort ${spec.healthCheckNodePort}: ${why}`,
+        );
     }
   } else if ((spec.healthCheckNodePort ?? 0) !== 0 && before !== undefined) {
-    errors.push(fieldForbidden('spec.healthCheckNodePort', 'may only be set when `type` is LoadBalancer and `externalTrafficPolicy` is Local'));
+    errors.push(
+      fieldForbidden('spec.healthCheckNodePort', 'may only be set when `type` is LoadBalancer and `externalTrafficPolicy` is Local'),
+    );
   }
   return errors;
 }

@@ -23,7 +23,10 @@ export interface UpdateRules {
 }
 
 /** An object with what has to be written with it, such as its address. */
-export interface Reserved { readonly object: KubeObject; readonly reservation: Reservation | undefined }
+export interface Reserved {
+  readonly object: KubeObject;
+  readonly reservation: Reservation | undefined;
+}
 
 /**
  * The rules of one kind, beyond what all kinds have in common. Everything is optional: a kind without an entry is served by the generic
@@ -67,9 +70,15 @@ export interface Strategy {
 type Fields = Readonly<Record<string, unknown>>;
 
 /** A member of an object whose kind is not known here. */
-export function part(object: KubeObject | undefined, name: string): unknown { return (object as Fields | undefined)?.[name]; }
-export function specOf<T = Fields>(object: KubeObject | undefined): Partial<T> { return (part(object, 'spec') ?? {}) as Partial<T>; }
-export function statusOf<T = Fields>(object: KubeObject | undefined): Partial<T> { return (part(object, 'status') ?? {}) as Partial<T>; }
+export function part(object: KubeObject | undefined, name: string): unknown {
+  return (object as Fields | undefined)?.[name];
+}
+export function specOf<T = Fields>(object: KubeObject | undefined): Partial<T> {
+  return (part(object, 'spec') ?? {}) as Partial<T>;
+}
+export function statusOf<T = Fields>(object: KubeObject | undefined): Partial<T> {
+  return (part(object, 'status') ?? {}) as Partial<T>;
+}
 
 /** The object with members replaced; one that becomes undefined is left out. */
 export function withParts(object: KubeObject, parts: Fields): KubeObject {

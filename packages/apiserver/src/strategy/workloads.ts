@@ -10,7 +10,8 @@ const replicas = (object: KubeObject) => String((object as ReplicaSet).status?.r
 
 export const deployments: Strategy = {
   // annotations count: rollbacks are recorded in them
-  generation: (object, old) => !jsonEqual(part(object, 'spec'), part(old, 'spec')) || !jsonEqual(object.metadata?.annotations ?? {}, old.metadata?.annotations ?? {}),
+  generation: (object, old) =>
+    !jsonEqual(part(object, 'spec'), part(old, 'spec')) || !jsonEqual(object.metadata?.annotations ?? {}, old.metadata?.annotations ?? {}),
   subresources: {
     status: { prepare: (object, old) => withMeta(withParts(object, { spec: part(old, 'spec') }), { labels: old.metadata?.labels }) },
   },
@@ -21,7 +22,10 @@ export const replicationControllers: Strategy = { generation: true, dependents: 
 
 export const daemonSets: Strategy = {
   generation: true,
-  create: (object) => withMeta(object, { annotations: { ...object.metadata?.annotations, [templateGeneration]: object.metadata?.annotations?.[templateGeneration] ?? '1' } }),
+  create: (object) =>
+    withMeta(object, {
+      annotations: { ...object.metadata?.annotations, [templateGeneration]: object.metadata?.annotations?.[templateGeneration] ?? '1' },
+    }),
   update(object, old) {
     const before = Number(old.metadata?.annotations?.[templateGeneration] ?? '0');
     const changed = !jsonEqual(specOf<DaemonSetSpec>(object).template, specOf<DaemonSetSpec>(old).template);
@@ -40,7 +44,8 @@ function selecting(object: KubeObject): KubeObject {
   const labels = { ...spec.template?.metadata?.labels, 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name };
   return withParts(object, {
     spec: {
-      ...spec, selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },
+      ...spec,
+      selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },
       template: { ...spec.template, metadata: { ...spec.template?.metadata, labels } },
     },
   });
@@ -54,6 +59,7 @@ export const jobs: Strategy = {
 };
 
 export const podTemplates: Strategy = {
-  generation: (object, old) => !jsonEqual(part(object, 'template'), part(old, 'template')), createOnUpdate: true, returnsDeleted: true,
+  generation: (object, old) => !jsonEqual(part(object, 'template'), part(old, 'template')),
+  createOnUpdate: true,
+  returnsDeleted: true,
 };
-

@@ -25,9 +25,10 @@ export async function bind(machinery: Machinery, pods: ServedKind, call: Call): 
   let binding = placed(pods, decodeBody<Binding>(request.body, { gvk, schema }), request.namespace, '') as Binding;
   const options = writeOptions(request.query, 'CreateOptions');
   const resource = request.subresource === '' ? request.resource : pods.resource;
-  const name = request.name === '' ? binding.metadata?.name ?? '' : request.name;
+  const name = request.name === '' ? (binding.metadata?.name ?? '') : request.name;
   const admitted = { operation: 'CREATE' as const, resource, old: undefined, options, name };
-  if (admission.mutates('CREATE', resource, request.subresource)) binding = await admission.mutate(call, { ...admitted, object: binding }) as Binding;
+  if (admission.mutates('CREATE', resource, request.subresource))
+    binding = (await admission.mutate(call, { ...admitted, object: binding })) as Binding;
   if (name !== (binding.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Binding object');
   const errors = validateObject(gvk, binding);
   if (errors.length > 0) throw plainFailure(errors.map(({ field, message }) => `${field}: ${message}`));
@@ -44,7 +45,7 @@ export async function bind(machinery: Machinery, pods: ServedKind, call: Call): 
 
 /** Upstream answers this one without a reason. */
 function plainFailure(messages: readonly string[]): StatusError {
-  const message = messages.length === 1 ? messages[0] ?? '' : `[${messages.join(', ')}]`;
+  const message = messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`;
   return new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code: 500 });
 }
 
@@ -53,7 +54,12 @@ function bound(pods: ServedKind, { object, revision }: Item, { metadata, target 
   const name = own.name ?? '';
   const { uid = '', resourceVersion = '', annotations, labels } = metadata ?? {};
   const refuse = (why: string) => conflict({ group: '', resource: 'pods/binding' }, name, why);
-  if (uid !== '' && uid !== own.uid) throw conflict(pods.resource, name, `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own.uid ?? ''}`);
+  if (uid !== '' && uid !== own.uid)
+    throw conflict(
+      pods.resource,
+      name,
+      `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own.uid ?? ''}`,
+    );
   if (resourceVersion !== '' && resourceVersion !== String(revision)) throw conflict(pods.resource, name, objectModified);
   if (own.deletionTimestamp !== undefined) throw refuse(`pod ${name} is being deleted, cannot be assigned to a host`);
   if ((spec?.nodeName ?? '') !== '') throw refuse(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
@@ -62,8 +68,14 @@ function bound(pods: ServedKind, { object, revision }: Item, { metadata, target 
   const newSpec: PodSpec = { ...spec, containers: spec?.containers ?? [], nodeName: target.name ?? '' };
   const newStatus: PodStatus = { ...kept, conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now) };
   const pod: Pod = {
-    ...rest, metadata: { ...own, ...(annotations && { annotations: { ...own.annotations, ...annotations } }), ...(labels && { labels: { ...own.labels, ...labels } }) },
-    spec: newSpec, status: newStatus,
+    ...rest,
+    metadata: {
+      ...own,
+      ...(annotations && { annotations: { ...own.annotations, ...annotations } }),
+      ...(labels && { labels: { ...own.labels, ...labels } }),
+    },
+    spec: newSpec,
+    status: newStatus,
   };
   return pod;
 }

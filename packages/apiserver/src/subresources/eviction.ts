@@ -29,15 +29,25 @@ export async function evict(machinery: Machinery, pods: ServedKind, call: Call):
   const { admission, reader } = machinery;
   checkWriteOptions(request.query, 'CreateOptions');
   let eviction = decodeBody<Eviction>(request.body, { gvk, schema });
-  const admitted = { operation: 'CREATE' as const, resource: pods.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions'), name: request.name };
-  if (admission.mutates('CREATE', pods.resource, 'eviction')) eviction = await admission.mutate(call, { ...admitted, object: eviction }) as Eviction;
+  const admitted = {
+    operation: 'CREATE' as const,
+    resource: pods.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+    name: request.name,
+  };
+  if (admission.mutates('CREATE', pods.resource, 'eviction'))
+    eviction = (await admission.mutate(call, { ...admitted, object: eviction })) as Eviction;
   if (request.name !== (eviction.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
   const options = parseDeleteOptions(eviction.deleteOptions ?? {}, request.query);
   call.dryRun ||= options.dryRun;
   await admission.validate(call, { ...admitted, object: eviction });
   for (let attempt = 0; ; attempt++) {
     const { object: pod, revision } = await reader.newest(pods, request.namespace, request.name, request.signal);
-    const guarded: DeleteOptions = { ...options, preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) } };
+    const guarded: DeleteOptions = {
+      ...options,
+      preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) },
+    };
     const free = unguarded(pod as Pod);
     const exact = free === 'gone' ? options : guarded;
     const disruption = free === undefined ? await disrupt(machinery, pods, call, pod as Pod) : undefined;
@@ -66,14 +76,25 @@ async function marked(machinery: Machinery, pods: ServedKind, call: Call, pod: P
     const outcome = await machinery.objects.change(pods.store, keyOf(pods, call.request.namespace, name), call, (current) => {
       if (current === undefined) throw notFound(pods.resource, name);
       const { uid, resourceVersion } = options.preconditions;
-      if ((uid !== undefined && uid !== current.object.metadata?.uid) || (resourceVersion !== undefined && resourceVersion !== String(current.revision))) {
-        throw failure('Conflict', `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`);
+      if (
+        (uid !== undefined && uid !== current.object.metadata?.uid) ||
+        (resourceVersion !== undefined && resourceVersion !== String(current.revision))
+      ) {
+        throw failure(
+          'Conflict',
+          `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`,
+        );
       }
       const status = statusOf<PodStatus>(current.object);
-      const conditions = withCondition(status.conditions, { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' }, call.now);
+      const conditions = withCondition(
+        status.conditions,
+        { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' },
+        call.now,
+      );
       return { action: 'put', object: withParts(current.object, { status: { ...status, conditions } }) };
     });
-    if (options.preconditions.resourceVersion !== undefined && outcome !== undefined) exact = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
+    if (options.preconditions.resourceVersion !== undefined && outcome !== undefined)
+      exact = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
   }
   await removeObject(machinery, pods, call, name, exact);
 }
@@ -81,13 +102,31 @@ async function marked(machinery: Machinery, pods: ServedKind, call: Call, pod: P
 const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
 
 /** Takes one disruption from the pod's budget, unless the pod is not ready and counts for nobody; undefined when no budget covers it. @throws StatusError TooManyRequests */
-async function disrupt(machinery: Machinery, pods: ServedKind, call: Call, pod: Pod): Promise<{ readonly spent: boolean; readonly budget: string } | undefined> {
+async function disrupt(
+  machinery: Machinery,
+  pods: ServedKind,
+  call: Call,
+  pod: Pod,
+): Promise<{ readonly spent: boolean; readonly budget: string } | undefined> {
   const budgets = machinery.kind('policy', 'v1', 'poddisruptionbudgets');
   const { namespace } = call.request;
-  const all = budgets.cache.select({ namespace, key: undefined, indexed: undefined, matches: (object) => covers(object as PodDisruptionBudget, pod) });
+  const all = budgets.cache.select({
+    namespace,
+    key: undefined,
+    indexed: undefined,
+    matches: (object) => covers(object as PodDisruptionBudget, pod),
+  });
   const [first] = all;
   if (first === undefined) return undefined;
-  if (all.length > 1) throw new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message: 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.', code: 500 });
+  if (all.length > 1)
+    throw new StatusError({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.',
+      code: 500,
+    });
   const { spec, status } = first.object as PodDisruptionBudget;
   if (!ready(pod)) {
     const healthy = (status?.currentHealthy ?? 0) >= (status?.desiredHealthy ?? 0) && (status?.desiredHealthy ?? 0) > 0;
@@ -98,10 +137,15 @@ async function disrupt(machinery: Machinery, pods: ServedKind, call: Call, pod: 
     const budget = object as PodDisruptionBudget;
     checkBudget(budget);
     const disruptionsAllowed = (budget.status?.disruptionsAllowed ?? 0) - 1;
-    return withParts(object, { status: { ...budget.status, disruptionsAllowed, disruptedPods: { ...budget.status?.disruptedPods, [name]: formatTime(call.now) } } });
+    return withParts(object, {
+      status: { ...budget.status, disruptionsAllowed, disruptedPods: { ...budget.status?.disruptedPods, [name]: formatTime(call.now) } },
+    });
   };
   const spent = { spent: true, budget: first.object.metadata?.name ?? '' };
-  if (call.dryRun) { decide(first.object); return spent; }
+  if (call.dryRun) {
+    decide(first.object);
+    return spent;
+  }
   await machinery.objects.change(budgets.store, first.key, call, (current) => {
     if (current === undefined) throw notFound(budgets.resource, first.object.metadata?.name ?? '');
     return { action: 'put', object: decide(current.object) };
@@ -125,12 +169,15 @@ function checkBudget({ metadata, status }: PodDisruptionBudget): void {
   const resource = { group: 'policy', resource: 'poddisruptionbudget' };
   if ((status?.observedGeneration ?? 0) < (metadata?.generation ?? 0)) throw tooMany(name, 'is still being processed by the server.', 10);
   if ((status?.disruptionsAllowed ?? 0) < 0) throw forbidden(resource, name, 'pdb disruptions allowed is negative');
-  if (Object.keys(status?.disruptedPods ?? {}).length > maxDisrupted) throw forbidden(resource, name, 'DisruptedPods map too big - too many evictions not confirmed by PDB controller');
-  if ((status?.disruptionsAllowed ?? 0) === 0) throw tooMany(name, `needs ${status?.desiredHealthy ?? 0} healthy pods and has ${status?.currentHealthy ?? 0} currently`, undefined);
+  if (Object.keys(status?.disruptedPods ?? {}).length > maxDisrupted)
+    throw forbidden(resource, name, 'DisruptedPods map too big - too many evictions not confirmed by PDB controller');
+  if ((status?.disruptionsAllowed ?? 0) === 0)
+    throw tooMany(name, `needs ${status?.desiredHealthy ?? 0} healthy pods and has ${status?.currentHealthy ?? 0} currently`, undefined);
 }
 
 function tooMany(budget: string, why: string, retryAfterSeconds: number | undefined): StatusError {
   return failure('TooManyRequests', "Cannot evict pod as it would violate the pod's disruption budget.", {
-    causes: [{ reason: budgetCause, message: `The disruption budget ${budget} ${why}` }], ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    causes: [{ reason: budgetCause, message: `The disruption budget ${budget} ${why}` }],
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   });
 }

@@ -21,7 +21,14 @@ export async function toKubelet(machinery: Machinery, pods: ServedKind, call: Ca
   const pod = object as Pod;
   const { admission } = machinery;
   if (subresource !== 'log') {
-    await admission.validate(call, { operation: 'CONNECT', resource: pods.resource, object: isObject(request.body) ? { ...request.body } : undefined, old: undefined, options: {}, name });
+    await admission.validate(call, {
+      operation: 'CONNECT',
+      resource: pods.resource,
+      object: isObject(request.body) ? { ...request.body } : undefined,
+      old: undefined,
+      options: {},
+      name,
+    });
   }
   const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
   const nodeName = pod.spec?.nodeName ?? '';
@@ -31,7 +38,11 @@ export async function toKubelet(machinery: Machinery, pods: ServedKind, call: Ca
 }
 
 /** nodes/proxy is served by the kubelet itself. */
-export async function kubeletOf({ reader, kind }: Machinery, nodeName: string, signal: AbortSignal | undefined): Promise<{ readonly host: string; readonly port: number }> {
+export async function kubeletOf(
+  { reader, kind }: Machinery,
+  nodeName: string,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly host: string; readonly port: number }> {
   const nodes = kind('', 'v1', 'nodes');
   let node: Node;
   try {
@@ -45,7 +56,10 @@ export async function kubeletOf({ reader, kind }: Machinery, nodeName: string, s
     const found = addresses.find((address) => address.type === type);
     if (found !== undefined) return { host: found.address, port: node.status?.daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort };
   }
-  throw failure('InternalError', `Internal error occurred: no preferred addresses found; known addresses: [${addresses.map(({ address }) => address).join(' ')}]`);
+  throw failure(
+    'InternalError',
+    `Internal error occurred: no preferred addresses found; known addresses: [${addresses.map(({ address }) => address).join(' ')}]`,
+  );
 }
 
 /** An address that needs no name resolution comes first. */
@@ -105,14 +119,21 @@ export function containerOf(pod: Pod, asked: string): string {
   }
   const [only] = containers;
   if (only !== undefined && containers.length === 1) return only.name;
-  throw badRequest(`a container name must be specified for pod ${name}${containers.length === 0 ? '' : `, choose one of: [${all.join(' ')}]`}`);
+  throw badRequest(
+    `a container name must be specified for pod ${name}${containers.length === 0 ? '' : `, choose one of: [${all.join(' ')}]`}`,
+  );
 }
 
 function checkLog({ tailLines, limitBytes, sinceSeconds, sinceTime }: PodLogOptions): void {
   const errors: FieldError[] = [];
   if (tailLines !== undefined && tailLines < 0) errors.push(invalid('tailLines', tailLines, 'must be greater than or equal to 0'));
   if (limitBytes !== undefined && limitBytes < 1) errors.push(invalid('limitBytes', limitBytes, 'must be greater than 0'));
-  if (sinceSeconds !== undefined && sinceTime !== undefined) errors.push({ type: 'FieldValueForbidden', field: '', message: 'Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified' });
+  if (sinceSeconds !== undefined && sinceTime !== undefined)
+    errors.push({
+      type: 'FieldValueForbidden',
+      field: '',
+      message: 'Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
+    });
   else if (sinceSeconds !== undefined && sinceSeconds < 1) errors.push(invalid('sinceSeconds', sinceSeconds, 'must be greater than 0'));
   if (errors.length > 0) throw invalidStatus({ group: '', kind: 'PodLogOptions', name: '' }, errors);
 }
@@ -120,13 +141,15 @@ function checkLog({ tailLines, limitBytes, sinceSeconds, sinceTime }: PodLogOpti
 function logQuery({ follow, previous, timestamps, sinceSeconds, sinceTime, tailLines, limitBytes, stream }: PodLogOptions): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries({ follow, previous, timestamps })) if (value === true) query.append(name, 'true');
-  for (const [name, value] of Object.entries({ sinceSeconds, sinceTime, tailLines, limitBytes, stream })) if (value !== undefined) query.append(name, String(value));
+  for (const [name, value] of Object.entries({ sinceSeconds, sinceTime, tailLines, limitBytes, stream }))
+    if (value !== undefined) query.append(name, String(value));
   return query.size === 0 ? '' : `?${query}`;
 }
 
 function streamQuery({ stdin, stdout, stderr, tty }: PodAttachOptions, command: readonly string[]): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries({ input: stdin, output: stdout, error: stderr, tty })) if (value === true) query.append(name, '1');
+  for (const [name, value] of Object.entries({ input: stdin, output: stdout, error: stderr, tty }))
+    if (value === true) query.append(name, '1');
   for (const word of command) query.append('command', word);
   return query.size === 0 ? '' : `?${query}`;
 }

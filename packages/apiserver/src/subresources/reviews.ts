@@ -3,7 +3,12 @@ import type { KubeObject } from '@oarlock/api/object';
 import { formatTime } from '@oarlock/api/time';
 import type { SelfSubjectReview, TokenReview } from '@oarlock/api/types/authentication-v1';
 import type {
-  LocalSubjectAccessReview, NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+  LocalSubjectAccessReview,
+  NonResourceAttributes,
+  ResourceAttributes,
+  SelfSubjectAccessReview,
+  SelfSubjectRulesReview,
+  SubjectAccessReview,
 } from '@oarlock/api/types/authorization-v1';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
@@ -17,7 +22,9 @@ import type { BodyOptions } from '../body.ts';
 import type { Resource } from '@oarlock/api/resource';
 import { made } from './answers.ts';
 
-export interface ReviewKind extends BodyOptions { readonly resource: Resource }
+export interface ReviewKind extends BodyOptions {
+  readonly resource: Resource;
+}
 
 /** Kinds that are asked, not kept: who am I, whose token is this, may I. */
 export const reviews: Readonly<Record<string, (machinery: Machinery, kind: ReviewKind, call: Call) => Promise<PipelineResponse>>> = {
@@ -40,12 +47,19 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
     const { namespace } = call.request;
     const errors: FieldError[] = [];
-    if (nonResourceAttributes !== undefined) errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
+    if (nonResourceAttributes !== undefined)
+      errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
     if (resourceAttributes === undefined) errors.push(required('spec.resourceAttributes'));
-    else if ((resourceAttributes.namespace ?? '') !== namespace) errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
+    else if ((resourceAttributes.namespace ?? '') !== namespace)
+      errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     refuse(kind, errors);
-    return answered(machinery, call, { ...body, metadata: { ...body.metadata, namespace } }, { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) });
+    return answered(
+      machinery,
+      call,
+      { ...body, metadata: { ...body.metadata, namespace } },
+      { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) },
+    );
   },
   'selfsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
     const body = await admitted<SelfSubjectAccessReview>(machinery, kind, call);
@@ -56,20 +70,36 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
     const body = await admitted<SelfSubjectRulesReview>(machinery, kind, call);
     if ((body.spec?.namespace ?? '') === '') refuse(kind, [required('spec.namespace', 'no namespace on request')]);
     // authorizers answer questions; none of them lists its rules
-    const status = { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: 'the authorizers of this server do not support listing their rules' };
+    const status = {
+      resourceRules: [],
+      nonResourceRules: [],
+      incomplete: true,
+      evaluationError: 'the authorizers of this server do not support listing their rules',
+    };
     return made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   },
 };
 
 /** A copy: answers are frozen, identities are their authenticators'. */
 function userOf({ name, uid, groups, extra }: Identity) {
-  return { username: name, ...(uid !== undefined && { uid }), groups: [...groups], ...(extra && Object.keys(extra).length > 0 && { extra: structuredClone(extra) }) };
+  return {
+    username: name,
+    ...(uid !== undefined && { uid }),
+    groups: [...groups],
+    ...(extra && Object.keys(extra).length > 0 && { extra: structuredClone(extra) }),
+  };
 }
 
 async function admitted<T extends KubeObject>({ admission }: Machinery, kind: ReviewKind, call: Call): Promise<T> {
   checkWriteOptions(call.request.query, 'CreateOptions');
   let object: KubeObject = decodeBody(call.request.body, kind);
-  const asked = { operation: 'CREATE' as const, resource: kind.resource, old: undefined, options: writeOptions(call.request.query, 'CreateOptions'), name: '' };
+  const asked = {
+    operation: 'CREATE' as const,
+    resource: kind.resource,
+    old: undefined,
+    options: writeOptions(call.request.query, 'CreateOptions'),
+    name: '',
+  };
   if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(call, { ...asked, object });
   await admission.validate(call, { ...asked, object });
   return object as T;
@@ -80,23 +110,47 @@ function refuse({ gvk }: ReviewKind, errors: readonly FieldError[]): void {
 }
 
 function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
-  if (resource !== undefined && path !== undefined) return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
-  return resource === undefined && path === undefined ? [invalid('spec.resourceAttributes', null, 'exactly one of nonResourceAttributes or resourceAttributes must be specified')] : [];
+  if (resource !== undefined && path !== undefined)
+    return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
+  return resource === undefined && path === undefined
+    ? [invalid('spec.resourceAttributes', null, 'exactly one of nonResourceAttributes or resourceAttributes must be specified')]
+    : [];
 }
 
-interface Asking extends KubeObject { readonly spec?: { readonly resourceAttributes?: ResourceAttributes; readonly nonResourceAttributes?: NonResourceAttributes } }
+interface Asking extends KubeObject {
+  readonly spec?: { readonly resourceAttributes?: ResourceAttributes; readonly nonResourceAttributes?: NonResourceAttributes };
+}
 
 async function answered({ authz }: Machinery, call: Call, body: Asking, identity: Identity): Promise<PipelineResponse> {
   const { resourceAttributes: r, nonResourceAttributes: path } = body.spec ?? {};
-  const attributes: Attributes = r === undefined
-    ? { kind: 'path', identity, verb: path?.verb ?? '', path: path?.path ?? '' }
-    : {
-      kind: 'resource', identity, verb: r.verb ?? '', group: r.group ?? '', version: r.version ?? '', resource: r.resource ?? '', subresource: r.subresource ?? '',
-      namespace: r.namespace ?? '', name: r.name ?? '',
-    };
+  const attributes: Attributes =
+    r === undefined
+      ? { kind: 'path', identity, verb: path?.verb ?? '', path: path?.path ?? '' }
+      : {
+          kind: 'resource',
+          identity,
+          verb: r.verb ?? '',
+          group: r.group ?? '',
+          version: r.version ?? '',
+          resource: r.resource ?? '',
+          subresource: r.subresource ?? '',
+          namespace: r.namespace ?? '',
+          name: r.name ?? '',
+        };
   const { decision, because } = await decide(authz, attributes);
-  const status = { allowed: decision === 'allow', ...(decision === 'deny' && { denied: true }), ...(because !== undefined && because !== '' && { reason: because }) };
-  return made({ ...body, metadata: { ...(body.metadata?.namespace !== undefined && { namespace: body.metadata.namespace }) }, ...{ status } } as KubeObject, call);
+  const status = {
+    allowed: decision === 'allow',
+    ...(decision === 'deny' && { denied: true }),
+    ...(because !== undefined && because !== '' && { reason: because }),
+  };
+  return made(
+    {
+      ...body,
+      metadata: { ...(body.metadata?.namespace !== undefined && { namespace: body.metadata.namespace }) },
+      ...{ status },
+    } as KubeObject,
+    call,
+  );
 }
 
 async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): Promise<PipelineResponse> {
@@ -111,10 +165,16 @@ async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): 
     if (result.outcome !== 'authenticated') continue;
     // whoever needs no token is nobody's token
     if (result.identity.groups.includes('system:unauthenticated')) continue;
-    const valid = audiences.length === 0 ? [] : audiences.filter((audience) => (result.audiences ?? [machinery.keys.serviceAccount.issuer]).includes(audience));
-    if (audiences.length > 0 && valid.length === 0) return answer({ user: {}, error: `the token is not valid for any of the audiences ${audiences.join(', ')}` });
+    const valid =
+      audiences.length === 0
+        ? []
+        : audiences.filter((audience) => (result.audiences ?? [machinery.keys.serviceAccount.issuer]).includes(audience));
+    if (audiences.length > 0 && valid.length === 0)
+      return answer({ user: {}, error: `the token is not valid for any of the audiences ${audiences.join(', ')}` });
     return answer({
-      authenticated: true, user: userOf(result.identity), ...(valid.length > 0 && { audiences: valid }),
+      authenticated: true,
+      user: userOf(result.identity),
+      ...(valid.length > 0 && { audiences: valid }),
     });
   }
   return answer({ user: {}, ...(reasons.length > 0 && { error: `[${reasons.join(', ')}]` }) });

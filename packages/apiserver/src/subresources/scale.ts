@@ -23,16 +23,27 @@ import { made } from './answers.ts';
 const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
 const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
 
-interface Scaled { readonly replicas?: number; readonly selector?: LabelSelector | Readonly<Record<string, string>> }
+interface Scaled {
+  readonly replicas?: number;
+  readonly selector?: LabelSelector | Readonly<Record<string, string>>;
+}
 
 /** What autoscalers see of a workload. */
 export function scaleOf(object: KubeObject): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const { replicas = 0, selector } = specOf<Scaled>(object);
-  const text = selector === undefined ? '' : object.kind === 'ReplicationController' ? selectorFromLabels(selector as Readonly<Record<string, string>>).toString() : selectorFromObject(selector as LabelSelector).toString();
+  const text =
+    selector === undefined
+      ? ''
+      : object.kind === 'ReplicationController'
+        ? selectorFromLabels(selector as Readonly<Record<string, string>>).toString()
+        : selectorFromObject(selector as LabelSelector).toString();
   return {
-    kind: 'Scale', apiVersion: 'autoscaling/v1', metadata: { name, namespace, uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
-    spec: { replicas }, status: { replicas: statusOf<Scaled>(object).replicas ?? 0, ...(text !== '' && { selector: text }) },
+    kind: 'Scale',
+    apiVersion: 'autoscaling/v1',
+    metadata: { name, namespace, uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
+    spec: { replicas },
+    status: { replicas: statusOf<Scaled>(object).replicas ?? 0, ...(text !== '' && { selector: text }) },
   };
 }
 
@@ -50,7 +61,7 @@ export async function scale(machinery: Machinery, kind: ServedKind, call: Call):
   if (call.dryRun) {
     const current = await objects.read(kind.store, key);
     const decision = await decide(machinery, kind, call, next, current);
-    return made(scaleOf(decision.action === 'put' ? decision.object : current?.object ?? {}), call, 200, current?.revision);
+    return made(scaleOf(decision.action === 'put' ? decision.object : (current?.object ?? {})), call, 200, current?.revision);
   }
   const outcome = await objects.change(kind.store, key, call, (current) => decide(machinery, kind, call, next, current));
   if (outcome === undefined) throw notFound(kind.resource, request.name);
@@ -65,24 +76,48 @@ function nextScale(call: Call): (old: Scale) => Scale {
   }
   const body = decodeBody<Scale>(request.body, scaleKind);
   const { name = '', namespace = '' } = body.metadata ?? {};
-  if (name !== '' && name !== request.name) throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
-  if (namespace !== '' && namespace !== request.namespace) throw badRequest(`the namespace of the object (${namespace}) does not match the namespace on the request (${request.namespace})`);
+  if (name !== '' && name !== request.name)
+    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
+  if (namespace !== '' && namespace !== request.namespace)
+    throw badRequest(`the namespace of the object (${namespace}) does not match the namespace on the request (${request.namespace})`);
   return () => body;
 }
 
-async function decide({ admission }: Machinery, kind: ServedKind, call: Call, next: (old: Scale) => Scale, current: Item | undefined): Promise<Decision> {
+async function decide(
+  { admission }: Machinery,
+  kind: ServedKind,
+  call: Call,
+  next: (old: Scale) => Scale,
+  current: Item | undefined,
+): Promise<Decision> {
   const { request } = call;
   if (current === undefined) throw notFound(kind.resource, request.name);
   const old = scaleOf(current.object);
   let wanted = next(old);
-  const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, 'UpdateOptions'), name: request.name };
-  if (admission.mutates('UPDATE', kind.resource, request.subresource)) wanted = await admission.mutate(call, { ...admitted, object: wanted }) as Scale;
+  const admitted = {
+    operation: 'UPDATE' as const,
+    resource: kind.resource,
+    old,
+    options: writeOptions(request.query, 'UpdateOptions'),
+    name: request.name,
+  };
+  if (admission.mutates('UPDATE', kind.resource, request.subresource))
+    wanted = (await admission.mutate(call, { ...admitted, object: wanted })) as Scale;
   const replicas = wanted.spec?.replicas ?? 0;
-  if (replicas < 0) throw invalidStatus({ group: gvk.group, kind: gvk.kind, name: request.name }, [invalid('spec.replicas', replicas, 'must be greater than or equal to 0')]);
+  if (replicas < 0)
+    throw invalidStatus({ group: gvk.group, kind: gvk.kind, name: request.name }, [
+      invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
+    ]);
   const { resourceVersion = '', uid = '' } = wanted.metadata ?? {};
-  if ((resourceVersion !== '' && resourceVersion !== '0' && resourceVersion !== String(current.revision)) || (uid !== '' && uid !== old.metadata?.uid)) throw conflict(kind.resource, request.name, objectModified);
+  if (
+    (resourceVersion !== '' && resourceVersion !== '0' && resourceVersion !== String(current.revision)) ||
+    (uid !== '' && uid !== old.metadata?.uid)
+  )
+    throw conflict(kind.resource, request.name, objectModified);
   await admission.validate(call, { ...admitted, object: wanted });
-  const object = withMeta(withParts(current.object, { spec: { ...specOf(current.object), replicas } }), { resourceVersion: String(current.revision) });
+  const object = withMeta(withParts(current.object, { spec: { ...specOf(current.object), replicas } }), {
+    resourceVersion: String(current.revision),
+  });
   const prepared = prepareUpdate(kind, object, current.object, strategyContext(call));
   validated(kind, request.name, call, () => validateUpdate(kind, prepared, current.object, ''));
   return { action: 'put', object: prepared };

@@ -32,7 +32,8 @@ export async function requestToken(machinery: Machinery, accounts: ServedKind, c
   const body = decodeBody<TokenRequest>(request.body, { gvk, schema });
   const { name, namespace } = request;
   const { name: ownName = '', namespace: ownNamespace = '' } = body.metadata ?? {};
-  const mismatch = (field: string, value: string, what: string) => invalidStatus({ ...gvk, name: ownName }, [invalid(field, value, `must match the service account ${what} if specified`)]);
+  const mismatch = (field: string, value: string, what: string) =>
+    invalidStatus({ ...gvk, name: ownName }, [invalid(field, value, `must match the service account ${what} if specified`)]);
   if (ownName !== '' && ownName !== name) throw mismatch('metadata.name', ownName, 'name');
   if (ownNamespace !== '' && ownNamespace !== namespace) throw mismatch('metadata.namespace', ownNamespace, 'namespace');
   const account = (await reader.newest(accounts, namespace, name, request.signal)).object;
@@ -40,50 +41,92 @@ export async function requestToken(machinery: Machinery, accounts: ServedKind, c
   const { issuer } = keys.serviceAccount;
   const wanted = audiences.length === 0 ? [issuer] : audiences;
   let token: TokenRequest = {
-    kind: 'TokenRequest', apiVersion: 'authentication.k8s.io/v1', metadata: { name, namespace, creationTimestamp: formatTime(now) },
-    spec: { audiences: wanted, expirationSeconds, ...(boundObjectRef && { boundObjectRef }) }, status: { token: '', expirationTimestamp: '' },
+    kind: 'TokenRequest',
+    apiVersion: 'authentication.k8s.io/v1',
+    metadata: { name, namespace, creationTimestamp: formatTime(now) },
+    spec: { audiences: wanted, expirationSeconds, ...(boundObjectRef && { boundObjectRef }) },
+    status: { token: '', expirationTimestamp: '' },
   };
-  if (expirationSeconds < shortest) throw invalidStatus({ ...gvk, name: '' }, [invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 10 minutes')]);
-  if (expirationSeconds > longest) throw invalidStatus({ ...gvk, name: '' }, [invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration larger than 2^32 seconds')]);
-  const admitted = { operation: 'CREATE' as const, resource: accounts.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions'), name };
-  if (admission.mutates('CREATE', accounts.resource, 'token')) token = await admission.mutate(call, { ...admitted, object: token }) as TokenRequest;
+  if (expirationSeconds < shortest)
+    throw invalidStatus({ ...gvk, name: '' }, [
+      invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 10 minutes'),
+    ]);
+  if (expirationSeconds > longest)
+    throw invalidStatus({ ...gvk, name: '' }, [
+      invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration larger than 2^32 seconds'),
+    ]);
+  const admitted = {
+    operation: 'CREATE' as const,
+    resource: accounts.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+    name,
+  };
+  if (admission.mutates('CREATE', accounts.resource, 'token'))
+    token = (await admission.mutate(call, { ...admitted, object: token })) as TokenRequest;
   await admission.validate(call, { ...admitted, object: token });
   const bound = boundObjectRef === undefined ? undefined : await boundTo(machinery, call, boundObjectRef, name);
   const extended = bound?.pod !== undefined && expirationSeconds === projectedSeconds && wanted.every((audience) => audience === issuer);
   const seconds = Math.floor(now / 1000);
   const claims = {
-    aud: wanted, exp: seconds + (extended ? extendedSeconds : expirationSeconds), iat: seconds, iss: issuer, jti: machinery.random.uuid(),
+    aud: wanted,
+    exp: seconds + (extended ? extendedSeconds : expirationSeconds),
+    iat: seconds,
+    iss: issuer,
+    jti: machinery.random.uuid(),
     'kubernetes.io': {
-      namespace, ...bound, serviceaccount: { name, uid: account.metadata?.uid ?? '' }, ...(extended && { warnafter: seconds + expirationSeconds }),
+      namespace,
+      ...bound,
+      serviceaccount: { name, uid: account.metadata?.uid ?? '' },
+      ...(extended && { warnafter: seconds + expirationSeconds }),
     },
-    nbf: seconds, sub: `system:serviceaccount:${namespace}:${name}`,
+    nbf: seconds,
+    sub: `system:serviceaccount:${namespace}:${name}`,
   };
   const status = { token: await sign(keys, claims), expirationTimestamp: formatTime(now + expirationSeconds * 1000) };
   return made({ ...token, status } as KubeObject, call);
 }
 
-interface Ref { readonly name: string; readonly uid: string }
-interface Bound { readonly pod?: Ref; readonly node?: Ref; readonly secret?: Ref }
+interface Ref {
+  readonly name: string;
+  readonly uid: string;
+}
+interface Bound {
+  readonly pod?: Ref;
+  readonly node?: Ref;
+  readonly secret?: Ref;
+}
 
 async function boundTo({ reader, kind }: Machinery, { request }: Call, ref: BoundObjectReference, account: string): Promise<Bound> {
   const { namespace, signal } = request;
   const { apiVersion = '', kind: refKind = '', name = '', uid = '' } = ref;
-  const find = async (resource: string): Promise<KubeObject> => (await reader.newest(kind('', 'v1', resource), resource === 'nodes' ? '' : namespace, name, signal)).object;
+  const find = async (resource: string): Promise<KubeObject> =>
+    (await reader.newest(kind('', 'v1', resource), resource === 'nodes' ? '' : namespace, name, signal)).object;
   const refOf = ({ metadata }: KubeObject): Ref => {
     const own = metadata?.uid ?? '';
-    if (uid !== '' && uid !== own) throw conflict({ group: '', resource: refKind }, name, `the UID in the bound object reference (${uid}) does not match the UID in record. The object might have been deleted and then recreated`);
+    if (uid !== '' && uid !== own)
+      throw conflict(
+        { group: '', resource: refKind },
+        name,
+        `the UID in the bound object reference (${uid}) does not match the UID in record. The object might have been deleted and then recreated`,
+      );
     return { name, uid: own };
   };
   if (apiVersion === 'v1' && refKind === 'Pod') {
-    const pod = await find('pods') as Pod;
-    if (pod.spec?.serviceAccountName !== account) throw badRequest(`cannot bind token for serviceaccount ${JSON.stringify(account)} to pod running with different serviceaccount name.`);
+    const pod = (await find('pods')) as Pod;
+    if (pod.spec?.serviceAccountName !== account)
+      throw badRequest(
+        `cannot bind token for serviceaccount ${JSON.stringify(account)} to pod running with different serviceaccount name.`,
+      );
     const nodeName = pod.spec.nodeName ?? '';
     const node = nodeName === '' ? undefined : await nodeRef(reader, kind('', 'v1', 'nodes'), nodeName, signal);
     return { ...(node && { node }), pod: refOf(pod) };
   }
   if (apiVersion === 'v1' && refKind === 'Node') return { node: refOf(await find('nodes')) };
   if (apiVersion === 'v1' && refKind === 'Secret') return { secret: refOf(await find('secrets')) };
-  throw badRequest(`cannot bind token to object of type ${apiVersionOf({ group: apiVersion.includes('/') ? apiVersion.split('/')[0] ?? '' : '', version: apiVersion.split('/').at(-1) ?? '' })}, Kind=${refKind}`);
+  throw badRequest(
+    `cannot bind token to object of type ${apiVersionOf({ group: apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', version: apiVersion.split('/').at(-1) ?? '' })}, Kind=${refKind}`,
+  );
 }
 
 /** A node that is gone by now is named without a uid. */
@@ -97,7 +140,11 @@ async function nodeRef(reader: Machinery['reader'], nodes: ServedKind, name: str
   }
 }
 
-interface Signer { readonly key: KeyObject; readonly alg: 'ES256' | 'RS256'; readonly kid: string }
+interface Signer {
+  readonly key: KeyObject;
+  readonly alg: 'ES256' | 'RS256';
+  readonly kid: string;
+}
 const signers = new WeakMap<ClusterKeys, Signer>();
 
 function signerOf(keys: ClusterKeys): Signer {
@@ -105,8 +152,10 @@ function signerOf(keys: ClusterKeys): Signer {
   if (signer === undefined) {
     const key = createPrivateKey(keys.serviceAccount.signingKey);
     const alg = key.asymmetricKeyType === 'ec' ? 'ES256' : 'RS256';
-    const kid = createHash('sha256').update(createPublicKey(key).export({ type: 'spki', format: 'der' })).digest('base64url');
-    signers.set(keys, signer = { key, alg, kid });
+    const kid = createHash('sha256')
+      .update(createPublicKey(key).export({ type: 'spki', format: 'der' }))
+      .digest('base64url');
+    signers.set(keys, (signer = { key, alg, kid }));
   }
   return signer;
 }

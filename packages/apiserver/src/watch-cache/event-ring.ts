@@ -21,8 +21,12 @@ export class EventRing {
   }
 
   /** Every event after this revision is still here. */
-  get floor(): number { return this.#floor; }
-  get length(): number { return this.#length; }
+  get floor(): number {
+    return this.#floor;
+  }
+  get length(): number {
+    return this.#length;
+  }
 
   /** Forgets all; events count from `floor` anew. */
   reset(floor: number): void {
@@ -68,7 +72,9 @@ export class EventRing {
     return events;
   }
 
-  #at(index: number): CacheEvent | undefined { return this.#slots[(this.#start + index) % this.#slots.length]; }
+  #at(index: number): CacheEvent | undefined {
+    return this.#slots[(this.#start + index) % this.#slots.length];
+  }
 
   #drop(): void {
     this.#floor = this.#slots[this.#start]?.revision ?? this.#floor;

@@ -137,7 +137,9 @@ export class Frame implements WatchFrame {
   }
 
   #encode(before: string, after: string): Buffer {
-    return this.item instanceof Item ? this.item.framed(before, after) : Buffer.concat([Buffer.from(before), this.item.json(), Buffer.from(after)]);
+    return this.item instanceof Item
+      ? this.item.framed(before, after)
+      : Buffer.concat([Buffer.from(before), this.item.json(), Buffer.from(after)]);
   }
 }
 
@@ -176,7 +178,7 @@ export class CacheEvent {
   #frame(type: WatchFrame['type'], item: Item, viewer: Viewer | undefined): Frame {
     this.#frames ??= new Map();
     let frames = this.#frames.get(viewer);
-    if (frames === undefined) this.#frames.set(viewer, frames = {});
-    return frames[type] ??= new Frame(type, viewer === undefined ? item : viewer(item), this.cause);
+    if (frames === undefined) this.#frames.set(viewer, (frames = {}));
+    return (frames[type] ??= new Frame(type, viewer === undefined ? item : viewer(item), this.cause));
   }
 }

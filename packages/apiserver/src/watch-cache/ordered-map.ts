@@ -10,9 +10,15 @@ export class OrderedMap<V> {
   /** Sorted keys in sorted chunks, none of them empty. */
   readonly #chunks: string[][] = [];
 
-  get size(): number { return this.#values.size; }
-  get(key: string): V | undefined { return this.#values.get(key); }
-  has(key: string): boolean { return this.#values.has(key); }
+  get size(): number {
+    return this.#values.size;
+  }
+  get(key: string): V | undefined {
+    return this.#values.get(key);
+  }
+  has(key: string): boolean {
+    return this.#values.has(key);
+  }
 
   set(key: string, value: V): void {
     if (!this.#values.has(key)) this.#insert(key);
@@ -69,7 +75,10 @@ export class OrderedMap<V> {
   }
 
   #insert(key: string): void {
-    if (this.#chunks.length === 0) { this.#chunks.push([key]); return; }
+    if (this.#chunks.length === 0) {
+      this.#chunks.push([key]);
+      return;
+    }
     const at = Math.min(this.#chunkOf(key), this.#chunks.length - 1);
     const chunk = this.#chunks[at] ?? [];
     chunk.splice(lowerBound(chunk, key), 0, key);

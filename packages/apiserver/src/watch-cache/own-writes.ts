@@ -51,7 +51,9 @@ export class OwnWrites {
   take(storageKey: string, value: Uint8Array | null, revision: number): OwnWrite | undefined {
     const writes = this.#byKey.get(storageKey);
     if (writes === undefined) return undefined;
-    const write = writes.find((candidate) => (candidate.revision === undefined ? same(candidate.value, value) : candidate.revision === revision));
+    const write = writes.find((candidate) =>
+      candidate.revision === undefined ? same(candidate.value, value) : candidate.revision === revision,
+    );
     if (write !== undefined) this.remove(storageKey, write);
     return write;
   }

@@ -1,6 +1,9 @@
 import type { Clock } from '@oarlock/kernel/clock';
 
-interface Waiter { readonly revision: number; settle(reached: boolean): void }
+interface Waiter {
+  readonly revision: number;
+  settle(reached: boolean): void;
+}
 
 /** How far the stream of changes has come, and who waits for it to come further. */
 export class Progress {
@@ -8,9 +11,13 @@ export class Progress {
   #revision = 0;
   #waiters: Waiter[] = [];
 
-  constructor(clock: Clock) { this.#clock = clock; }
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
-  get revision(): number { return this.#revision; }
+  get revision(): number {
+    return this.#revision;
+  }
 
   reach(revision: number): void {
     if (revision <= this.#revision) return;
@@ -29,11 +36,29 @@ export class Progress {
     if (revision <= this.#revision) return Promise.resolve(true);
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
-      const release = () => { timer.cancel(); signal?.removeEventListener('abort', abort); };
-      const waiter: Waiter = { revision, settle: (reached) => { release(); resolve(reached); } };
-      const leave = () => { this.#waiters = this.#waiters.filter((other) => other !== waiter); };
-      const timer = this.#clock.after(timeoutMs, () => { leave(); waiter.settle(false); });
-      const abort = () => { leave(); release(); reject(signal?.reason); };
+      const release = () => {
+        timer.cancel();
+        signal?.removeEventListener('abort', abort);
+      };
+      const waiter: Waiter = {
+        revision,
+        settle: (reached) => {
+          release();
+          resolve(reached);
+        },
+      };
+      const leave = () => {
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+      };
+      const timer = this.#clock.after(timeoutMs, () => {
+        leave();
+        waiter.settle(false);
+      });
+      const abort = () => {
+        leave();
+        release();
+        reject(signal?.reason);
+      };
       signal?.addEventListener('abort', abort, { once: true });
       this.#waiters.push(waiter);
     });

@@ -28,9 +28,13 @@ export class Contents {
   readonly items = new OrderedMap<Item>();
   readonly byIndex = new Map<string, Map<string, Item>>();
   readonly #resource: StoredResource;
-  constructor(resource: StoredResource) { this.#resource = resource; }
+  constructor(resource: StoredResource) {
+    this.#resource = resource;
+  }
 
-  indexOf(item: Item | undefined): string | undefined { return item === undefined ? undefined : this.#resource.index?.value(item.object); }
+  indexOf(item: Item | undefined): string | undefined {
+    return item === undefined ? undefined : this.#resource.index?.value(item.object);
+  }
 
   set(key: string, previous: Item | undefined, current: Item | undefined): void {
     if (current === undefined) this.items.delete(key);
@@ -64,11 +68,17 @@ export class ResourceCache {
     this.#contents = new Contents(resource);
   }
 
-  get size(): number { return this.#contents.items.size; }
+  get size(): number {
+    return this.#contents.items.size;
+  }
   /** Of the newest change that was seen, or of the load. */
-  get changed(): number { return this.#changed; }
+  get changed(): number {
+    return this.#changed;
+  }
 
-  get(key: string): Item | undefined { return this.#contents.items.get(key); }
+  get(key: string): Item | undefined {
+    return this.#contents.items.get(key);
+  }
 
   /** Begins anew with these objects and no past before `revision`. Tells nobody. */
   reset(contents: Contents, revision: number): void {
@@ -91,17 +101,23 @@ export class ResourceCache {
   /** Every object that a selection is about, in order of keys. The selection's own test is applied. */
   select({ namespace, key, indexed, matches }: Selection): Item[] {
     const found: Item[] = [];
-    const take = (item: Item) => { if (matches === undefined || matches(item.object)) found.push(item); };
+    const take = (item: Item) => {
+      if (matches === undefined || matches(item.object)) found.push(item);
+    };
     if (key !== undefined) {
       const item = this.#contents.items.get(key);
       if (item !== undefined && (indexed === undefined || this.resource.index?.value(item.object) === indexed)) take(item);
       return found;
     }
     if (indexed !== undefined) {
-      for (const item of this.#contents.byIndex.get(indexed)?.values() ?? []) if (namespace === '' || item.key.startsWith(`${namespace}/`)) take(item);
+      for (const item of this.#contents.byIndex.get(indexed)?.values() ?? [])
+        if (namespace === '' || item.key.startsWith(`${namespace}/`)) take(item);
       return found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
     }
-    this.#contents.items.scan(namespace === '' ? '' : `${namespace}/`, '', (_, item) => { take(item); return true; });
+    this.#contents.items.scan(namespace === '' ? '' : `${namespace}/`, '', (_, item) => {
+      take(item);
+      return true;
+    });
     return found;
   }
 
@@ -111,14 +127,19 @@ export class ResourceCache {
     let more = false;
     this.#contents.items.scan(prefix, after, (_, item) => {
       if (!matches(item)) return true;
-      if (items.length === limit) { more = true; return false; }
+      if (items.length === limit) {
+        more = true;
+        return false;
+      }
       items.push(item);
       return true;
     });
     return { items, more };
   }
 
-  count(prefix: string, after = ''): number { return this.#contents.items.count(prefix, after); }
+  count(prefix: string, after = ''): number {
+    return this.#contents.items.count(prefix, after);
+  }
 
   /**
    * All objects under a prefix as they stood at an earlier revision, in order; undefined when the past that is kept does not reach back

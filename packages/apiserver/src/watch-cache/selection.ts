@@ -30,12 +30,19 @@ export interface SelectionInput {
 export function selection({ namespaced, namespace, labels, fields, readers, indexField }: SelectionInput): Selection {
   const name = fields.exact('metadata.name');
   // an empty name or namespace is no index look-up but a selector that matches nothing
-  const key = name === undefined || name === '' || (namespaced && namespace === '') ? undefined : namespaced ? `${namespace}/${name}` : name;
+  const key =
+    name === undefined || name === '' || (namespaced && namespace === '') ? undefined : namespaced ? `${namespace}/${name}` : name;
   const indexed = indexField === undefined ? undefined : fields.exact(indexField);
   const tests = fields.requirements
-    .filter(({ field, operator, value }) => operator !== '=' || !(
-      (field === 'metadata.name' && key !== undefined && value === name) || (field === indexField && value === indexed) ||
-      (field === 'metadata.namespace' && namespaced && value === namespace)))
+    .filter(
+      ({ field, operator, value }) =>
+        operator !== '=' ||
+        !(
+          (field === 'metadata.name' && key !== undefined && value === name) ||
+          (field === indexField && value === indexed) ||
+          (field === 'metadata.namespace' && namespaced && value === namespace)
+        ),
+    )
     .map(({ field, operator, value }) => {
       const read = readers[field] ?? (() => '');
       const wanted = operator === '=';
@@ -43,6 +50,7 @@ export function selection({ namespaced, namespace, labels, fields, readers, inde
     });
   if (!labels.empty) tests.push((object) => labels.matches(object.metadata?.labels));
   const [first] = tests;
-  const matches = first === undefined ? undefined : tests.length === 1 ? first : (object: KubeObject) => tests.every((test) => test(object));
+  const matches =
+    first === undefined ? undefined : tests.length === 1 ? first : (object: KubeObject) => tests.every((test) => test(object));
   return { namespace, key, indexed, matches };
 }

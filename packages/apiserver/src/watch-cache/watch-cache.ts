@@ -47,6 +47,7 @@ export class WatchCache {
   #next: Promise<number> | undefined;
   readonly #loaded = deferred();
   #ready = false;
+  #broken = false;
 
   constructor(options: WatchCacheOptions) {
     this.#options = options;
@@ -56,10 +57,17 @@ export class WatchCache {
   }
 
   /** Of the newest commit whose changes are all here. */
-  get revision(): number { return this.#progress.revision; }
-  /** Everything has been loaded once. */
-  get ready(): boolean { return this.#ready; }
-  whenReady(): Promise<void> { return this.#loaded.promise; }
+  get revision(): number {
+    return this.#progress.revision;
+  }
+  /** Everything has been loaded, and changes are coming in. */
+  get ready(): boolean {
+    return this.#ready && !this.#broken;
+  }
+  /** Resolves when everything has been loaded once. */
+  whenReady(): Promise<void> {
+    return this.#loaded.promise;
+  }
 
   resource(name: string): ResourceCache {
     const cache = this.#resources.get(name);
@@ -91,7 +99,8 @@ export class WatchCache {
   /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
   async fresh(signal?: AbortSignal): Promise<number> {
     const revision = await this.#newest();
-    if (revision > this.revision && !(await this.reached(revision, signal))) throw storageFault(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
+    if (revision > this.revision && !(await this.reached(revision, signal)))
+      throw storageFault(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
   }
 
@@ -102,13 +111,16 @@ export class WatchCache {
 
   /** Asks storage at most twice at a time: who comes while it is asked shares the next question. */
   #newest(): Promise<number> {
-    if (this.#asking === undefined) return this.#asking = this.#ask();
-    return this.#next ??= this.#asking.then(() => this.#askAgain(), () => this.#askAgain());
+    if (this.#asking === undefined) return (this.#asking = this.#ask());
+    return (this.#next ??= this.#asking.then(
+      () => this.#askAgain(),
+      () => this.#askAgain(),
+    ));
   }
 
   #askAgain(): Promise<number> {
     this.#next = undefined;
-    return this.#asking = this.#ask();
+    return (this.#asking = this.#ask());
   }
 
   async #ask(): Promise<number> {
@@ -132,9 +144,12 @@ export class WatchCache {
           await this.#load();
           reload = false;
         }
-        await this.#follow(() => { wait = retryFrom; });
+        await this.#follow(() => {
+          wait = retryFrom;
+        });
       } catch (error) {
         if (signal.aborted) break;
+        this.#broken = true;
         reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
         if (!(error instanceof StorageError)) reload = true;
         log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage broke off');
@@ -156,7 +171,12 @@ export class WatchCache {
     let after: string | undefined;
     let began = clock.monotonic();
     for (;;) {
-      const page = await storage.range({ prefix: root, limit: pageSize, ...(revision !== undefined && { revision }), ...(after !== undefined && { after }) });
+      const page = await storage.range({
+        prefix: root,
+        limit: pageSize,
+        ...(revision !== undefined && { revision }),
+        ...(after !== undefined && { after }),
+      });
       signal.throwIfAborted();
       revision ??= page.revision;
       for (const entry of page.entries) {
@@ -197,6 +217,7 @@ export class WatchCache {
     const { storage } = this.#options;
     const { signal } = this.#stop;
     for await (const batch of storage.watch(root, { after: this.revision, signal })) {
+      this.#broken = false;
       onProgress();
       await this.#apply(batch);
     }
@@ -224,12 +245,15 @@ export class WatchCache {
   #one(change: Change, now: number): void {
     const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
     const { cache, name } = this.#split(storageKey);
-    if (cache === undefined) { this.#options.onOther?.(storageKey, change.type === 'put'); return; }
+    if (cache === undefined) {
+      this.#options.onOther?.(storageKey, change.type === 'put');
+      return;
+    }
     const revision = revisionOf(change);
     const value = change.type === 'put' ? change.entry.value : null;
     const own = this.writes.take(storageKey, value, revision);
     this.causes.set(revision, own?.cause);
-    const item = change.type === 'delete' ? undefined : own?.item(revision) ?? this.#parse(cache, name, change.entry);
+    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
     if (item === undefined) cache.delete(name, revision, own?.cause, now);
     else cache.put(item, own?.cause, now);
   }
@@ -262,7 +286,10 @@ export class WatchCache {
 function deferred() {
   let resolve: () => void = () => undefined;
   let reject: (error: unknown) => void = () => undefined;
-  const promise = new Promise<void>((done, fail) => { resolve = done; reject = fail; });
+  const promise = new Promise<void>((done, fail) => {
+    resolve = done;
+    reject = fail;
+  });
   return { promise, resolve, reject };
 }
 

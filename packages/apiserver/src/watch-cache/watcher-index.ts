@@ -9,7 +9,9 @@ export class WatcherIndex {
   readonly #byNamespace = new Map<string, Set<Watcher>>();
   #size = 0;
 
-  get size(): number { return this.#size; }
+  get size(): number {
+    return this.#size;
+  }
 
   add(watcher: Watcher): void {
     const [map, value] = this.#place(watcher);

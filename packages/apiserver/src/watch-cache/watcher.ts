@@ -58,7 +58,9 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     }
   }
 
-  get ended(): boolean { return this.#ended; }
+  get ended(): boolean {
+    return this.#ended;
+  }
 
   push(event: CacheEvent): void {
     if (this.#ended || event.revision <= this.#options.after) return;
@@ -68,7 +70,9 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   }
 
   /** Ends without an error, after what is queued. */
-  end(): void { this.#finish(undefined); }
+  end(): void {
+    this.#finish(undefined);
+  }
 
   /** Ends with an error; what is queued is dropped. */
   fail(error: Error): void {
@@ -77,7 +81,9 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     this.#finish(error);
   }
 
-  [Symbol.asyncIterator](): this { return this; }
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
 
   next(): Promise<IteratorResult<readonly WatchFrame[]>> {
     const batch = this.#take();
@@ -89,7 +95,9 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     }
     if (this.#ended) return Promise.resolve({ done: true, value: undefined });
     if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'));
-    return new Promise((resolve, reject) => { this.#waiting = { resolve, reject }; });
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
   }
 
   return(): Promise<IteratorResult<readonly WatchFrame[]>> {
@@ -103,7 +111,8 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     if (item === undefined) return false;
     const { namespace, key, indexed, matches } = this.selection;
     if (key !== undefined && key !== item.key) return false;
-    if (namespace !== '' && key === undefined && !(item.key.startsWith(namespace) && item.key.charCodeAt(namespace.length) === 47)) return false;
+    if (namespace !== '' && key === undefined && !(item.key.startsWith(namespace) && item.key.charCodeAt(namespace.length) === 47))
+      return false;
     if (indexed !== undefined && this.#options.indexOf?.(item) !== indexed) return false;
     return matches === undefined || matches(item.object);
   }
@@ -137,7 +146,10 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       const batch: WatchFrame[] = [];
       while (batch.length < batchSize) {
         const { done, value } = this.#initial.next();
-        if (done === true) { this.#initial = undefined; break; }
+        if (done === true) {
+          this.#initial = undefined;
+          break;
+        }
         batch.push(value);
       }
       if (batch.length > 0) return batch;
@@ -151,10 +163,14 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   #arm(): void {
     const { clock, random, bookmark } = this.#options;
     const left = this.#deadline - clock.monotonic();
-    const next = bookmark === undefined ? left : Math.min(bookmarkEvery * (0.75 + random() / 2), left > lastBookmark ? left - lastBookmark : left);
+    const next =
+      bookmark === undefined ? left : Math.min(bookmarkEvery * (0.75 + random() / 2), left > lastBookmark ? left - lastBookmark : left);
     this.#timer = clock.after(Math.max(0, next), () => {
       if (this.#ended) return;
-      if (clock.monotonic() >= this.#deadline) { this.end(); return; }
+      if (clock.monotonic() >= this.#deadline) {
+        this.end();
+        return;
+      }
       if (bookmark !== undefined) this.#enqueue(bookmark());
       if (!this.#ended) this.#arm();
     });
@@ -167,9 +183,17 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     if (this.#abort !== undefined) this.#options.signal?.removeEventListener('abort', this.#abort);
     this.#options.onEnd();
     const waiting = this.#waiting;
-    if (waiting === undefined) { this.#error = error; return; }
+    if (waiting === undefined) {
+      this.#error = error;
+      return;
+    }
     const batch = this.#take();
-    if (batch !== undefined) { this.#error = error; this.#waiting = undefined; waiting.resolve({ done: false, value: batch }); return; }
+    if (batch !== undefined) {
+      this.#error = error;
+      this.#waiting = undefined;
+      waiting.resolve({ done: false, value: batch });
+      return;
+    }
     this.#waiting = undefined;
     if (error === undefined) waiting.resolve({ done: true, value: undefined });
     else waiting.reject(error);

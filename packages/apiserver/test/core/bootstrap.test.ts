@@ -8,7 +8,9 @@ import { Bootstrap } from '../../src/bootstrap.ts';
 import { facts, TestClock, TestServer } from './fixture.ts';
 
 const started: { stop(): Promise<void> }[] = [];
-afterEach(async () => { for (const one of started.splice(0).reverse()) await one.stop(); });
+afterEach(async () => {
+  for (const one of started.splice(0).reverse()) await one.stop();
+});
 
 async function serve(address: string, clock = new TestClock(), storage: StorageDriver = new MemoryStorage({ clock })) {
   const server = await TestServer.start({ storage, clock });
@@ -32,9 +34,14 @@ describe('bootstrap', () => {
     expect((await server.list('namespaces')).names).toEqual(['default', 'kube-node-lease', 'kube-public', 'kube-system']);
     expect((await server.list('priorityclasses.scheduling.k8s.io')).names).toEqual(['system-cluster-critical', 'system-node-critical']);
     expect(await server.get('services', 'kubernetes')).toMatchObject({
-      metadata: { labels: { component: 'apiserver', provider: 'kubernetes' } }, spec: { clusterIP: '10.96.0.1', ports: [{ name: 'https', port: 443, targetPort: 6443, protocol: 'TCP' }] },
+      metadata: { labels: { component: 'apiserver', provider: 'kubernetes' } },
+      spec: { clusterIP: '10.96.0.1', ports: [{ name: 'https', port: 443, targetPort: 6443, protocol: 'TCP' }] },
     });
-    expect(await server.get('endpointslices.discovery.k8s.io', 'kubernetes')).toMatchObject({ metadata: { labels: { 'kubernetes.io/service-name': 'kubernetes' } }, addressType: 'IPv4', ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] });
+    expect(await server.get('endpointslices.discovery.k8s.io', 'kubernetes')).toMatchObject({
+      metadata: { labels: { 'kubernetes.io/service-name': 'kubernetes' } },
+      addressType: 'IPv4',
+      ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
+    });
     expect(await addresses(server)).toEqual(['192.0.2.1']);
   });
 
@@ -80,6 +87,13 @@ describe('bootstrap', () => {
     expect(await addresses(server)).toEqual(['192.0.2.1']);
   });
 
+  it('does without endpoints at addresses that they may not have', async () => {
+    const { server, bootstrap } = await serve('127.0.0.1');
+    await bootstrap.start();
+    expect((await server.list('endpoints')).names).toEqual([]);
+    expect((await server.list('services')).names).toEqual(['kubernetes']);
+  });
+
   it('tries again while storage is not there', async () => {
     const clock = new TestClock();
     const inner = new MemoryStorage({ clock });
@@ -87,7 +101,11 @@ describe('bootstrap', () => {
     const storage: StorageDriver = new Proxy(inner, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name);
-        if (name === 'commit' && failures > 0) return () => { failures--; return Promise.reject(new StorageError('Unavailable', 'not yet')); };
+        if (name === 'commit' && failures > 0)
+          return () => {
+            failures--;
+            return Promise.reject(new StorageError('Unavailable', 'not yet'));
+          };
         return typeof value === 'function' ? value.bind(target) : value;
       },
     });

@@ -27,7 +27,10 @@ describe('the loopback client', () => {
     const made = await client.create(configMaps, { metadata: { name: 'a', namespace: 'default' }, data: { x: '1' } });
     expect(await client.get(configMaps, { namespace: 'default', name: 'a' })).toBe(made);
     const changed = await client.update(configMaps, { ...made, data: { x: '2' } });
-    expect((await client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', { data: { y: '3' } })).data).toEqual({ x: '2', y: '3' });
+    expect((await client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', { data: { y: '3' } })).data).toEqual({
+      x: '2',
+      y: '3',
+    });
     expect((await client.list(configMaps, { namespace: 'default' })).items.map(({ metadata }) => metadata?.name)).toEqual(['a']);
     expect((await refusal(client.update(configMaps, { ...changed, data: {} }))).reason).toBe('Conflict');
     expect(await client.delete(configMaps, { namespace: 'default', name: 'a' })).toBeUndefined();
@@ -38,30 +41,47 @@ describe('the loopback client', () => {
 
   it('reaches subresources', async () => {
     await client.create(pods, pod('a', {}, { namespace: 'default' }) as Pod);
-    await client.create(pods, { metadata: { name: 'a', namespace: 'default' }, target: { kind: 'Node', name: 'n' } } as unknown as Pod, { subresource: 'binding', name: { namespace: 'default', name: 'a' } });
+    await client.create(pods, { metadata: { name: 'a', namespace: 'default' }, target: { kind: 'Node', name: 'n' } } as unknown as Pod, {
+      subresource: 'binding',
+      name: { namespace: 'default', name: 'a' },
+    });
     const bound = await client.get(pods, { namespace: 'default', name: 'a' });
     expect(bound.spec?.nodeName).toBe('n');
     const reported = await client.update(pods, { ...bound, status: { ...bound.status, phase: 'Running' } }, { subresource: 'status' });
     expect(reported.status?.phase).toBe('Running');
     await client.create(serviceAccounts, { metadata: { name: 'sa', namespace: 'default' } });
-    const token = await client.create(serviceAccounts, { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: [] } } as object, { subresource: 'token', name: { namespace: 'default', name: 'sa' } });
+    const token = await client.create(
+      serviceAccounts,
+      { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: [] } } as object,
+      { subresource: 'token', name: { namespace: 'default', name: 'sa' } },
+    );
     expect(token).toMatchObject({ status: { token: expect.stringMatching(/^ey/) as string } });
-    await client.create(pods, { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'a', namespace: 'default' } }, { subresource: 'eviction', name: { namespace: 'default', name: 'a' } });
+    await client.create(
+      pods,
+      { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'a', namespace: 'default' } },
+      { subresource: 'eviction', name: { namespace: 'default', name: 'a' } },
+    );
     expect((await client.get(pods, { namespace: 'default', name: 'a' })).metadata?.deletionTimestamp).toBeDefined();
   });
 
-  it('gives up when its caller does, for its caller\'s reason', async () => {
+  it("gives up when its caller does, for its caller's reason", async () => {
     const reason = new Error('enough');
-    await expect(client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', {}, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    await expect(
+      client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', {}, { signal: AbortSignal.abort(reason) }),
+    ).rejects.toBe(reason);
   });
 });
 
 describe('informers', () => {
-  it('share the server\'s objects and follow every change', async () => {
+  it("share the server's objects and follow every change", async () => {
     await server.create('configmaps', configMap('before'));
     const informer = informers.of(configMaps);
     const seen: string[] = [];
-    informer.on({ added: ({ metadata }) => seen.push(`+${metadata?.name}`), updated: ({ metadata }) => seen.push(`~${metadata?.name}`), deleted: ({ metadata }) => seen.push(`-${metadata?.name}`) });
+    informer.on({
+      added: ({ metadata }) => seen.push(`+${metadata?.name}`),
+      updated: ({ metadata }) => seen.push(`~${metadata?.name}`),
+      deleted: ({ metadata }) => seen.push(`-${metadata?.name}`),
+    });
     informers.start();
     await informers.whenSynced();
     expect(informer.get('default/before')).toBe(await client.get(configMaps, { namespace: 'default', name: 'before' }));
@@ -90,7 +110,17 @@ describe('informers', () => {
     informers.start();
     await informers.whenSynced();
     await server.clock.advance(3 * 3600_000);
-    await server.create('deployments.apps', { kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'd' }, ...{ spec: { selector: { matchLabels: { a: 'b' } }, template: { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'main', image: 'i' }] } } } } });
+    await server.create('deployments.apps', {
+      kind: 'Deployment',
+      apiVersion: 'apps/v1',
+      metadata: { name: 'd' },
+      ...{
+        spec: {
+          selector: { matchLabels: { a: 'b' } },
+          template: { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'main', image: 'i' }] } },
+        },
+      },
+    });
     await server.clock.advance(60_000);
     expect(informer.list().map(({ metadata }) => metadata?.name)).toEqual(['d']);
   });

@@ -24,14 +24,24 @@ export class TestClock implements Clock {
   #now = Date.UTC(2026, 0, 1);
   #elapsed = 0;
   readonly #timers = new Set<{ readonly at: number; readonly fire: () => void }>();
-  now(): number { return this.#now + this.#elapsed; }
-  monotonic(): number { return this.#elapsed; }
+  now(): number {
+    return this.#now + this.#elapsed;
+  }
+  monotonic(): number {
+    return this.#elapsed;
+  }
   after(ms: number, fire: () => void) {
     const timer = { at: this.#elapsed + ms, fire };
     this.#timers.add(timer);
-    return { cancel: () => { this.#timers.delete(timer); } };
+    return {
+      cancel: () => {
+        this.#timers.delete(timer);
+      },
+    };
   }
-  sleep(ms: number, signal?: AbortSignal): Promise<void> { return sleepOn(this, ms, signal); }
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return sleepOn(this, ms, signal);
+  }
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms;
     for (;;) {
@@ -49,20 +59,33 @@ export class TestClock implements Clock {
 
 /** A few turns of the event loop: whatever needs no more than promises has happened. */
 export async function settled(): Promise<void> {
-  for (let i = 0; i < 5; i++) await new Promise((resolve) => { setImmediate(resolve); });
+  for (let i = 0; i < 5; i++)
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
 }
 
 export const facts: ClusterFacts = {
-  name: 'test', domain: 'cluster.local', podCIDRs: ['10.244.0.0/16'], serviceCIDRs: ['10.96.0.0/24'], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10',
-  serverUrl: 'https://192.0.2.1:6443', nodePortRange: { from: 30000, to: 32767 }, version: 'v1.36.0+oarlock.test',
+  name: 'test',
+  domain: 'cluster.local',
+  podCIDRs: ['10.244.0.0/16'],
+  serviceCIDRs: ['10.96.0.0/24'],
+  kubernetesServiceIP: '10.96.0.1',
+  dnsServiceIP: '10.96.0.10',
+  serverUrl: 'https://192.0.2.1:6443',
+  nodePortRange: { from: 30000, to: 32767 },
+  version: 'v1.36.0+oarlock.test',
 };
 
 export function testKeys(type: 'ec' | 'rsa' = 'ec'): ClusterKeys {
   const pair = type === 'ec' ? generateKeyPairSync('ec', { namedCurve: 'P-256' }) : generateKeyPairSync('rsa', { modulusLength: 2048 });
   return {
-    caBundle: '', issue: () => Promise.reject(new Error('no CA here')), sign: () => Promise.reject(new Error('no CA here')),
+    caBundle: '',
+    issue: () => Promise.reject(new Error('no CA here')),
+    sign: () => Promise.reject(new Error('no CA here')),
     serviceAccount: {
-      issuer: 'https://kubernetes.default.svc.cluster.local', signingKey: pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+      issuer: 'https://kubernetes.default.svc.cluster.local',
+      signingKey: pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
       verifyingKeys: [pair.publicKey.export({ type: 'spki', format: 'pem' }).toString()],
     },
   };
@@ -100,12 +123,33 @@ export class TestServer {
   readonly pipeline: Pipeline;
   readonly keys: ClusterKeys;
 
-  constructor({ storage, clock = new TestClock(), authz = [allowAll], authn = [], admission = [], keys = testKeys(), facts: more = {}, tracer, random = seededRandom(), names }: ServerOptions = {}) {
+  constructor({
+    storage,
+    clock = new TestClock(),
+    authz = [allowAll],
+    authn = [],
+    admission = [],
+    keys = testKeys(),
+    facts: more = {},
+    tracer,
+    random = seededRandom(),
+    names,
+  }: ServerOptions = {}) {
     this.clock = clock;
     this.storage = storage ?? new MemoryStorage({ clock });
     this.keys = keys;
     this.pipeline = new Pipeline({
-      storage: this.storage, authz, authn, admission, facts: { ...facts, ...more }, keys, clock, log: silentLogger, random, ...(tracer && { tracer }), ...(names && { names }),
+      storage: this.storage,
+      authz,
+      authn,
+      admission,
+      facts: { ...facts, ...more },
+      keys,
+      clock,
+      log: silentLogger,
+      random,
+      ...(tracer && { tracer }),
+      ...(names && { names }),
     });
   }
 
@@ -115,10 +159,21 @@ export class TestServer {
     return server;
   }
 
-  stop(): Promise<void> { return this.pipeline.stop(); }
+  stop(): Promise<void> {
+    return this.pipeline.stop();
+  }
 
   handle(verb: ApiRequest['verb'], of: Resource | string, options: Options = {}): Promise<PipelineResponse> {
-    return this.pipeline.handle({ verb, resource: typeof of === 'string' ? resourceNamed(of) : of, subresource: '', namespace: '', name: '', query: {}, identity: admin, ...options });
+    return this.pipeline.handle({
+      verb,
+      resource: typeof of === 'string' ? resourceNamed(of) : of,
+      subresource: '',
+      namespace: '',
+      name: '',
+      query: {},
+      identity: admin,
+      ...options,
+    });
   }
 
   async object<T extends KubeObject = KubeObject>(verb: ApiRequest['verb'], of: Resource | string, options: Options = {}): Promise<T> {
@@ -158,7 +213,9 @@ export class TestServer {
 export class Watching {
   readonly #source: AsyncIterator<readonly WatchFrame[]>;
   readonly #seen: WatchFrame[] = [];
-  constructor(frames: AsyncIterable<readonly WatchFrame[]>) { this.#source = frames[Symbol.asyncIterator](); }
+  constructor(frames: AsyncIterable<readonly WatchFrame[]>) {
+    this.#source = frames[Symbol.asyncIterator]();
+  }
 
   /** The next frame; undefined when the watch ended. */
   async next(): Promise<WatchFrame | undefined> {
@@ -178,7 +235,9 @@ export class Watching {
     }
     return seen;
   }
-  async close(): Promise<void> { await this.#source.return?.(); }
+  async close(): Promise<void> {
+    await this.#source.return?.();
+  }
 }
 
 export const brief = ({ type, item }: WatchFrame) => `${type} ${item.object.metadata?.name ?? ''}`.trim();
@@ -194,7 +253,7 @@ export function resourceNamed(name: string): Resource {
 
 function namespaceFor(of: Resource | string, body?: KubeObject): string {
   const { namespaced } = typeof of === 'string' ? resourceNamed(of) : of;
-  return namespaced ? body?.metadata?.namespace ?? 'default' : '';
+  return namespaced ? (body?.metadata?.namespace ?? 'default') : '';
 }
 
 /** The refusal that a call ends in. */
@@ -208,6 +267,15 @@ export async function refusal(call: Promise<unknown>): Promise<StatusError> {
   throw new Error('the call was not refused');
 }
 
-export const configMap = (name: string, data: Record<string, string> = {}, more: KubeObject['metadata'] = {}): KubeObject => ({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name, ...more }, ...{ data } });
-export const pod = (name: string, spec: Record<string, unknown> = {}, more: KubeObject['metadata'] = {}): KubeObject =>
-  ({ kind: 'Pod', apiVersion: 'v1', metadata: { name, ...more }, ...{ spec: { containers: [{ name: 'main', image: 'busybox' }], ...spec } } });
+export const configMap = (name: string, data: Record<string, string> = {}, more: KubeObject['metadata'] = {}): KubeObject => ({
+  kind: 'ConfigMap',
+  apiVersion: 'v1',
+  metadata: { name, ...more },
+  ...{ data },
+});
+export const pod = (name: string, spec: Record<string, unknown> = {}, more: KubeObject['metadata'] = {}): KubeObject => ({
+  kind: 'Pod',
+  apiVersion: 'v1',
+  metadata: { name, ...more },
+  ...{ spec: { containers: [{ name: 'main', image: 'busybox' }], ...spec } },
+});

@@ -12,10 +12,16 @@ it('lets requests pass until the loop was held for a while, then makes them wait
   const turns = new Turns(clock);
   expect(turns.pause()).toBeUndefined();
   expect(turns.pause()).toBeUndefined();
-  const immediate = new Promise((resolve) => { setImmediate(resolve); });
+  const immediate = new Promise((resolve) => {
+    setImmediate(resolve);
+  });
   Object.defineProperty(clock, 'monotonic', { value: () => 6 });
   const order: number[] = [];
-  const waits = Array.from({ length: 40 }, (_, i) => turns.pause()?.then(() => { order.push(i); }));
+  const waits = Array.from({ length: 40 }, (_, i) =>
+    turns.pause()?.then(() => {
+      order.push(i);
+    }),
+  );
   expect(waits.every((wait) => wait !== undefined)).toBe(true);
   await immediate;
   expect(order).toEqual(Array.from({ length: 16 }, (_, i) => i));
@@ -24,17 +30,38 @@ it('lets requests pass until the loop was held for a while, then makes them wait
 });
 
 it('keeps timers running while clients in this process write in a loop', async () => {
-  const pipeline = new Pipeline({ storage: new MemoryStorage(), authz: [allowAll], admission: [], facts, keys: testKeys(), clock: systemClock, log: silentLogger });
+  const pipeline = new Pipeline({
+    storage: new MemoryStorage(),
+    authz: [allowAll],
+    admission: [],
+    facts,
+    keys: testKeys(),
+    clock: systemClock,
+    log: silentLogger,
+  });
   await pipeline.start();
   let ticks = 0;
-  const timer = setInterval(() => { ticks++; }, 1);
+  const timer = setInterval(() => {
+    ticks++;
+  }, 1);
   const began = performance.now();
   let next = 0;
-  await Promise.all(Array.from({ length: 50 }, async () => {
-    while (performance.now() - began < 150) {
-      await pipeline.handle({ verb: 'create', resource: configMaps, subresource: '', namespace: 'default', name: '', query: {}, identity: admin, body: configMap(`c${next++}`) });
-    }
-  }));
+  await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      while (performance.now() - began < 150) {
+        await pipeline.handle({
+          verb: 'create',
+          resource: configMaps,
+          subresource: '',
+          namespace: 'default',
+          name: '',
+          query: {},
+          identity: admin,
+          body: configMap(`c${next++}`),
+        });
+      }
+    }),
+  );
   clearInterval(timer);
   await pipeline.stop();
   expect(next).toBeGreaterThan(100);

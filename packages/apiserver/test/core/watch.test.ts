@@ -5,7 +5,9 @@ import { maxQueued } from '../../src/watch-cache/watcher.ts';
 import { brief, configMap, pod, refusal, settled, TestServer } from './fixture.ts';
 
 let server: TestServer;
-beforeEach(async () => { server = await TestServer.start(); });
+beforeEach(async () => {
+  server = await TestServer.start();
+});
 afterEach(() => server.stop());
 
 const revisionOf = (object: { readonly metadata?: { readonly resourceVersion?: string } }) => object.metadata?.resourceVersion ?? '';
@@ -35,7 +37,10 @@ describe('watch', () => {
     await server.remove('configmaps', 'a');
     const frame = await watching.next();
     expect(frame?.type).toBe('DELETED');
-    expect(frame?.item.object).toMatchObject({ data: { x: 'y' }, metadata: { name: 'a', resourceVersion: String(Number(revisionOf(made)) + 1) } });
+    expect(frame?.item.object).toMatchObject({
+      data: { x: 'y' },
+      metadata: { name: 'a', resourceVersion: String(Number(revisionOf(made)) + 1) },
+    });
     expect(JSON.parse(frame?.json().toString() ?? '')).toEqual({ type: 'DELETED', object: frame?.item.object });
     expect(frame?.json().toString().endsWith('}\n')).toBe(true);
   });
@@ -59,14 +64,23 @@ describe('watch', () => {
     const frames = [await watching.next(), await watching.next(), await watching.next(), await watching.next()];
     expect(frames.map((frame) => frame && brief(frame))).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a', 'ADDED b']);
     // the last state that was selected, at the revision at which it was left
-    expect(frames[2]?.item.object).toMatchObject({ data: { x: 'y' }, metadata: { labels: { on: 'yes' }, resourceVersion: revisionOf(left) } });
+    expect(frames[2]?.item.object).toMatchObject({
+      data: { x: 'y' },
+      metadata: { labels: { on: 'yes' }, resourceVersion: revisionOf(left) },
+    });
   });
 
   it('tells each node of its own pods, also when they come by binding', async () => {
-    const nodes = await Promise.all(['n1', 'n2'].map((name) => server.watch('pods', { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' })));
+    const nodes = await Promise.all(
+      ['n1', 'n2'].map((name) => server.watch('pods', { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' })),
+    );
     const unbound = await server.watch('pods', { fieldSelector: 'spec.nodeName=', resourceVersion: '0' });
     await server.create('pods', pod('a'));
-    await server.create('pods', { kind: 'Binding', apiVersion: 'v1', metadata: { name: 'a' }, ...{ target: { kind: 'Node', name: 'n2' } } }, { subresource: 'binding', name: 'a' });
+    await server.create(
+      'pods',
+      { kind: 'Binding', apiVersion: 'v1', metadata: { name: 'a' }, ...{ target: { kind: 'Node', name: 'n2' } } },
+      { subresource: 'binding', name: 'a' },
+    );
     await server.create('pods', pod('b', { nodeName: 'n1' }));
     expect(await nodes[0]?.take(1)).toEqual(['ADDED b']);
     expect(await nodes[1]?.take(1)).toEqual(['ADDED a']);
@@ -82,18 +96,30 @@ describe('watch', () => {
 
   it('begins with the present state and marks its end where that is asked for', async () => {
     for (const name of ['a', 'b']) await server.create('configmaps', configMap(name));
-    const watching = await server.watch('configmaps', { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: 'true' });
+    const watching = await server.watch('configmaps', {
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      allowWatchBookmarks: 'true',
+    });
     expect(await watching.take(2)).toEqual(['ADDED a', 'ADDED b']);
     const end = await watching.next();
-    expect(end?.item.object).toEqual({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { resourceVersion: '2', annotations: { 'k8s.io/initial-events-end': 'true' } } });
+    expect(end?.item.object).toEqual({
+      kind: 'ConfigMap',
+      apiVersion: 'v1',
+      metadata: { resourceVersion: '2', annotations: { 'k8s.io/initial-events-end': 'true' } },
+    });
     await server.create('configmaps', configMap('c'));
     expect(await watching.take(1)).toEqual(['ADDED c']);
   });
 
   it('refuses options that contradict each other as upstream does', async () => {
     const message = async (query: Record<string, string>) => (await refusal(server.watch('configmaps', query))).message;
-    expect(await message({ sendInitialEvents: 'true' })).toContain('resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan');
-    expect(await message({ resourceVersionMatch: 'NotOlderThan' })).toContain('resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided');
+    expect(await message({ sendInitialEvents: 'true' })).toContain(
+      'resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
+    );
+    expect(await message({ resourceVersionMatch: 'NotOlderThan' })).toContain(
+      'resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided',
+    );
   });
 
   it('says that a revision is too old, with the oldest that is not', async () => {
@@ -101,7 +127,7 @@ describe('watch', () => {
     const late = await TestServer.start({ storage: server.storage });
     const error = await refusal(late.watch('configmaps', { resourceVersion: '1' }));
     expect(error.status).toMatchObject({ code: 410, reason: 'Expired', message: 'too old resource version: 1 (3)' });
-    expect((await late.watch('configmaps', { resourceVersion: '3' }))).toBeDefined();
+    expect(await late.watch('configmaps', { resourceVersion: '3' })).toBeDefined();
     await late.stop();
   });
 
@@ -116,13 +142,18 @@ describe('watch', () => {
     expect(bookmark?.item.object).toEqual({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { resourceVersion: '2' } });
     await server.clock.advance(10_000);
     let last = await watching.next();
-    while (last !== undefined) { expect(last.type).toBe('BOOKMARK'); last = await watching.next(); }
+    while (last !== undefined) {
+      expect(last.type).toBe('BOOKMARK');
+      last = await watching.next();
+    }
   });
 
   it('lasts between half an hour and an hour when nobody says', async () => {
     const watching = await server.watch('configmaps');
     let ended = false;
-    const end = watching.next().then((frame) => { ended = frame === undefined; });
+    const end = watching.next().then((frame) => {
+      ended = frame === undefined;
+    });
     await server.clock.advance(30 * 60_000 - 1);
     expect(ended).toBe(false);
     await server.clock.advance(30 * 60_000);
@@ -173,11 +204,17 @@ describe('the watch of storage', () => {
     const starts: number[] = [];
     let fail: ((error: StorageError) => void) | undefined;
     const storage: StorageDriver = {
-      traits: inner.traits, get: (...args) => inner.get(...args), range: (...args) => inner.range(...args), commit: (...args) => inner.commit(...args),
-      requestProgress: () => inner.requestProgress(), compact: (revision) => inner.compact(revision),
+      traits: inner.traits,
+      get: (...args) => inner.get(...args),
+      range: (...args) => inner.range(...args),
+      commit: (...args) => inner.commit(...args),
+      requestProgress: () => inner.requestProgress(),
+      compact: (revision) => inner.compact(revision),
       async *watch(prefix, options): AsyncIterable<ChangeBatch> {
         starts.push(options.after);
-        const broken = new Promise<never>((_, reject) => { fail = reject; });
+        const broken = new Promise<never>((_, reject) => {
+          fail = reject;
+        });
         broken.catch(() => undefined);
         const source = inner.watch(prefix, options)[Symbol.asyncIterator]();
         for (;;) {
@@ -198,10 +235,15 @@ describe('the watch of storage', () => {
     expect(await watching.take(1)).toEqual(['ADDED a']);
     fail(new StorageError('Unavailable', 'gone for a moment'));
     await settled();
-    await storage.commit([{ key: '/registry/configmaps/default/b', value: Buffer.from('{"metadata":{"name":"b","namespace":"default"}}') }], []);
+    expect(other.pipeline.ready).toBe(false);
+    await storage.commit(
+      [{ key: '/registry/configmaps/default/b', value: Buffer.from('{"metadata":{"name":"b","namespace":"default"}}') }],
+      [],
+    );
     await other.clock.advance(1_000);
     expect(await watching.take(1)).toEqual(['ADDED b']);
     expect(starts).toEqual([0, 1]);
+    expect(other.pipeline.ready).toBe(true);
     await other.stop();
   });
 
@@ -224,10 +266,19 @@ describe('the watch of storage', () => {
   it('lets reads fail in time when it stands still', async () => {
     const inner = new MemoryStorage();
     const storage: StorageDriver = {
-      traits: inner.traits, get: (...args) => inner.get(...args), range: (...args) => inner.range(...args), commit: (...args) => inner.commit(...args),
-      requestProgress: () => inner.requestProgress(), compact: (revision) => inner.compact(revision),
+      traits: inner.traits,
+      get: (...args) => inner.get(...args),
+      range: (...args) => inner.range(...args),
+      commit: (...args) => inner.commit(...args),
+      requestProgress: () => inner.requestProgress(),
+      compact: (revision) => inner.compact(revision),
       watch: (_, { signal }) => ({
-        [Symbol.asyncIterator]: () => ({ next: () => new Promise((resolve) => { signal.addEventListener('abort', () => resolve({ done: true, value: undefined })); }) }),
+        [Symbol.asyncIterator]: () => ({
+          next: () =>
+            new Promise((resolve) => {
+              signal.addEventListener('abort', () => resolve({ done: true, value: undefined }));
+            }),
+        }),
       }),
     };
     const other = await TestServer.start({ storage });
@@ -265,7 +316,10 @@ describe('the watch of storage', () => {
   it('parses nothing that this server wrote itself', async () => {
     const parse = JSON.parse;
     let parsed = 0;
-    JSON.parse = (...args: Parameters<typeof parse>) => { parsed++; return parse(...args); };
+    JSON.parse = (...args: Parameters<typeof parse>) => {
+      parsed++;
+      return parse(...args);
+    };
     try {
       const watching = await server.watch('configmaps');
       await server.create('configmaps', configMap('a'));

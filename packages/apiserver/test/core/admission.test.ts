@@ -1,0 +1,160 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { KubeObject } from '@oarlock/api/object';
+import { allow, deny, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
+import { configMap, pod, refusal, TestServer, type ServerOptions } from './fixture.ts';
+
+let server: TestServer;
+const start = async (options: ServerOptions = {}) => {
+  server = await TestServer.start(options);
+  return server;
+};
+afterEach(() => server.stop());
+
+const plugin = (
+  resources: readonly string[],
+  operations: AdmissionPlugin['matches'][number]['operations'],
+  rest: Omit<AdmissionPlugin, 'matches'>,
+): AdmissionPlugin => ({ matches: [{ resources, operations }], ...rest });
+
+describe('admission', () => {
+  it('changes in order, completes, validates, then asks for the last word', async () => {
+    const seen: string[] = [];
+    const label = (key: string): AdmissionPlugin =>
+      plugin(['pods'], ['CREATE'], {
+        mutate(request) {
+          seen.push(`mutate ${key}`);
+          expect(Object.isFrozen(request.object)).toBe(true);
+          return {
+            ...request.object,
+            metadata: { ...request.object?.metadata, labels: { ...request.object?.metadata?.labels, [key]: 'x' } },
+          };
+        },
+        validate(request) {
+          seen.push(
+            `validate ${key} ${Object.keys(request.object?.metadata?.labels ?? {}).join('+')} ${request.object?.metadata?.uid === undefined ? 'early' : 'complete'}`,
+          );
+          return allow;
+        },
+      });
+    await start({ admission: [label('a'), label('b')] });
+    expect((await server.create('pods', pod('p'))).metadata?.labels).toEqual({ a: 'x', b: 'x' });
+    expect(seen).toEqual(['mutate a', 'mutate b', 'validate a a+b complete', 'validate b a+b complete']);
+  });
+
+  it('sets defaults again where a plugin added something', async () => {
+    await start({
+      admission: [
+        plugin(['pods'], ['CREATE'], {
+          mutate: ({ object }) => ({
+            ...object,
+            ...{
+              spec: {
+                containers: [
+                  { name: 'main', image: 'i' },
+                  { name: 'added', image: 'j' },
+                ],
+              },
+            },
+          }),
+        }),
+      ],
+    });
+    expect(await server.create('pods', pod('p'))).toMatchObject({
+      spec: { containers: [{}, { name: 'added', imagePullPolicy: 'Always', terminationMessagePath: '/dev/termination-log' }] },
+    });
+  });
+
+  it('is asked for what it matches only', async () => {
+    const seen: string[] = [];
+    const watcher: AdmissionPlugin = {
+      matches: [
+        { resources: ['pods/binding', 'deployments.apps'], operations: ['CREATE'] },
+        { resources: ['configmaps'], operations: ['*'] },
+      ],
+      validate({ operation, resource, subresource, name, old }) {
+        seen.push([operation, resource.resource, subresource, name, old === undefined ? 'new' : 'old'].join(' '));
+        return allow;
+      },
+    };
+    await start({ admission: [watcher] });
+    await server.create('pods', pod('p'));
+    await server.create(
+      'pods',
+      { kind: 'Binding', apiVersion: 'v1', metadata: { name: 'p' }, ...{ target: { name: 'n' } } },
+      { subresource: 'binding', name: 'p' },
+    );
+    await server.create('configmaps', configMap('', {}, { generateName: 'g-' }));
+    await server.create('configmaps', configMap('c'));
+    await server.patch('configmaps', 'c', { data: { a: 'b' } });
+    await server.remove('configmaps', 'c');
+    expect(seen).toEqual([
+      'CREATE pods binding p new',
+      expect.stringMatching(/^CREATE configmaps {2}g-\w{5} new$/),
+      'CREATE configmaps  c new',
+      'UPDATE configmaps  c old',
+      'DELETE configmaps  c old',
+    ]);
+  });
+
+  it('refuses in the reason it gives, and nothing is written', async () => {
+    const refuseBy = (verdict: ReturnType<typeof deny>) => plugin(['*'], ['*'], { validate: () => verdict });
+    const status = async (verdict: ReturnType<typeof deny>) => {
+      await start({ admission: [refuseBy(verdict)] });
+      const { status } = await refusal(server.create('configmaps', configMap('a')));
+      expect((await server.list('configmaps')).names).toEqual([]);
+      await server.stop();
+      return status;
+    };
+    expect(await status(deny('not here'))).toMatchObject({
+      code: 403,
+      reason: 'Forbidden',
+      message: 'configmaps "a" is forbidden: not here',
+      details: { name: 'a', kind: 'configmaps' },
+    });
+    expect(await status(deny('wrong', { reason: 'Invalid', field: 'data' }))).toMatchObject({
+      code: 422,
+      message: 'ConfigMap "a" is invalid: data: wrong',
+      details: { causes: [{ field: 'data', message: 'wrong' }] },
+    });
+    expect(await status(deny('slower', { reason: 'TooManyRequests' }))).toMatchObject({ code: 429 });
+    expect(await status(deny('namespaces "x" not found', { reason: 'NotFound' }))).toMatchObject({
+      code: 404,
+      message: 'namespaces "x" not found',
+    });
+    expect(await status(deny('no', { reason: 'BadRequest' }))).toMatchObject({ code: 400 });
+    expect(await status(deny('no', { reason: 'Conflict' }))).toMatchObject({ code: 409 });
+    await start();
+  });
+
+  it('can warn', async () => {
+    await start({
+      admission: [
+        plugin(['configmaps'], ['CREATE'], {
+          mutate(request: AdmissionRequest) {
+            request.warn('take care');
+            request.annotate('a', 'b');
+            return request.object as KubeObject;
+          },
+        }),
+      ],
+    });
+    expect(await server.handle('create', 'configmaps', { namespace: 'default', body: configMap('a') })).toMatchObject({
+      warnings: ['take care'],
+    });
+  });
+
+  it('decides on what is there now, not on what the cache still has', async () => {
+    const denyFinished: AdmissionPlugin = plugin(['configmaps'], ['DELETE'], {
+      validate: ({ old }) => ((old as { data?: { keep?: string } }).data?.keep === 'yes' ? deny('kept') : allow),
+    });
+    await start({ admission: [denyFinished] });
+    await server.create('configmaps', configMap('a', { keep: 'yes' }));
+    expect((await refusal(server.remove('configmaps', 'a'))).code).toBe(403);
+    // written behind the server's back: its cache may not know yet
+    await server.storage.commit(
+      [{ key: '/registry/configmaps/default/a', value: Buffer.from('{"metadata":{"name":"a","namespace":"default"}}') }],
+      [],
+    );
+    await server.remove('configmaps', 'a');
+  });
+});
