@@ -21,11 +21,3 @@ export async function nft(commands: string): Promise<void> {
   if (timedOut) throw new NftError('TimedOut', `nft did not end within ${timeoutMs / 1000} s`);
   throw new NftError('Refused', `nft refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
 }
-
-/** Forgets UDP flows that still go to endpoints which are gone: the kernel would send datagrams there as long as the client talks. */
-export async function forgetUdpFlows(flows: readonly { readonly address: string; readonly endpoint: string }[]): Promise<void> {
-  for (const { address, endpoint } of flows) {
-    // exit code 1 means that there was no such flow
-    await execa('conntrack', ['-D', '-p', 'udp', '--orig-dst', address, '--reply-src', endpoint], { reject: false, timeout: timeoutMs, maxBuffer: maxOutput });
-  }
-}

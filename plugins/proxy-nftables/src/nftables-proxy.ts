@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
-import { forgetUdpFlows, nft } from './nft.ts';
-import { baseRules, portRules, table, type Family, type Programmed, type RulesetOptions } from './ruleset.ts';
+import type { ProxyChanges, ProxyEndpoint, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
+import { nft, NftError } from './nft.ts';
+import { baseRules, inOrder, noSteps, portRules, table, type Family, type Programmed, type RulesetOptions } from './ruleset.ts';
+import { forgetStaleFlows, type UdpDoor } from './udp-flows.ts';
 
 export interface NftablesProxyOptions {
   readonly podCIDRs: readonly string[];
@@ -25,6 +26,7 @@ export class NftablesProxy implements ServiceProxy {
   readonly #options: NftablesProxyOptions;
   #programmed = new Map<string, Programmed>();
   #masqueradeAll = false;
+  #withoutConntrack = false;
 
   constructor(options: NftablesProxyOptions) { this.#options = options; }
 
@@ -40,16 +42,29 @@ export class NftablesProxy implements ServiceProxy {
     const known = replace ? new Map<string, Programmed>() : this.#programmed;
     for (const family of this.#options.families) {
       const rules = this.#rules(family);
+      const steps = noSteps();
       if (replace) lines.push(baseRules(rules));
-      for (const key of removed) lines.push(...portRules(known.get(key), undefined, rules));
-      for (const port of set) lines.push(...portRules(known.get(port.key), port, rules));
+      for (const key of removed) portRules(known.get(key), undefined, rules, steps);
+      for (const port of set) portRules(known.get(port.key), port, rules, steps);
+      lines.push(...inOrder(steps));
     }
     for (const key of removed) next.delete(key);
     for (const port of set) next.set(port.key, { port, endpoints: port.endpoints });
     if (lines.length > 0) await nft(`${lines.join('\n')}\n`);
-    const gone = staleFlows(known, set, removed);
+    const doors = changedUdpDoors(this.#programmed, set, replace ? [...this.#programmed.keys()].filter((key) => !next.has(key)) : removed);
     this.#programmed = next;
-    if (gone.length > 0) await forgetUdpFlows(gone);
+    if (doors.length > 0) await this.#forget(doors);
+  }
+
+  async #forget(doors: readonly UdpDoor[]): Promise<void> {
+    if (this.#withoutConntrack) return;
+    try {
+      await forgetStaleFlows(doors, this.#options.families);
+    } catch (error) {
+      if (!(error instanceof NftError) || error.code !== 'NotInstalled') throw error;
+      this.#withoutConntrack = true;
+      this.#options.log.warn({}, 'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went');
+    }
   }
 
   /** Takes all rules away. */
@@ -61,13 +76,27 @@ export class NftablesProxy implements ServiceProxy {
   #rules(family: Family): RulesetOptions { return { family, podCIDRs: this.#options.podCIDRs, masqueradeAll: this.#masqueradeAll }; }
 }
 
-function staleFlows(known: ReadonlyMap<string, Programmed>, set: readonly ServicePort[], removed: readonly string[]): readonly { readonly address: string; readonly endpoint: string }[] {
+/** Where flows may have come to lead elsewhere: an address is new, it went, or an endpoint went. */
+function changedUdpDoors(known: ReadonlyMap<string, Programmed>, set: readonly ServicePort[], removed: readonly string[]): readonly UdpDoor[] {
+  const doors = new Map<string, UdpDoor>();
+  const open = (port: ServicePort, endpoints: readonly ProxyEndpoint[]) => {
+    const names = new Set(endpoints.map(({ ip, port: number }) => `${ip} ${number}`));
+    const at = (address: string | undefined, number: number) => { doors.set(`${address} ${number}`, { address, port: number, endpoints: names }); };
+    for (const address of [...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]) at(address, port.port);
+    if (port.nodePort !== undefined) at(undefined, port.nodePort);
+  };
   const now = new Map(set.map((port) => [port.key, port]));
-  return [...removed, ...now.keys()].flatMap((key) => {
-    const before = known.get(key);
-    if (before?.port.protocol !== 'UDP') return [];
-    const staying = new Set(now.get(key)?.endpoints.map(({ ip }) => ip));
-    const { clusterIPs, externalIPs, loadBalancerIPs } = before.port;
-    return before.endpoints.filter(({ ip }) => !staying.has(ip)).flatMap(({ ip }) => [...clusterIPs, ...externalIPs, ...loadBalancerIPs].map((address) => ({ address, endpoint: ip })));
-  });
+  for (const key of [...removed, ...now.keys()]) {
+    const before = known.get(key)?.port;
+    // what went first: where another Service has taken the address over, its endpoints are the ones that count
+    if (before?.protocol === 'UDP' && !same(before, now.get(key))) open(before, []);
+  }
+  for (const port of set) if (port.protocol === 'UDP' && !same(known.get(port.key)?.port, port)) open(port, port.endpoints);
+  return [...doors.values()];
+}
+
+/** Whether every flow of the one is a flow of the other. */
+function same(before: ServicePort | undefined, now: ServicePort | undefined): boolean {
+  const text = (port: ServicePort | undefined) => port && JSON.stringify([port.protocol, port.port, port.nodePort, port.clusterIPs, port.externalIPs, port.loadBalancerIPs]);
+  return text(before) === text(now) && before?.endpoints.every(({ ip, port }) => now?.endpoints.some((each) => each.ip === ip && each.port === port)) === true;
 }

@@ -80,12 +80,19 @@ function eligible({ endpoints, internalLocal, externalLocal }: ServicePort, fami
   return endpoints.filter(({ ip, local }) => mine(ip) && (local || !(external ? externalLocal : internalLocal)));
 }
 
-/** nft commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
-export function portRules(before: Programmed | undefined, wanted: ServicePort | undefined, options: RulesetOptions): string[] {
+/**
+ * nft commands in the order they have to run in: what one Service gives up another may take in the same transaction, a chain is filled before
+ * a packet can come to it, and emptied before it goes.
+ */
+export interface Steps { readonly release: string[]; readonly build: string[]; readonly open: string[]; readonly drop: string[] }
+export const noSteps = (): Steps => ({ release: [], build: [], open: [], drop: [] });
+export const inOrder = ({ release, build, open, drop }: Steps): readonly string[] => [...release, ...build, ...open, ...drop];
+
+/** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
+export function portRules(before: Programmed | undefined, wanted: ServicePort | undefined, options: RulesetOptions, { release, build, open, drop }: Steps): void {
   const { family } = options;
   const t = `${family} ${table}`;
   const key = wanted?.key ?? before?.port.key ?? '';
-  const lines: string[] = [];
   const oldDoors = before === undefined ? [] : doors(before.port, family);
   const newDoors = wanted === undefined ? [] : doors(wanted, family);
   const newEndpoints = wanted === undefined ? [] : wanted.endpoints.filter(({ ip }) => ofFamily(family)(ip));
@@ -93,45 +100,49 @@ export function portRules(before: Programmed | undefined, wanted: ServicePort | 
   const had = oldDoors.length > 0;
   const has = newDoors.length > 0;
   const chains = [serviceChain(key), `ext-${serviceChain(key).slice(4)}`];
-  const doorText = ({ map, key: element, chain, open }: Door) => `${map} ${element} ${open ? chain : ''}`;
+  const doorText = ({ map, key: element, chain, open: isOpen }: Door) => `${map} ${element} ${isOpen ? chain : ''}`;
   const kept = new Set(newDoors.map(doorText));
   const present = new Set(oldDoors.map(doorText));
   for (const door of oldDoors) {
     if (kept.has(doorText(door))) continue;
-    lines.push(door.open ? `delete element ${t} ${door.map} { ${door.key} }` : `delete element ${t} ${door.unserved} { ${door.key} }`);
+    release.push(door.open ? `delete element ${t} ${door.map} { ${door.key} }` : `delete element ${t} ${door.unserved} { ${door.key} }`);
   }
-  if (has && wanted !== undefined) {
-    for (const chain of chains) lines.push(had ? `flush chain ${t} ${chain}` : `add chain ${t} ${chain}`);
-    const known = new Set(oldEndpoints.map((endpoint) => endpointChain(key, endpoint)));
-    for (const endpoint of newEndpoints) lines.push(...endpointRules(wanted, endpoint, known.has(endpointChain(key, endpoint)), affinityChanged(before?.port, wanted), options));
-    lines.push(...balance(wanted, chains[0] ?? '', false, options), ...balance(wanted, chains[1] ?? '', true, options));
-  }
-  for (const door of newDoors) {
-    if (present.has(doorText(door))) continue;
-    lines.push(door.open ? `add element ${t} ${door.map} { ${door.key} : goto ${door.chain} }` : `add element ${t} ${door.unserved} { ${door.key} }`);
-  }
-  if (had && !has) for (const chain of chains) lines.push(`flush chain ${t} ${chain}`, `delete chain ${t} ${chain}`);
-  const staying = new Set(has ? newEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
-  for (const endpoint of had ? oldEndpoints : []) {
-    const chain = endpointChain(key, endpoint);
-    if (staying.has(chain)) continue;
+  // an endpoint's chain is made anew when anything that stands in it changes
+  const sameChains = had && before?.port.affinitySeconds === wanted?.affinitySeconds && before?.port.protocol === wanted?.protocol;
+  const staying = new Set(has && sameChains ? newEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
+  const known = new Set(had ? oldEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
+  if (had) for (const chain of chains) build.push(`flush chain ${t} ${chain}`);
+  const leaving = had ? oldEndpoints.map((endpoint) => endpointChain(key, endpoint)).filter((chain) => !staying.has(chain)) : [];
+  const returning = new Set(has ? newEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
+  for (const chain of leaving) {
+    // one that comes back at once has to be gone before it is built
+    const lines = returning.has(chain) ? build : drop;
     lines.push(`flush chain ${t} ${chain}`, `delete chain ${t} ${chain}`);
     if (before?.port.affinitySeconds !== undefined) lines.push(`delete set ${t} ${affinitySet(chain)}`);
   }
-  return lines;
+  if (has && wanted !== undefined) {
+    if (!had) for (const chain of chains) build.push(`add chain ${t} ${chain}`);
+    for (const endpoint of newEndpoints) {
+      const chain = endpointChain(key, endpoint);
+      if (!(known.has(chain) && staying.has(chain))) build.push(...endpointRules(wanted, endpoint, options));
+    }
+    build.push(...balance(wanted, chains[0] ?? '', false, options), ...balance(wanted, chains[1] ?? '', true, options));
+  }
+  for (const door of newDoors) {
+    if (present.has(doorText(door))) continue;
+    open.push(door.open ? `add element ${t} ${door.map} { ${door.key} : goto ${door.chain} }` : `add element ${t} ${door.unserved} { ${door.key} }`);
+  }
+  if (had && !has) for (const chain of chains) drop.push(`delete chain ${t} ${chain}`);
 }
 
-const affinityChanged = (before: ServicePort | undefined, now: ServicePort) => before !== undefined && before.affinitySeconds !== now.affinitySeconds;
-
-function endpointRules(port: ServicePort, endpoint: ProxyEndpoint, known: boolean, affinity: boolean, { family }: RulesetOptions): string[] {
+function endpointRules(port: ServicePort, endpoint: ProxyEndpoint, { family }: RulesetOptions): string[] {
   const t = `${family} ${table}`;
   const chain = endpointChain(port.key, endpoint);
-  if (known && !affinity) return [];
   const set = affinitySet(chain);
   const target = family === 'ip6' ? `[${endpoint.ip}]:${endpoint.port}` : `${endpoint.ip}:${endpoint.port}`;
   const type = family === 'ip' ? 'ipv4_addr' : 'ipv6_addr';
   return [
-    known ? `flush chain ${t} ${chain}` : `add chain ${t} ${chain}`,
+    `add chain ${t} ${chain}`,
     ...(port.affinitySeconds === undefined ? [] : [`add set ${t} ${set} { type ${type}; flags dynamic,timeout; timeout ${port.affinitySeconds}s; }`]),
     // a pod that reaches itself through the Service has to see the answer come from the Service
     `add rule ${t} ${chain} ${family} saddr ${endpoint.ip} jump masquerade-mark`,

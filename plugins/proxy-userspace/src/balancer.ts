@@ -1,27 +1,48 @@
-import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
+import { BlockList, isIPv6 } from 'node:net';
 import type { Clock } from '@oarlock/kernel/clock';
+import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
 const maxAffinities = 100_000;
+
+/** Which of a port's addresses a client came to: external ones and node ports have a traffic policy of their own, load balancer addresses also sources. */
+export type Door = 'cluster' | 'external' | 'load-balancer';
+
+/** Undefined: everybody may come. */
+function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList | undefined {
+  if (ranges.length === 0) return undefined;
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [address = '', bits = ''] = range.split('/');
+    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}
 
 /** Round robin over a port's endpoints; with affinity a client stays with its endpoint while that is there and the time has not run out. */
 export class Balancer {
   readonly #clock: Clock;
   #port: ServicePort;
+  #sources: BlockList | undefined;
   #next = 0;
   readonly #stuck = new Map<string, { readonly endpoint: string; readonly until: number }>();
 
   constructor(port: ServicePort, clock: Clock) {
     this.#port = port;
+    this.#sources = sourcesOf(port);
     this.#clock = clock;
   }
 
   get port(): ServicePort { return this.#port; }
-  update(port: ServicePort): void { this.#port = port; }
+  update(port: ServicePort): void {
+    this.#port = port;
+    this.#sources = sourcesOf(port);
+  }
 
-  /** `external`: the traffic came to a node port or an external address. Undefined: nobody serves it here. */
-  pick(client: string, external: boolean): ProxyEndpoint | undefined {
+  /** Undefined: nobody serves it here, or the client may not come to this door. */
+  pick(client: string, door: Door): ProxyEndpoint | undefined {
+    if (door === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
     const { endpoints, affinitySeconds, internalLocal, externalLocal } = this.#port;
-    const eligible = (external ? externalLocal : internalLocal) ? endpoints.filter(({ local }) => local) : endpoints;
+    const eligible = (door === 'cluster' ? internalLocal : externalLocal) ? endpoints.filter(({ local }) => local) : endpoints;
     if (eligible.length === 0) return undefined;
     if (affinitySeconds === undefined) return eligible[this.#next++ % eligible.length];
     const now = this.#clock.monotonic();

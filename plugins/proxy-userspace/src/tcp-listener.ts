@@ -1,5 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import type { Balancer } from './balancer.ts';
+import type { Balancer, Door } from './balancer.ts';
 
 const connectTimeoutMs = 5_000;
 const attempts = 3; // endpoints tried before a connection is given up
@@ -9,13 +9,13 @@ export class TcpListener {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  private constructor(balancer: Balancer, external: boolean) {
-    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, external));
+  private constructor(balancer: Balancer, door: Door) {
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, door));
   }
 
   /** @throws the error of listen(2): the address is not ours, in use, or needs a privilege */
-  static async open(ip: string, port: number, balancer: Balancer, external: boolean): Promise<TcpListener> {
-    const listener = new TcpListener(balancer, external);
+  static async open(ip: string, port: number, balancer: Balancer, door: Door): Promise<TcpListener> {
+    const listener = new TcpListener(balancer, door);
     await new Promise<void>((resolve, reject) => {
       listener.#server.once('error', reject);
       listener.#server.listen({ host: ip, port }, () => { listener.#server.off('error', reject); resolve(); });
@@ -30,22 +30,22 @@ export class TcpListener {
     await closed;
   }
 
-  #serve(client: Socket, balancer: Balancer, external: boolean): void {
+  #serve(client: Socket, balancer: Balancer, door: Door): void {
     this.#hold(client);
     // the errors of either side end both; there is nobody to tell but the two
     client.on('error', () => client.destroy());
-    this.#dial(client, balancer, external, attempts);
+    this.#dial(client, balancer, door, attempts);
   }
 
-  #dial(client: Socket, balancer: Balancer, external: boolean, left: number): void {
-    const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', external) : undefined;
+  #dial(client: Socket, balancer: Balancer, door: Door, left: number): void {
+    const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', door) : undefined;
     if (endpoint === undefined) {
       client.resetAndDestroy();
       return;
     }
     const server = connect({ host: endpoint.ip, port: endpoint.port, allowHalfOpen: true, timeout: connectTimeoutMs });
     this.#hold(server);
-    const failed = () => { server.destroy(); this.#dial(client, balancer, external, left - 1); };
+    const failed = () => { server.destroy(); this.#dial(client, balancer, door, left - 1); };
     server.once('error', failed);
     server.once('timeout', failed);
     server.once('connect', () => {

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
-import type { Balancer } from './balancer.ts';
+import type { Balancer, Door } from './balancer.ts';
 
 const idleMs = 60_000; // as the kernel forgets a UDP flow that nothing uses
 const maxFlows = 16_384;
@@ -16,18 +16,18 @@ export class UdpListener {
   readonly #flows = new Map<string, Flow>();
   readonly #balancer: Balancer;
   readonly #clock: Clock;
-  readonly #external: boolean;
+  readonly #door: Door;
 
-  private constructor(socket: Socket, balancer: Balancer, external: boolean, clock: Clock) {
+  private constructor(socket: Socket, balancer: Balancer, door: Door, clock: Clock) {
     this.#socket = socket;
     this.#balancer = balancer;
-    this.#external = external;
+    this.#door = door;
     this.#clock = clock;
     socket.on('message', (data, from) => this.#pass(data, from));
   }
 
   /** @throws the error of bind(2) */
-  static async open(ip: string, port: number, balancer: Balancer, external: boolean, clock: Clock): Promise<UdpListener> {
+  static async open(ip: string, port: number, balancer: Balancer, door: Door, clock: Clock): Promise<UdpListener> {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
@@ -36,7 +36,7 @@ export class UdpListener {
     // an ICMP answer to one datagram is no reason to stop serving the others
     socket.on('error', () => {});
     socket.unref();
-    return new UdpListener(socket, balancer, external, clock);
+    return new UdpListener(socket, balancer, door, clock);
   }
 
   /** Ends flows to endpoints that are no longer there. */
@@ -60,7 +60,7 @@ export class UdpListener {
   }
 
   #open(key: string, from: RemoteInfo): Flow | undefined {
-    const endpoint = this.#balancer.pick(from.address, this.#external);
+    const endpoint = this.#balancer.pick(from.address, this.#door);
     if (endpoint === undefined || this.#flows.size >= maxFlows) return undefined;
     const socket = createSocket({ type: isIPv6(endpoint.ip) ? 'udp6' : 'udp4' });
     const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), bound: false, waiting: [] };

@@ -1,12 +1,12 @@
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
-import { Balancer } from './balancer.ts';
+import { Balancer, type Door } from './balancer.ts';
 import { TcpListener } from './tcp-listener.ts';
 import { UdpListener } from './udp-listener.ts';
 
 interface Served { readonly balancer: Balancer; readonly listeners: Map<string, TcpListener | UdpListener> }
-interface Address { readonly ip: string; readonly port: number; readonly external: boolean }
+interface Address { readonly ip: string; readonly port: number; readonly door: Door }
 
 /** Serves Services by listening on their addresses and passing traffic on. Addresses have to be ones this host can bind. */
 export class UserspaceProxy implements ServiceProxy {
@@ -24,6 +24,8 @@ export class UserspaceProxy implements ServiceProxy {
   async apply({ replace, set, removed }: ProxyChanges): Promise<void> {
     const wanted = new Set(set.map(({ key }) => key));
     for (const key of replace ? [...this.#served.keys()].filter((known) => !wanted.has(known)) : removed) await this.#remove(key);
+    // what one Service gives up another may take in the same change
+    for (const port of set) await this.#leave(port);
     for (const port of set) await this.#set(port);
   }
 
@@ -35,32 +37,40 @@ export class UserspaceProxy implements ServiceProxy {
     const served = this.#served.get(port.key) ?? { balancer: new Balancer(port, this.#clock), listeners: new Map() };
     this.#served.set(port.key, served);
     served.balancer.update(port);
-    const addresses = new Map(this.#addresses(port).map((address) => [`${port.protocol} ${address.ip} ${address.port}`, address]));
-    for (const [name, listener] of served.listeners) {
-      if (addresses.has(name)) continue;
-      served.listeners.delete(name);
-      await listener.close();
-    }
-    for (const [name, address] of addresses) {
+    for (const [name, address] of this.#addresses(port)) {
       const listener = served.listeners.get(name);
       if (listener === undefined) await this.#listen(served, name, port, address);
       else if (listener instanceof UdpListener) listener.prune();
     }
   }
 
-  #addresses({ port, clusterIPs, externalIPs, loadBalancerIPs, nodePort }: ServicePort): Address[] {
-    return [
-      ...clusterIPs.map((ip) => ({ ip, port, external: false })),
-      ...[...externalIPs, ...loadBalancerIPs].map((ip) => ({ ip, port, external: true })),
-      ...(nodePort === undefined ? [] : [{ ip: this.#nodePortAddress, port: nodePort, external: true }]),
+  /** Closes the addresses that a port no longer has. */
+  async #leave(port: ServicePort): Promise<void> {
+    const listeners = this.#served.get(port.key)?.listeners;
+    if (listeners === undefined) return;
+    const addresses = this.#addresses(port);
+    for (const [name, listener] of listeners) {
+      if (addresses.has(name)) continue;
+      listeners.delete(name);
+      await listener.close();
+    }
+  }
+
+  #addresses({ protocol, port, clusterIPs, externalIPs, loadBalancerIPs, nodePort }: ServicePort): ReadonlyMap<string, Address> {
+    const all: Address[] = [
+      ...clusterIPs.map((ip): Address => ({ ip, port, door: 'cluster' })),
+      ...externalIPs.map((ip): Address => ({ ip, port, door: 'external' })),
+      ...loadBalancerIPs.map((ip): Address => ({ ip, port, door: 'load-balancer' })),
+      ...(nodePort === undefined ? [] : [{ ip: this.#nodePortAddress, port: nodePort, door: 'external' } satisfies Address]),
     ];
+    return new Map(all.map((address) => [`${protocol} ${address.door} ${address.ip} ${address.port}`, address]));
   }
 
   /** One address that cannot be served does not keep the others from being served; it is tried again when the Service changes. */
-  async #listen(served: Served, name: string, port: ServicePort, { ip, port: number, external }: Address): Promise<void> {
+  async #listen(served: Served, name: string, port: ServicePort, { ip, port: number, door }: Address): Promise<void> {
     try {
-      if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, external));
-      else if (port.protocol === 'UDP') served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, external, this.#clock));
+      if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, door));
+      else if (port.protocol === 'UDP') served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, door, this.#clock));
       else this.#log.warn({ service: port.key }, 'SCTP needs a proxy in the kernel: this port is not served');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
