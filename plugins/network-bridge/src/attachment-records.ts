@@ -74,7 +74,7 @@ export class AttachmentRecords {
 function parseRecord(text: string): AttachmentRecord | undefined {
   try {
     const record = JSON.parse(text) as Partial<AttachmentRecord>;
-    return record.attachment && record.list ? record as AttachmentRecord : undefined;
+    return record.attachment && record.list ? (record as AttachmentRecord) : undefined;
   } catch {
     return undefined; // the caller reports it
   }

@@ -2,7 +2,14 @@ import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import { inSpan } from '@oarlock/kernel/tracing';
-import { NetworkError, type Attachment, type NetworkCall, type NetworkDriver, type NetworkResult, type NodeNetwork } from '@oarlock/spi/network';
+import {
+  NetworkError,
+  type Attachment,
+  type NetworkCall,
+  type NetworkDriver,
+  type NetworkResult,
+  type NodeNetwork,
+} from '@oarlock/spi/network';
 import { AttachmentRecords, keyOf, type AttachmentRecord } from './attachment-records.ts';
 import { CniChain } from './cni-chain.ts';
 import { CniPlugins, findPlugins } from './cni-plugins.ts';
@@ -73,7 +80,8 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     const { found, missing } = await findPlugins(binDirs, [...requiredPlugins, 'bandwidth']);
     const bandwidth = this.#config.bandwidth === 'on' || (this.#config.bandwidth === 'auto' && found.has('bandwidth'));
     const absent = missing.filter((type) => type !== 'bandwidth' || this.#config.bandwidth === 'on');
-    if (absent.length > 0) throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
+    if (absent.length > 0)
+      throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
     const families = new Set(node.podCIDRs.map(familyOf));
     const options = { name, bridge, hairpin, isGateway, bandwidth, ipamDir: this.#ipamDir, ...(mtu !== undefined && { mtu }) };
     networkPlugins({ ...options, ipMasq }, node); // refuses a bad range before anything is changed
@@ -93,47 +101,73 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     refuseBadNames(attachment);
     const list = this.#list;
     if (!list) throw new NetworkError('TryAgain', 'network-bridge has not been told of its node yet');
-    if (attachment.netns === undefined) throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
+    if (attachment.netns === undefined)
+      throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
     signal?.throwIfAborted();
-    return this.#gate.run(keyOf(attachment), () => inSpan(this.#context.tracer, 'CNI ADD', { cause, attributes: { 'cni.network': list.name, 'cni.container': attachment.containerId } }, async () => {
-      signal?.throwIfAborted();
-      const known = this.#records.get(attachment);
-      if (known?.result) {
-        if (known.attachment.netns === attachment.netns) return toNetworkResult(known.result);
-        throw new NetworkError('Broken', `${attachment.containerId} is connected already, in namespace ${known.attachment.netns}`);
-      }
-      if (known) await this.#disconnect(known); // an earlier try was cut off
-      const record: AttachmentRecord = { attachment, list };
-      await this.#records.put(record);
-      try {
-        const result = await this.#chain.add(list, attachment, signal);
-        await this.#records.put({ ...record, result });
-        return toNetworkResult(result);
-      } catch (error) {
-        await this.#disconnect(record).catch((failure: unknown) => this.#context.log.warn({ containerId: attachment.containerId, error: String(failure) }, 'what a failed ADD left could not be taken back; gc tries again'));
-        throw networkError(error);
-      }
-    }));
+    return this.#gate.run(keyOf(attachment), () =>
+      inSpan(
+        this.#context.tracer,
+        'CNI ADD',
+        { cause, attributes: { 'cni.network': list.name, 'cni.container': attachment.containerId } },
+        async () => {
+          signal?.throwIfAborted();
+          const known = this.#records.get(attachment);
+          if (known?.result) {
+            if (known.attachment.netns === attachment.netns) return toNetworkResult(known.result);
+            throw new NetworkError('Broken', `${attachment.containerId} is connected already, in namespace ${known.attachment.netns}`);
+          }
+          if (known) await this.#disconnect(known); // an earlier try was cut off
+          const record: AttachmentRecord = { attachment, list };
+          await this.#records.put(record);
+          try {
+            const result = await this.#chain.add(list, attachment, signal);
+            await this.#records.put({ ...record, result });
+            return toNetworkResult(result);
+          } catch (error) {
+            await this.#disconnect(record).catch((failure: unknown) =>
+              this.#context.log.warn(
+                { containerId: attachment.containerId, error: String(failure) },
+                'what a failed ADD left could not be taken back; gc tries again',
+              ),
+            );
+            throw networkError(error);
+          }
+        },
+      ),
+    );
   }
 
   async check(attachment: Attachment, { signal, cause }: NetworkCall = {}): Promise<void> {
     refuseBadNames(attachment);
-    await this.#gate.run(keyOf(attachment), () => inSpan(this.#context.tracer, 'CNI CHECK', { cause }, async () => {
-      signal?.throwIfAborted();
-      const record = this.#records.get(attachment);
-      if (!record?.result) throw new NetworkError('Broken', `${attachment.containerId} is not connected`);
-      if (attachment.netns !== undefined && attachment.netns !== record.attachment.netns) throw new NetworkError('Broken', `${attachment.containerId} is connected in namespace ${record.attachment.netns}`);
-      await this.#chain.check(record.list, record.attachment, record.result).catch((error: unknown) => { throw networkError(error); });
-    }));
+    await this.#gate.run(keyOf(attachment), () =>
+      inSpan(this.#context.tracer, 'CNI CHECK', { cause }, async () => {
+        signal?.throwIfAborted();
+        const record = this.#records.get(attachment);
+        if (!record?.result) throw new NetworkError('Broken', `${attachment.containerId} is not connected`);
+        if (attachment.netns !== undefined && attachment.netns !== record.attachment.netns)
+          throw new NetworkError('Broken', `${attachment.containerId} is connected in namespace ${record.attachment.netns}`);
+        await this.#chain.check(record.list, record.attachment, record.result).catch((error: unknown) => {
+          throw networkError(error);
+        });
+      }),
+    );
   }
 
   async del(attachment: Attachment, { cause }: NetworkCall = {}): Promise<void> {
     refuseBadNames(attachment);
-    await this.#gate.run(keyOf(attachment), () => inSpan(this.#context.tracer, 'CNI DEL', { cause }, async () => {
-      const record = this.#records.get(attachment);
-      if (record) await this.#disconnect(record).catch((error: unknown) => { throw networkError(error); });
-      else if (this.#list) await this.#disconnect({ attachment, list: this.#list }, 'anyone').catch((error: unknown) => { throw networkError(error); });
-    }));
+    await this.#gate.run(keyOf(attachment), () =>
+      inSpan(this.#context.tracer, 'CNI DEL', { cause }, async () => {
+        const record = this.#records.get(attachment);
+        if (record)
+          await this.#disconnect(record).catch((error: unknown) => {
+            throw networkError(error);
+          });
+        else if (this.#list)
+          await this.#disconnect({ attachment, list: this.#list }, 'anyone').catch((error: unknown) => {
+            throw networkError(error);
+          });
+      }),
+    );
   }
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
@@ -148,36 +182,56 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     }
     const other = confDir === null ? undefined : await conflistBefore(confDir, confFile);
     const used = await countLeases(join(this.#ipamDir, name));
-    return { ready: true, message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}` };
+    return {
+      ready: true,
+      message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
+    };
   }
 
   async gc(valid: readonly Key[], { cause }: NetworkCall = {}): Promise<void> {
-    await this.#gate.exclusive(() => inSpan(this.#context.tracer, 'CNI GC', { cause }, async () => {
-      const keep = new Set(valid.map(keyOf));
-      const failures: unknown[] = [];
-      const free = (record: AttachmentRecord, of?: 'anyone') => this.#disconnect(record, of).catch((error: unknown) => { failures.push(error); });
-      const mine = this.#records.all;
-      await inBatches(mine.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))), (record) => free(record));
-      const list = this.#list;
-      if (list) {
-        // of those that a runtime made by the conflist we know only the addresses; a fresh one may not be in the caller's list yet
-        const oldest = this.#context.clock.now() - this.#config.gcGraceSeconds * 1000;
-        const known = new Set(mine.map(({ attachment }) => keyOf(attachment)));
-        const foreign = (await hostLocalLeases(join(this.#ipamDir, list.name))).filter((lease) => !known.has(keyOf(lease)));
-        const fresh = foreign.filter((lease) => !keep.has(keyOf(lease)) && lease.since > oldest);
-        const stale = foreign.filter((lease) => !keep.has(keyOf(lease)) && lease.since <= oldest);
-        await inBatches(stale, ({ containerId, ifName }) => free({ list, attachment: { containerId, ifName, pod: { namespace: '', name: '', uid: '' }, portMappings: [] } }, 'anyone'));
-        const busy = mine.map(({ attachment }) => attachment).filter((attachment) => this.#gate.isBusy(keyOf(attachment)));
-        await this.#chain.gc(list, [...valid, ...fresh, ...busy]).catch((error: unknown) => { failures.push(error); });
-      }
-      if (failures.length > 0) throw networkError(failures[0]);
-    }));
+    await this.#gate.exclusive(() =>
+      inSpan(this.#context.tracer, 'CNI GC', { cause }, async () => {
+        const keep = new Set(valid.map(keyOf));
+        const failures: unknown[] = [];
+        const free = (record: AttachmentRecord, of?: 'anyone') =>
+          this.#disconnect(record, of).catch((error: unknown) => {
+            failures.push(error);
+          });
+        const mine = this.#records.all;
+        await inBatches(
+          mine.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))),
+          (record) => free(record),
+        );
+        const list = this.#list;
+        if (list) {
+          // of those that a runtime made by the conflist we know only the addresses; a fresh one may not be in the caller's list yet
+          const oldest = this.#context.clock.now() - this.#config.gcGraceSeconds * 1000;
+          const known = new Set(mine.map(({ attachment }) => keyOf(attachment)));
+          const foreign = (await hostLocalLeases(join(this.#ipamDir, list.name))).filter((lease) => !known.has(keyOf(lease)));
+          const fresh = foreign.filter((lease) => !keep.has(keyOf(lease)) && lease.since > oldest);
+          const stale = foreign.filter((lease) => !keep.has(keyOf(lease)) && lease.since <= oldest);
+          await inBatches(stale, ({ containerId, ifName }) =>
+            free({ list, attachment: { containerId, ifName, pod: { namespace: '', name: '', uid: '' }, portMappings: [] } }, 'anyone'),
+          );
+          const busy = mine.map(({ attachment }) => attachment).filter((attachment) => this.#gate.isBusy(keyOf(attachment)));
+          await this.#chain.gc(list, [...valid, ...fresh, ...busy]).catch((error: unknown) => {
+            failures.push(error);
+          });
+        }
+        if (failures.length > 0) throw networkError(failures[0]);
+      }),
+    );
   }
 
   /** DEL, as often as needed: also when the namespace is gone, or was never made. */
   async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
     const { netns, ...rest } = attachment;
-    const there = netns !== undefined && await access(netns).then(() => true, () => false);
+    const there =
+      netns !== undefined &&
+      (await access(netns).then(
+        () => true,
+        () => false,
+      ));
     await this.#chain.del(list, there ? attachment : rest, of, result);
     if (!there && result) await removeHostInterfaces(this.#context.clock, result);
     await this.#records.remove(attachment);
@@ -197,6 +251,9 @@ function addressesOf(cidr: string): bigint {
 
 function networkError(error: unknown): Error {
   if (error instanceof CniFault) return toNetworkError(error);
-  if (error instanceof Error) return error instanceof NetworkError || error.name === 'AbortError' ? error : new NetworkError('PluginFailed', error.message, { cause: error });
+  if (error instanceof Error)
+    return error instanceof NetworkError || error.name === 'AbortError'
+      ? error
+      : new NetworkError('PluginFailed', error.message, { cause: error });
   return new NetworkError('PluginFailed', String(error));
 }

@@ -1,6 +1,15 @@
 import type { Attachment } from '@oarlock/spi/network';
 import type { CniPlugins } from './cni-plugins.ts';
-import { cniArgs, CniFault, parseResult, runtimeConfig, unknownContainer, type CniResult, type NetworkList, type PluginConfig } from './cni-protocol.ts';
+import {
+  cniArgs,
+  CniFault,
+  parseResult,
+  runtimeConfig,
+  unknownContainer,
+  type CniResult,
+  type NetworkList,
+  type PluginConfig,
+} from './cni-protocol.ts';
 
 const loopback: PluginConfig = { type: 'loopback' };
 
@@ -14,7 +23,8 @@ function concerned(list: NetworkList, attachment: Attachment): readonly PluginCo
 
 /** portmap 1.1 wants rules for both families wherever iptables knows both, and fails for a pod that has addresses of one only. */
 function isAboutAbsentFamily(error: unknown, { ips }: CniResult): boolean {
-  const family = error instanceof CniFault && error.plugin === 'portmap' ? /^could not check ipv([46]) dnat/.exec(error.message)?.[1] : undefined;
+  const family =
+    error instanceof CniFault && error.plugin === 'portmap' ? /^could not check ipv([46]) dnat/.exec(error.message)?.[1] : undefined;
   return family !== undefined && !ips.some(({ address }) => address.includes(':') === (family === '6'));
 }
 
@@ -44,7 +54,11 @@ export class CniChain {
   }
 
   async #loopback(list: NetworkList, attachment: Attachment): Promise<void> {
-    await this.#plugins.run('loopback', 'ADD', this.#call({ ...list, name: `${list.name}-loopback` }, loopback, { ...attachment, ifName: 'lo' }));
+    await this.#plugins.run(
+      'loopback',
+      'ADD',
+      this.#call({ ...list, name: `${list.name}-loopback` }, loopback, { ...attachment, ifName: 'lo' }),
+    );
   }
 
   async check(list: NetworkList, attachment: Attachment, result: CniResult): Promise<void> {
@@ -78,7 +92,8 @@ export class CniChain {
   /** Does nothing where the plugins are older than CNI 1.1. */
   async status(list: NetworkList): Promise<void> {
     if (list.cniVersion < '1.1.0') return;
-    for (const { capabilities: _, ...plugin } of list.plugins) await this.#plugins.run(plugin.type, 'STATUS', { stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name } });
+    for (const { capabilities: _, ...plugin } of list.plugins)
+      await this.#plugins.run(plugin.type, 'STATUS', { stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name } });
   }
 
   /** Does nothing where the plugins are older than CNI 1.1. Runs all, then throws what the first failed with. */
@@ -87,7 +102,13 @@ export class CniChain {
     const attachments = valid.map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
     const failures: unknown[] = [];
     for (const { capabilities: _, ...plugin } of list.plugins) {
-      await this.#plugins.run(plugin.type, 'GC', { stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name, 'cni.dev/valid-attachments': attachments } }).catch((error: unknown) => { failures.push(error); });
+      await this.#plugins
+        .run(plugin.type, 'GC', {
+          stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name, 'cni.dev/valid-attachments': attachments },
+        })
+        .catch((error: unknown) => {
+          failures.push(error);
+        });
     }
     if (failures.length > 0) throw failures[0];
   }
@@ -95,8 +116,17 @@ export class CniChain {
   #call(list: NetworkList, plugin: PluginConfig, attachment: Attachment, prevResult?: CniResult) {
     const given = runtimeConfig(plugin, attachment);
     return {
-      containerId: attachment.containerId, ifName: attachment.ifName, args: cniArgs(attachment), ...(attachment.netns !== undefined && { netns: attachment.netns }),
-      stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name, ...(given && { runtimeConfig: given }), ...(prevResult && { prevResult: { ...prevResult, cniVersion: list.cniVersion } }) },
+      containerId: attachment.containerId,
+      ifName: attachment.ifName,
+      args: cniArgs(attachment),
+      ...(attachment.netns !== undefined && { netns: attachment.netns }),
+      stdin: {
+        ...plugin,
+        cniVersion: list.cniVersion,
+        name: list.name,
+        ...(given && { runtimeConfig: given }),
+        ...(prevResult && { prevResult: { ...prevResult, cniVersion: list.cniVersion } }),
+      },
     };
   }
 }

@@ -3,12 +3,23 @@ import { NetworkError, type Attachment, type NetworkErrorCode, type NetworkResul
 export type CniCommand = 'ADD' | 'CHECK' | 'DEL' | 'GC' | 'STATUS' | 'VERSION';
 
 /** One entry of a conflist's `plugins`. */
-export interface PluginConfig { readonly type: string; readonly capabilities?: Readonly<Record<string, boolean>>; readonly [key: string]: unknown }
+export interface PluginConfig {
+  readonly type: string;
+  readonly capabilities?: Readonly<Record<string, boolean>>;
+  readonly [key: string]: unknown;
+}
 /** CNI specification, section 1: a network configuration list. */
-export interface NetworkList { readonly cniVersion: string; readonly name: string; readonly plugins: readonly PluginConfig[] }
+export interface NetworkList {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly PluginConfig[];
+}
 
 /** What ADD prints, kept as it came: the next plugin, CHECK and DEL want all of it. */
-export interface CniResult { readonly ips: readonly { readonly address: string; readonly gateway?: string }[]; readonly [key: string]: unknown }
+export interface CniResult {
+  readonly ips: readonly { readonly address: string; readonly gateway?: string }[];
+  readonly [key: string]: unknown;
+}
 
 /** An error object as section 5 of the specification defines it, or what stands for it when a plugin died without one. */
 export class CniFault extends Error {
@@ -26,7 +37,16 @@ export class CniFault extends Error {
 }
 
 /** CNI specification 1.1, section 5, "Error": well-known codes. */
-const codes: Readonly<Record<number, NetworkErrorCode>> = { 1: 'InvalidConfig', 2: 'InvalidConfig', 4: 'InvalidConfig', 6: 'InvalidConfig', 7: 'InvalidConfig', 11: 'TryAgain', 50: 'TryAgain', 51: 'TryAgain' };
+const codes: Readonly<Record<number, NetworkErrorCode>> = {
+  1: 'InvalidConfig',
+  2: 'InvalidConfig',
+  4: 'InvalidConfig',
+  6: 'InvalidConfig',
+  7: 'InvalidConfig',
+  11: 'TryAgain',
+  50: 'TryAgain',
+  51: 'TryAgain',
+};
 /** The plugin was asked about a container that it does not know. */
 export const unknownContainer = 3;
 
@@ -36,14 +56,15 @@ const exhausted = /no IP addresses available|no available IP|not enough (IP )?ad
 export function toNetworkError(fault: CniFault): NetworkError {
   const message = `CNI ${fault.command} by ${fault.plugin} failed: ${fault.message}`;
   if (exhausted.test(fault.message)) return new NetworkError('Exhausted', message, { cause: fault });
-  return new NetworkError(fault.command === 'CHECK' ? 'Broken' : codes[fault.cniCode] ?? 'PluginFailed', message, { cause: fault });
+  return new NetworkError(fault.command === 'CHECK' ? 'Broken' : (codes[fault.cniCode] ?? 'PluginFailed'), message, { cause: fault });
 }
 
 /** @throws CniFault when it is not a result */
 export function parseResult(plugin: string, value: unknown): CniResult {
   const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
-  if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string')) throw new CniFault(plugin, 'ADD', 6, 'the result has no list of addresses');
-  return { ...value as object, ips };
+  if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
+    throw new CniFault(plugin, 'ADD', 6, 'the result has no list of addresses');
+  return { ...(value as object), ips };
 }
 
 export function toNetworkResult({ ips }: CniResult): NetworkResult {
@@ -52,11 +73,19 @@ export function toNetworkResult({ ips }: CniResult): NetworkResult {
 }
 
 /** What a runtime says about one attachment to the plugins that declare the capability. */
-export function runtimeConfig({ capabilities }: PluginConfig, { portMappings, bandwidth }: Attachment): Record<string, unknown> | undefined {
+export function runtimeConfig(
+  { capabilities }: PluginConfig,
+  { portMappings, bandwidth }: Attachment,
+): Record<string, unknown> | undefined {
   const given: Record<string, unknown> = {};
   const mappings = portMappings.filter(({ hostPort }) => hostPort > 0);
   if (capabilities?.['portMappings'] && mappings.length > 0) {
-    given['portMappings'] = mappings.map(({ hostPort, containerPort, protocol, hostIp }) => ({ hostPort, containerPort, protocol: protocol.toLowerCase(), ...(hostIp !== undefined && hostIp !== '' && { hostIP: hostIp }) }));
+    given['portMappings'] = mappings.map(({ hostPort, containerPort, protocol, hostIp }) => ({
+      hostPort,
+      containerPort,
+      protocol: protocol.toLowerCase(),
+      ...(hostIp !== undefined && hostIp !== '' && { hostIP: hostIp }),
+    }));
   }
   if (capabilities?.['bandwidth'] && bandwidth) {
     // a burst must go with each rate; this one lets TCP start as upstream's does
@@ -71,12 +100,15 @@ export function runtimeConfig({ capabilities }: PluginConfig, { portMappings, ba
 
 /** CNI_ARGS. Names with a character that has a meaning there are refused rather than escaped: the API server lets none through. */
 export function cniArgs({ containerId, pod }: Pick<Attachment, 'containerId' | 'pod'>): string {
-  for (const value of [pod.namespace, pod.name, pod.uid]) if (!/^[a-zA-Z0-9_.:-]*$/.test(value)) throw new NetworkError('InvalidConfig', `not a name of a pod: ${JSON.stringify(value)}`);
+  for (const value of [pod.namespace, pod.name, pod.uid])
+    if (!/^[a-zA-Z0-9_.:-]*$/.test(value)) throw new NetworkError('InvalidConfig', `not a name of a pod: ${JSON.stringify(value)}`);
   return `IgnoreUnknown=1;K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=${pod.uid}`;
 }
 
 /** CNI specification 1.1, section 2: what CNI_CONTAINERID and CNI_IFNAME may be. @throws NetworkError `InvalidConfig` */
 export function refuseBadNames({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): void {
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$/.test(containerId)) throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
-  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..') throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$/.test(containerId))
+    throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
+  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..')
+    throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
 }

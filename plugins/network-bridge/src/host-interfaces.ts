@@ -3,14 +3,18 @@ import type { CniResult } from './cni-protocol.ts';
 import { runProgram } from './run-program.ts';
 
 const timeoutMs = 10_000;
-interface CniInterface { readonly name?: unknown; readonly mac?: unknown; readonly sandbox?: unknown }
+interface CniInterface {
+  readonly name?: unknown;
+  readonly mac?: unknown;
+  readonly sandbox?: unknown;
+}
 
 /**
  * Removes the node's ends of an attachment's pairs. For a namespace that has lost its name: the bridge plugin does nothing then,
  * and the kernel removes them only when the last process in it ends, with the address already given to another pod.
  */
 export async function removeHostInterfaces(clock: Clock, result: CniResult): Promise<void> {
-  const interfaces = Array.isArray(result['interfaces']) ? result['interfaces'] as readonly (CniInterface | null)[] : [];
+  const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
   for (const one of interfaces) {
     if (typeof one?.name !== 'string' || !/^veth[0-9a-f]+$/.test(one.name) || (one.sandbox !== undefined && one.sandbox !== '')) continue;
     const shown = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', one.name], { timeoutMs });

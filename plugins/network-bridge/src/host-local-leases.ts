@@ -2,23 +2,30 @@ import { readFile, readdir, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 
-export interface Lease { readonly address: string; readonly containerId: string; readonly ifName: string; /** Milliseconds since the epoch. */ readonly since: number }
+export interface Lease {
+  readonly address: string;
+  readonly containerId: string;
+  readonly ifName: string /** Milliseconds since the epoch. */;
+  readonly since: number;
+}
 
 /**
  * What the host-local plugin has given out: it keeps a file per address, with container and interface on a line each.
  * Only read here. To free a lease, call the plugin: it locks the directory.
  */
 export async function hostLocalLeases(directory: string): Promise<readonly Lease[]> {
-  const leases = await Promise.all((await names(directory)).map(async (name): Promise<Lease | undefined> => {
-    const path = join(directory, name);
-    try {
-      const [containerId = '', ifName = ''] = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
-      return { address: addressOf(name), containerId, ifName, since: (await stat(path)).mtimeMs };
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined; // freed in between
-      throw error;
-    }
-  }));
+  const leases = await Promise.all(
+    (await names(directory)).map(async (name): Promise<Lease | undefined> => {
+      const path = join(directory, name);
+      try {
+        const [containerId = '', ifName = ''] = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
+        return { address: addressOf(name), containerId, ifName, since: (await stat(path)).mtimeMs };
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined; // freed in between
+        throw error;
+      }
+    }),
+  );
   return leases.filter((lease) => lease !== undefined);
 }
 

@@ -26,7 +26,7 @@ export class NodeSetup {
   async sysctls(families: ReadonlySet<4 | 6>): Promise<void> {
     // there only when the module is loaded, and a kernel may have it built in or not at all
     const loaded = await this.#set('net/bridge/bridge-nf-call-iptables', '1');
-    if (!loaded && await this.#try('modprobe', ['br_netfilter'])) await this.#set('net/bridge/bridge-nf-call-iptables', '1');
+    if (!loaded && (await this.#try('modprobe', ['br_netfilter']))) await this.#set('net/bridge/bridge-nf-call-iptables', '1');
     await this.#set('net/ipv4/ip_forward', '1', true);
     if (!families.has(6)) return;
     await this.#set('net/bridge/bridge-nf-call-ip6tables', '1');
@@ -62,14 +62,15 @@ export class NodeSetup {
       for (const rule of forwardRules(bridge)) {
         const iptables = family === 4 ? 'iptables' : 'ip6tables';
         if (await this.#try(iptables, ['-w', '5', '-C', 'FORWARD', ...rule], '', 'quiet')) continue;
-        if (!await this.#try(iptables, ['-w', '5', '-I', 'FORWARD', ...rule])) return;
+        if (!(await this.#try(iptables, ['-w', '5', '-I', 'FORWARD', ...rule]))) return;
       }
     }
   }
 
   async removeForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
     for (const family of families) {
-      for (const rule of forwardRules(bridge)) await this.#try(family === 4 ? 'iptables' : 'ip6tables', ['-w', '5', '-D', 'FORWARD', ...rule], '', 'quiet');
+      for (const rule of forwardRules(bridge))
+        await this.#try(family === 4 ? 'iptables' : 'ip6tables', ['-w', '5', '-D', 'FORWARD', ...rule], '', 'quiet');
     }
   }
 
@@ -81,7 +82,11 @@ export class NodeSetup {
       return true;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      if (required || code !== 'ENOENT') this.#log.warn({ setting: name.replaceAll('/', '.'), code }, 'cannot set this kernel setting; pods may not reach each other or the outside');
+      if (required || code !== 'ENOENT')
+        this.#log.warn(
+          { setting: name.replaceAll('/', '.'), code },
+          'cannot set this kernel setting; pods may not reach each other or the outside',
+        );
       return false;
     }
   }
@@ -90,9 +95,13 @@ export class NodeSetup {
     try {
       const { exitCode, stderr, killed } = await runProgram(this.#clock, program, args, { stdin, timeoutMs });
       if (exitCode === 0) return true;
-      if (on === 'warn') this.#log.warn({ program, args: args.join(' '), reason: killed ?? stderr.trim().slice(0, 500) }, 'a change of the node\'s network was refused');
+      if (on === 'warn')
+        this.#log.warn(
+          { program, args: args.join(' '), reason: killed ?? stderr.trim().slice(0, 500) },
+          "a change of the node's network was refused",
+        );
     } catch (error) {
-      this.#log.info({ program, reason: (error as Error).message }, 'a program for changes of the node\'s network is not here');
+      this.#log.info({ program, reason: (error as Error).message }, "a program for changes of the node's network is not here");
     }
     return false;
   }
@@ -100,5 +109,8 @@ export class NodeSetup {
 
 function forwardRules(bridge: string): readonly (readonly string[])[] {
   const comment = ['-m', 'comment', '--comment', `oarlock ${bridge}`];
-  return [['-i', bridge, ...comment, '-j', 'ACCEPT'], ['-o', bridge, ...comment, '-j', 'ACCEPT']];
+  return [
+    ['-i', bridge, ...comment, '-j', 'ACCEPT'],
+    ['-o', bridge, ...comment, '-j', 'ACCEPT'],
+  ];
 }

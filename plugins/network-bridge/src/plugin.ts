@@ -13,9 +13,18 @@ export default Network.plugin({
   config: z.strictObject({
     binDirs: z.array(directory).min(1).default(['/opt/cni/bin', '/usr/lib/cni']),
     confDir: directory.nullable().default('/etc/cni/net.d'),
-    confFile: z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]*\.conflist$/, 'must be the name of a .conflist file').default('10-oarlock.conflist'),
-    name: z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$/, 'must be a name of letters, digits, "_", "." and "-"').default('oarlock'),
-    bridge: z.string().regex(/^[a-zA-Z][a-zA-Z0-9_.-]{0,14}$/, 'must be the name of an interface, at most 15 characters').default('oarlock0'),
+    confFile: z
+      .string()
+      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]*\.conflist$/, 'must be the name of a .conflist file')
+      .default('10-oarlock.conflist'),
+    name: z
+      .string()
+      .regex(/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$/, 'must be a name of letters, digits, "_", "." and "-"')
+      .default('oarlock'),
+    bridge: z
+      .string()
+      .regex(/^[a-zA-Z][a-zA-Z0-9_.-]{0,14}$/, 'must be the name of an interface, at most 15 characters')
+      .default('oarlock0'),
     mtu: z.int().min(576).max(65_535).optional(),
     ipMasq: z.boolean().default(true),
     hairpin: z.boolean().default(true),
@@ -30,7 +39,10 @@ export default Network.plugin({
     if (process.platform !== 'linux') return unavailable(`network namespaces are a thing of Linux, and this is ${process.platform}`);
     if (process.getuid?.() !== 0) return unavailable('it needs root to make interfaces');
     const { missing } = await findPlugins(binDirs, ['bridge', 'host-local', 'portmap', 'loopback']);
-    return missing.length === 0 ? available : unavailable(`there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
+    return missing.length === 0
+      ? available
+      : unavailable(`there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
   },
-  create: ({ config }, { log, clock, tracer, dataDir }) => new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }),
+  create: ({ config }, { log, clock, tracer, dataDir }) =>
+    new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }),
 });

@@ -30,8 +30,17 @@ export class WorkGate {
   /** Runs when everything under way has ended; what comes later waits for it. */
   async exclusive<T>(work: () => Promise<T>): Promise<T> {
     while (this.#exclusive) await this.#exclusive;
-    const mine = (this.#running === 0 ? Promise.resolve() : new Promise<void>((resolve) => { this.#idle = resolve; })).then(work);
-    this.#exclusive = mine.then(() => undefined, () => undefined);
+    const mine = (
+      this.#running === 0
+        ? Promise.resolve()
+        : new Promise<void>((resolve) => {
+            this.#idle = resolve;
+          })
+    ).then(work);
+    this.#exclusive = mine.then(
+      () => undefined,
+      () => undefined,
+    );
     try {
       return await mine;
     } finally {
@@ -41,13 +50,17 @@ export class WorkGate {
 
   async #admitted<T>(work: () => Promise<T>): Promise<T> {
     while (this.#exclusive) await this.#exclusive;
-    if (this.#running >= this.#limit) await new Promise<void>((resolve) => { this.#waiting.push(resolve); });
+    if (this.#running >= this.#limit)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
     else this.#running++;
     try {
       return await work();
     } finally {
       const next = this.#waiting.shift();
-      if (next) next(); // takes over this one's place
+      if (next)
+        next(); // takes over this one's place
       else if (--this.#running === 0) {
         this.#idle?.();
         this.#idle = undefined;

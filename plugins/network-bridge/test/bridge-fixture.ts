@@ -34,21 +34,45 @@ export interface BridgeFixture extends NetworkFixture {
 }
 
 /** A driver with a bridge, directories and namespaces of its own. */
-export async function openBridge(config: Partial<BridgeNetworkConfig> = {}, subnet = 200 + Math.floor(Math.random() * 50)): Promise<BridgeFixture> {
+export async function openBridge(
+  config: Partial<BridgeNetworkConfig> = {},
+  subnet = 200 + Math.floor(Math.random() * 50),
+): Promise<BridgeFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'network-bridge-'));
   const bridge = `obr${randomBytes(4).toString('hex')}`;
-  const settings: BridgeNetworkConfig = { ...(plugin.config.parse({}) as BridgeNetworkConfig), confDir: join(directory, 'net.d'), bridge, name: bridge, ...config };
+  const settings: BridgeNetworkConfig = {
+    ...(plugin.config.parse({}) as BridgeNetworkConfig),
+    confDir: join(directory, 'net.d'),
+    bridge,
+    name: bridge,
+    ...config,
+  };
   const make = async () => {
-    const driver = new BridgeNetwork(settings, traits, { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir: join(directory, 'data') });
+    const driver = new BridgeNetwork(settings, traits, {
+      log: silentLogger,
+      clock: systemClock,
+      tracer: noTracer,
+      dataDir: join(directory, 'data'),
+    });
     await driver.start();
     return driver;
   };
   const range = `10.${subnet}.${Math.floor(Math.random() * 250)}`;
-  const node: NodeNetwork = { nodeName: 'n1', podCIDRs: [`${range}.0/24`], clusterCIDRs: [`10.${subnet}.0.0/16`], serviceCIDRs: ['10.96.0.0/16'], nodeIPs: ['192.0.2.1'] };
+  const node: NodeNetwork = {
+    nodeName: 'n1',
+    podCIDRs: [`${range}.0/24`],
+    clusterCIDRs: [`10.${subnet}.0.0/16`],
+    serviceCIDRs: ['10.96.0.0/16'],
+    nodeIPs: ['192.0.2.1'],
+  };
   const namespaces = new Set<string>();
   let crashes = 0;
   return {
-    driver: await make(), directory, bridge, node, small: { ...node, podCIDRs: [`${range}.0/29`] },
+    driver: await make(),
+    directory,
+    bridge,
+    node,
+    small: { ...node, podCIDRs: [`${range}.0/29`] },
     restart: make,
     async newNetns() {
       const name = `${bridge}-${randomBytes(4).toString('hex')}`;
@@ -56,17 +80,33 @@ export async function openBridge(config: Partial<BridgeNetworkConfig> = {}, subn
       namespaces.add(name);
       return {
         path: `/run/netns/${name}`,
-        async remove() { if (namespaces.delete(name)) await run('ip', ['netns', 'del', name]); },
+        async remove() {
+          if (namespaces.delete(name)) await run('ip', ['netns', 'del', name]);
+        },
       };
     },
     async crashAdd(attachment: Attachment, ofNode: NodeNetwork) {
       const data = join(directory, 'data');
       await mkdir(join(data, 'ipam', bridge), { recursive: true });
       const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
-      const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register', program, data, JSON.stringify(settings), JSON.stringify(attachment), JSON.stringify(ofNode)], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const child = spawn(
+        process.execPath,
+        [
+          '--conditions=@oarlock/source',
+          '--import',
+          '@oxc-node/core/register',
+          program,
+          data,
+          JSON.stringify(settings),
+          JSON.stringify(attachment),
+          JSON.stringify(ofNode),
+        ],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      );
       const exited = once(child, 'exit');
       const moment = crashes++ % 3;
-      if (moment === 0) await once(child.stdout, 'data'); // before anything was made
+      if (moment === 0)
+        await once(child.stdout, 'data'); // before anything was made
       else await changed(join(data, moment === 1 ? 'attachments' : join('ipam', bridge))); // with the record, with the address
       child.kill('SIGKILL');
       await exited;
@@ -74,10 +114,17 @@ export async function openBridge(config: Partial<BridgeNetworkConfig> = {}, subn
     },
     census: async () => {
       const [links, rules, records, leases] = await Promise.all([
-        run('ip', ['-o', 'link', 'show', 'type', 'veth']).then(({ stdout }) => stdout.split('\n').filter((line) => line.includes(`master ${bridge}`)).length),
-        run('iptables-save', []).then(({ stdout }) => stdout.split('\n').filter((line) => line.includes(bridge) && !line.includes(`oarlock ${bridge}`)).length),
+        run('ip', ['-o', 'link', 'show', 'type', 'veth']).then(
+          ({ stdout }) => stdout.split('\n').filter((line) => line.includes(`master ${bridge}`)).length,
+        ),
+        run('iptables-save', []).then(
+          ({ stdout }) => stdout.split('\n').filter((line) => line.includes(bridge) && !line.includes(`oarlock ${bridge}`)).length,
+        ),
         readdir(join(directory, 'data', 'attachments')).then((names) => names.length),
-        readdir(join(directory, 'data', 'ipam', bridge)).then((names) => names.filter((name) => /^\d/.test(name)).length, () => 0),
+        readdir(join(directory, 'data', 'ipam', bridge)).then(
+          (names) => names.filter((name) => /^\d/.test(name)).length,
+          () => 0,
+        ),
       ]);
       return { links, rules, records, leases };
     },
@@ -93,7 +140,10 @@ export async function openBridge(config: Partial<BridgeNetworkConfig> = {}, subn
 
 function changed(directory: string): Promise<void> {
   return new Promise((resolve) => {
-    const watcher = watch(directory, () => { watcher.close(); resolve(); });
+    const watcher = watch(directory, () => {
+      watcher.close();
+      resolve();
+    });
   });
 }
 

@@ -3,7 +3,11 @@ import { link, mkdir, readFile, readdir, unlink, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import { parseAddress } from './loopback-range.ts';
 
-export interface Allocation { readonly containerId: string; readonly ifName: string; readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string } }
+export interface Allocation {
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+}
 
 const partial = '.new-';
 
@@ -74,7 +78,7 @@ export class AllocationFiles {
 function parseAllocation(text: string): Allocation | undefined {
   try {
     const value = JSON.parse(text) as Partial<Allocation>;
-    return typeof value.containerId === 'string' && typeof value.ifName === 'string' && value.pod ? value as Allocation : undefined;
+    return typeof value.containerId === 'string' && typeof value.ifName === 'string' && value.pod ? (value as Allocation) : undefined;
   } catch {
     return undefined; // cut off by a full disk or a power failure: nobody was told of it
   }

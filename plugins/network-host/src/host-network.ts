@@ -1,6 +1,13 @@
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { NetworkError, type Attachment, type NetworkCall, type NetworkDriver, type NetworkResult, type NodeNetwork } from '@oarlock/spi/network';
+import {
+  NetworkError,
+  type Attachment,
+  type NetworkCall,
+  type NetworkDriver,
+  type NetworkResult,
+  type NodeNetwork,
+} from '@oarlock/spi/network';
 import { AddressPool } from './address-pool.ts';
 import { AllocationFiles } from './allocation-files.ts';
 import { formatAddress, isLoopbackRange, loopbackRange, parseAddress } from './loopback-range.ts';
@@ -12,7 +19,10 @@ export interface HostNetworkOptions {
   /** Whether a server can listen on this address. */
   canBind(address: string): Promise<boolean>;
 }
-interface Held { readonly address: string; readonly pod: Attachment['pod'] }
+interface Held {
+  readonly address: string;
+  readonly pod: Attachment['pod'];
+}
 type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 
 const keyOf = ({ containerId, ifName }: Key) => `${containerId} ${ifName}`;
@@ -39,7 +49,8 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   async start(): Promise<void> {
     for (const [address, { containerId, ifName, pod }] of await this.#files.load()) {
       const key = keyOf({ containerId, ifName });
-      if (this.#held.has(key)) { // written by a process that died between two files of one attachment
+      if (this.#held.has(key)) {
+        // written by a process that died between two files of one attachment
         await this.#files.release(address);
         continue;
       }
@@ -52,15 +63,23 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     signal?.throwIfAborted();
     const own = node.podCIDRs.filter(isLoopbackRange);
     const foreign = node.podCIDRs.filter((cidr) => !isLoopbackRange(cidr));
-    if (foreign.length > 0) this.#context.log.info({ podCIDRs: foreign, range: own[0] ?? this.#options.podCIDR }, 'this node\'s pod ranges are not loopback addresses; the plugin uses its own');
+    if (foreign.length > 0)
+      this.#context.log.info(
+        { podCIDRs: foreign, range: own[0] ?? this.#options.podCIDR },
+        "this node's pod ranges are not loopback addresses; the plugin uses its own",
+      );
     const ranges = (own.length > 0 ? own : [this.#options.podCIDR]).map(loopbackRange);
     this.#pool.use(ranges);
-    this.#mode = await this.#options.canBind(formatAddress(ranges[0]?.first ?? 0)) ? 'own' : 'shared';
+    this.#mode = (await this.#options.canBind(formatAddress(ranges[0]?.first ?? 0))) ? 'own' : 'shared';
   }
 
   async add(attachment: Attachment, { signal }: NetworkCall = {}): Promise<NetworkResult> {
     refuseBadNames(attachment);
-    if (attachment.netns !== undefined) throw new NetworkError('InvalidConfig', 'network-host connects sandboxes that share the network of the node, and this one has a namespace of its own');
+    if (attachment.netns !== undefined)
+      throw new NetworkError(
+        'InvalidConfig',
+        'network-host connects sandboxes that share the network of the node, and this one has a namespace of its own',
+      );
     if (this.#mode === 'unset') throw new NetworkError('TryAgain', 'network-host has not been told of its node yet');
     signal?.throwIfAborted();
     if (this.#mode === 'shared') return { ips: ['127.0.0.1'] };
@@ -80,7 +99,8 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     if (this.#mode === 'shared') return;
     const known = this.#held.get(keyOf(attachment));
     if (!known) throw new NetworkError('Broken', `${attachment.containerId} has no address`);
-    if (!await this.#files.has(known.address, attachment)) throw new NetworkError('Broken', `the record of ${known.address} for ${attachment.containerId} is gone`);
+    if (!(await this.#files.has(known.address, attachment)))
+      throw new NetworkError('Broken', `the record of ${known.address} for ${attachment.containerId} is gone`);
   }
 
   async del(attachment: Attachment): Promise<void> {
@@ -90,7 +110,8 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     if (this.#mode === 'unset') return { ready: false, message: 'the node has not been set up yet' };
-    if (this.#mode === 'shared') return { ready: true, message: 'this platform binds 127.0.0.1 only: all pods share that address and its ports' };
+    if (this.#mode === 'shared')
+      return { ready: true, message: 'this platform binds 127.0.0.1 only: all pods share that address and its ports' };
     return { ready: true, message: `${this.#pool.taken} of ${this.#pool.size} addresses in use` };
   }
 
@@ -109,7 +130,9 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
         if (await this.#files.claim(address, { containerId, ifName, pod })) return address;
       } catch (cause) {
         this.#pool.free(value);
-        throw new NetworkError('PluginFailed', `cannot record ${address} for ${attachment.containerId}: ${(cause as Error).message}`, { cause });
+        throw new NetworkError('PluginFailed', `cannot record ${address} for ${attachment.containerId}: ${(cause as Error).message}`, {
+          cause,
+        });
       }
       // held by another process over the same directory: it stays taken for us
     }
@@ -140,6 +163,8 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
 
 /** CNI specification 1.1, section 2: what a container id and an interface name may be. */
 function refuseBadNames({ containerId, ifName }: Key): void {
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,252}$/.test(containerId)) throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
-  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..') throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,252}$/.test(containerId))
+    throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
+  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..')
+    throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
 }

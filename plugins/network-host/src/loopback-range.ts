@@ -1,7 +1,11 @@
 import { NetworkError } from '@oarlock/spi/network';
 
 /** An IPv4 range as numbers; both ends belong to it and may be given out. */
-export interface AddressRange { readonly cidr: string; readonly first: number; readonly last: number }
+export interface AddressRange {
+  readonly cidr: string;
+  readonly first: number;
+  readonly last: number;
+}
 
 export function formatAddress(value: number): string {
   return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.');
@@ -32,7 +36,8 @@ export function isLoopbackRange(cidr: string): boolean {
 export function loopbackRange(cidr: string): AddressRange {
   const [base = '', bits = ''] = cidr.split('/');
   const value = parseAddress(base);
-  if (value === undefined || !/^\d+$/.test(bits) || !isLoopbackRange(cidr)) throw new NetworkError('InvalidConfig', `${cidr} is not an IPv4 range in 127.0.0.0/8`);
+  if (value === undefined || !/^\d+$/.test(bits) || !isLoopbackRange(cidr))
+    throw new NetworkError('InvalidConfig', `${cidr} is not an IPv4 range in 127.0.0.0/8`);
   const size = 2 ** (32 - Number(bits));
   const start = value - (value % size);
   if (start <= reservedEnd) throw new NetworkError('InvalidConfig', `${cidr} holds addresses of 127.0.0.0/16, which belong to the host`);

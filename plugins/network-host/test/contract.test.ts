@@ -9,21 +9,44 @@ import type { NodeNetwork } from '@oarlock/spi/network';
 import { networkContract, type NetworkFixture } from '@oarlock/spi/network.contract';
 import { HostNetwork } from '../src/host-network.ts';
 
-const node: NodeNetwork = { nodeName: 'n1', podCIDRs: ['127.144.0.0/24'], clusterCIDRs: ['127.128.0.0/10'], serviceCIDRs: ['127.96.0.0/16'], nodeIPs: ['127.0.0.1'] };
+const node: NodeNetwork = {
+  nodeName: 'n1',
+  podCIDRs: ['127.144.0.0/24'],
+  clusterCIDRs: ['127.128.0.0/10'],
+  serviceCIDRs: ['127.96.0.0/16'],
+  nodeIPs: ['127.0.0.1'],
+};
 
 async function open(own: boolean): Promise<NetworkFixture> {
   const dataDir = await mkdtemp(join(tmpdir(), 'network-host-'));
   const make = async () => {
-    const driver = new HostNetwork({ podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => own }, { log: silentLogger, dataDir });
+    const driver = new HostNetwork(
+      { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => own },
+      { log: silentLogger, dataDir },
+    );
     await driver.start();
     return driver;
   };
   return {
-    driver: await make(), node, small: { ...node, podCIDRs: ['127.144.0.0/28'] },
+    driver: await make(),
+    node,
+    small: { ...node, podCIDRs: ['127.144.0.0/28'] },
     restart: make,
     async crashAdd(attachment, ofNode) {
       const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
-      const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register', program, dataDir, JSON.stringify(attachment), JSON.stringify(ofNode)], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const child = spawn(
+        process.execPath,
+        [
+          '--conditions=@oarlock/source',
+          '--import',
+          '@oxc-node/core/register',
+          program,
+          dataDir,
+          JSON.stringify(attachment),
+          JSON.stringify(ofNode),
+        ],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      );
       const exited = once(child, 'exit');
       await once(child.stdout, 'data');
       child.kill('SIGKILL');

@@ -4,7 +4,10 @@ import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import { HostNetwork } from '../src/host-network.ts';
 
 const [dataDir = '', attachment = '{}', node = '{}'] = process.argv.slice(2);
-const driver = new HostNetwork({ podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => true }, { log: silentLogger, dataDir });
+const driver = new HostNetwork(
+  { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => true },
+  { log: silentLogger, dataDir },
+);
 await driver.start();
 await driver.setup(JSON.parse(node) as NodeNetwork);
 const adding = driver.add(JSON.parse(attachment) as Attachment);

@@ -13,20 +13,27 @@ import { loopbackRange } from '../src/loopback-range.ts';
 import plugin from '../src/plugin.ts';
 
 const node: NodeNetwork = { nodeName: 'n1', podCIDRs: [], clusterCIDRs: [], serviceCIDRs: [], nodeIPs: [] };
-const attachment = (containerId: string): Attachment => ({ containerId, ifName: 'eth0', pod: { namespace: 'd', name: containerId, uid: containerId }, portMappings: [] });
+const attachment = (containerId: string): Attachment => ({
+  containerId,
+  ifName: 'eth0',
+  pod: { namespace: 'd', name: containerId, uid: containerId },
+  portMappings: [],
+});
 
 let dataDir = '';
-beforeEach(async () => { dataDir = await mkdtemp(join(tmpdir(), 'network-host-')); });
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'network-host-'));
+});
 afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
-async function open(canBind = async (_: string) => true): Promise<HostNetwork> {
+async function open(canBind: () => Promise<boolean> = async () => true): Promise<HostNetwork> {
   const driver = new HostNetwork({ podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind }, { log: silentLogger, dataDir });
   await driver.start();
   return driver;
 }
 
 describe('ranges', () => {
-  it('uses the node\'s range when it is a loopback range, else its own', async () => {
+  it("uses the node's range when it is a loopback range, else its own", async () => {
     const driver = await open();
     await driver.setup({ ...node, podCIDRs: ['10.244.3.0/24', '127.150.1.0/24'] });
     expect((await driver.add(attachment('a'))).ips).toEqual(['127.150.1.1']);
@@ -77,7 +84,10 @@ describe('files', () => {
     await mkdir(directory, { mode: 0o700 });
     await writeFile(join(directory, '.new-1'), '{"cont');
     await writeFile(join(directory, '127.128.0.9'), '');
-    await writeFile(join(directory, '127.128.0.1'), JSON.stringify({ containerId: 'old', ifName: 'eth0', pod: { namespace: 'd', name: 'old', uid: 'u' } }));
+    await writeFile(
+      join(directory, '127.128.0.1'),
+      JSON.stringify({ containerId: 'old', ifName: 'eth0', pod: { namespace: 'd', name: 'old', uid: 'u' } }),
+    );
     const driver = await open();
     await driver.setup(node);
     expect(await readdir(directory)).toEqual(['127.128.0.1']);
@@ -103,9 +113,13 @@ it('lets two pods listen on one port', async ({ skip }) => {
   if (!(await driver.status()).message.includes('in use')) skip('this platform binds 127.0.0.1 only');
   const ips = [(await driver.add(attachment('a'))).ips[0], (await driver.add(attachment('b'))).ips[0]];
   const first = createServer();
-  const port = await new Promise<number>((resolve) => { first.listen(0, ips[0], () => resolve((first.address() as { port: number }).port)); });
+  const port = await new Promise<number>((resolve) => {
+    first.listen(0, ips[0], () => resolve((first.address() as { port: number }).port));
+  });
   const second = createServer();
-  await new Promise<void>((resolve, reject) => { second.once('error', reject).listen(port, ips[1], () => resolve()); });
+  await new Promise<void>((resolve, reject) => {
+    second.once('error', reject).listen(port, ips[1], () => resolve());
+  });
   first.close();
   second.close();
   await host.stop();

@@ -3,7 +3,11 @@ import { dirname, join } from 'node:path';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { LinuxResources } from '@oarlock/spi/runtime';
 
-export interface Usage { readonly cpuNanos: number; readonly workingSetBytes: number; readonly rssBytes: number }
+export interface Usage {
+  readonly cpuNanos: number;
+  readonly workingSetBytes: number;
+  readonly rssBytes: number;
+}
 
 /** A container's control group: one directory, or one per controller (version 1). */
 export interface ControlGroup {
@@ -34,7 +38,11 @@ export class ControlGroups {
   /** Undefined where there are none, or not for us. */
   static open(clock: Clock): ControlGroups | undefined {
     if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
-    const version = existsSync(join(root, 'cgroup.controllers')) ? 2 : first.every((controller) => existsSync(join(root, controller, 'cgroup.procs'))) ? 1 : undefined;
+    const version = existsSync(join(root, 'cgroup.controllers'))
+      ? 2
+      : first.every((controller) => existsSync(join(root, controller, 'cgroup.procs')))
+        ? 1
+        : undefined;
     if (version === undefined) return undefined;
     const groups = new ControlGroups(version, clock);
     try {
@@ -48,7 +56,8 @@ export class ControlGroups {
 
   /** @throws the file system's error */
   make(path: string): ControlGroup {
-    if (!/^[\w.:@-]+(\/[\w.:@-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..')) throw new Error(`not a path of a control group: ${JSON.stringify(path)}`);
+    if (!/^[\w.:@-]+(\/[\w.:@-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..'))
+      throw new Error(`not a path of a control group: ${JSON.stringify(path)}`);
     const directories = this.#directories(path);
     for (const directory of directories) mkdirSync(directory, { recursive: true });
     if (this.version === 2) this.#delegate(path);
@@ -61,8 +70,21 @@ export class ControlGroups {
     return this.#directories(path).every((directory) => existsSync(directory)) ? this.make(path) : undefined;
   }
 
+  /** What held groups that are gone. */
+  removeEmpty(path: string): void {
+    for (const directory of this.#directories(path)) {
+      try {
+        rmdirSync(directory);
+      } catch (error) {
+        if (!['ENOENT', 'EBUSY', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      }
+    }
+  }
+
   #directories(path: string): string[] {
-    return this.version === 2 ? [join(root, path)] : [...first, 'cpuacct'].filter((controller) => existsSync(join(root, controller))).map((controller) => join(root, controller, path));
+    return this.version === 2
+      ? [join(root, path)]
+      : [...first, 'cpuacct'].filter((controller) => existsSync(join(root, controller))).map((controller) => join(root, controller, path));
   }
 
   /** Version 2: a group has the controllers that every group above it passes on. */
@@ -90,7 +112,10 @@ abstract class Directories implements ControlGroup {
   abstract wasOutOfMemory(): boolean;
 
   kill(): void {
-    for (const pid of read(this.entries[0] ?? '').split('\n').filter((line) => line !== '').map(Number)) {
+    for (const pid of read(this.entries[0] ?? '')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map(Number)) {
       try {
         process.kill(pid, 'SIGKILL');
       } catch (error) {
@@ -126,20 +151,34 @@ class Unified extends Directories {
   }
   apply(resources: LinuxResources): void {
     const set = (file: string, value: string) => writeFileSync(join(this.#directory, file), value);
-    const { memoryLimitBytes: memory, memorySwapLimitBytes: both, cpuShares: shares, cpuQuota: quota, cpuPeriod: period, cpusetCpus, cpusetMems } = resources;
+    const {
+      memoryLimitBytes: memory,
+      memorySwapLimitBytes: both,
+      cpuShares: shares,
+      cpuQuota: quota,
+      cpuPeriod: period,
+      cpusetCpus,
+      cpusetMems,
+    } = resources;
     if (memory !== undefined) set('memory.max', memory > 0 ? String(memory) : 'max');
-    if (memory !== undefined && both !== undefined && both >= memory) tryWrite(join(this.#directory, 'memory.swap.max'), String(both - memory));
+    if (memory !== undefined && both !== undefined && both >= memory)
+      tryWrite(join(this.#directory, 'memory.swap.max'), String(both - memory));
     // the range 2..262144 of version 1 on 1..10000, as KEP-2254 has it
     if (shares !== undefined && shares > 0) set('cpu.weight', String(Math.max(1, Math.floor(1 + ((shares - 2) * 9999) / 262_142))));
     if (quota !== undefined) set('cpu.max', `${quota > 0 ? quota : 'max'} ${period ?? 100_000}`);
     if (cpusetCpus !== undefined && cpusetCpus !== '') set('cpuset.cpus', cpusetCpus);
     if (cpusetMems !== undefined && cpusetMems !== '') set('cpuset.mems', cpusetMems);
-    for (const [name, value] of Object.entries(resources.unified ?? {})) if (/^[a-z]+(\.[a-z_0-9]+)+$/.test(name)) tryWrite(join(this.#directory, name), value);
+    for (const [name, value] of Object.entries(resources.unified ?? {}))
+      if (/^[a-z]+(\.[a-z_0-9]+)+$/.test(name)) tryWrite(join(this.#directory, name), value);
   }
   usage(): Usage {
     const memory = Number(read(join(this.#directory, 'memory.current')));
     const stat = read(join(this.#directory, 'memory.stat'));
-    return { cpuNanos: valueOf(read(join(this.#directory, 'cpu.stat')), 'usage_usec') * 1000, workingSetBytes: Math.max(0, memory - valueOf(stat, 'inactive_file')), rssBytes: valueOf(stat, 'anon') };
+    return {
+      cpuNanos: valueOf(read(join(this.#directory, 'cpu.stat')), 'usage_usec') * 1000,
+      workingSetBytes: Math.max(0, memory - valueOf(stat, 'inactive_file')),
+      rssBytes: valueOf(stat, 'anon'),
+    };
   }
   wasOutOfMemory(): boolean {
     return valueOf(read(join(this.#directory, 'memory.events')), 'oom_kill') > 0;
@@ -153,7 +192,13 @@ class Split extends Directories {
     super([at.memory, at.cpu, at.accounting], clock);
     this.#at = at;
   }
-  apply({ memoryLimitBytes: memory, memorySwapLimitBytes: both, cpuShares: shares, cpuQuota: quota, cpuPeriod: period }: LinuxResources): void {
+  apply({
+    memoryLimitBytes: memory,
+    memorySwapLimitBytes: both,
+    cpuShares: shares,
+    cpuQuota: quota,
+    cpuPeriod: period,
+  }: LinuxResources): void {
     const set = (directory: string, file: string, value: number) => writeFileSync(join(directory, file), String(value));
     if (memory !== undefined) {
       // the limit with swap may not be below the other one, at any moment
@@ -169,7 +214,11 @@ class Split extends Directories {
   usage(): Usage {
     const stat = read(join(this.#at.memory, 'memory.stat'));
     const memory = Number(read(join(this.#at.memory, 'memory.usage_in_bytes')));
-    return { cpuNanos: Number(read(join(this.#at.accounting, 'cpuacct.usage'))), workingSetBytes: Math.max(0, memory - valueOf(stat, 'total_inactive_file')), rssBytes: valueOf(stat, 'total_rss') };
+    return {
+      cpuNanos: Number(read(join(this.#at.accounting, 'cpuacct.usage'))),
+      workingSetBytes: Math.max(0, memory - valueOf(stat, 'total_inactive_file')),
+      rssBytes: valueOf(stat, 'total_rss'),
+    };
   }
   wasOutOfMemory(): boolean {
     return valueOf(read(join(this.#at.memory, 'memory.oom_control')), 'oom_kill') > 0;

@@ -4,7 +4,10 @@ import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from './frames.ts';
 import type { Refused } from './protocol.ts';
 
-export interface Opened { readonly socket: Socket; readonly rest: Buffer }
+export interface Opened {
+  readonly socket: Socket;
+  readonly rest: Buffer;
+}
 type End = { readonly exitCode?: number } & Partial<Refused>;
 
 /**
@@ -12,24 +15,31 @@ type End = { readonly exitCode?: number } & Partial<Refused>;
  * been taken. An abort kills the process of an exec and lets go of an attach, then rejects with the signal's reason.
  * @throws RuntimeError with the supervisor's refusal; `Unavailable` when the connection is lost
  */
-export async function runSession({ socket, rest }: Opened, streams: Streams, { kills, signal }: { readonly kills: boolean; readonly signal?: AbortSignal | undefined }): Promise<End> {
+export async function runSession(
+  { socket, rest }: Opened,
+  streams: Streams,
+  { kills, signal }: { readonly kills: boolean; readonly signal?: AbortSignal | undefined },
+): Promise<End> {
   const stop = new AbortController();
   let taken: Promise<void> = Promise.resolve();
+  const flushed = new Map<Writable, Promise<void>>();
   const abort = () => {
     if (kills) socket.write(encodeFrame('kill'));
-    else socket.destroy(signal?.reason as Error);
+    else socket.destroy();
+    socket.resume(); // whoever took the output may never take more
   };
   try {
     const ended = new Promise<End>((resolve, reject) => {
       let end: End | undefined;
       const each = ({ kind, payload }: Frame) => {
+        if (signal?.aborted) return;
         if (kind === 'end') end = JSON.parse(payload.toString()) as End;
         else if (kind === 'stdout' || kind === 'stderr') {
           const target = streams[kind];
-          if (target && payload.length > 0) taken = taken.then(() => write(target, payload));
+          if (target && payload.length > 0) taken = taken.then(() => write(target, payload, flushed));
         }
       };
-      readFrames(socket, rest, each, () => taken);
+      readFrames(socket, rest, each, () => (signal?.aborted ? undefined : taken));
       socket.once('close', () => {
         if (signal?.aborted) reject(signal.reason as Error);
         else if (end) resolve(end);
@@ -43,6 +53,7 @@ export async function runSession({ socket, rest }: Opened, streams: Streams, { k
     if (signal?.aborted) abort();
     const end = await ended;
     await taken;
+    await Promise.all(flushed.values());
     if (end.error) throw new RuntimeError(end.error.code, end.error.message);
     return end;
   } finally {
@@ -53,7 +64,7 @@ export async function runSession({ socket, rest }: Opened, streams: Streams, { k
 }
 
 /** Stops reading while what was read is on its way to a slow taker. */
-function readFrames(socket: Socket, rest: Buffer, each: (frame: Frame) => void, taken: () => Promise<void>): void {
+function readFrames(socket: Socket, rest: Buffer, each: (frame: Frame) => void, taken: () => Promise<void> | undefined): void {
   const reader = new FrameReader();
   const push = (chunk: Buffer) => {
     try {
@@ -62,19 +73,32 @@ function readFrames(socket: Socket, rest: Buffer, each: (frame: Frame) => void, 
       socket.destroy(error as Error);
       return;
     }
+    const waiting = taken();
+    if (!waiting) return;
     socket.pause();
-    taken().finally(() => socket.resume());
+    void waiting.then(() => socket.resume());
   };
   if (rest.length > 0) push(rest);
   socket.on('data', push);
   if (rest.length === 0) socket.resume();
 }
 
-/** Resolves when the taker can have more. One that has gone takes everything. */
-function write(target: Writable, bytes: Buffer): Promise<void> {
-  if (target.destroyed || target.write(bytes)) return Promise.resolve();
+/** Resolves when the taker can have more; notes when it has dealt with this. One that has gone takes everything. */
+function write(target: Writable, bytes: Buffer, flushed: Map<Writable, Promise<void>>): Promise<void> {
+  if (target.destroyed) return Promise.resolve();
+  let more = true;
+  flushed.set(
+    target,
+    new Promise((resolve) => {
+      more = target.write(bytes, () => resolve());
+    }),
+  );
+  if (more) return Promise.resolve();
   return new Promise((resolve) => {
-    const go = () => { target.off('drain', go).off('close', go).off('error', go); resolve(); };
+    const go = () => {
+      target.off('drain', go).off('close', go).off('error', go);
+      resolve();
+    };
     target.once('drain', go).once('close', go).once('error', go);
   });
 }
@@ -87,18 +111,30 @@ function sendStdin(socket: Socket, { stdin }: Streams, signal: AbortSignal): voi
     for (const frame of encodeFrames('stdin', typeof chunk === 'string' ? Buffer.from(chunk) : chunk)) more = socket.write(frame);
     if (more) return;
     stdin.pause();
-    socket.once('drain', () => { if (!signal.aborted) stdin.resume(); });
+    socket.once('drain', () => {
+      if (!signal.aborted) stdin.resume();
+    });
   };
-  const end = () => { if (!socket.destroyed) socket.write(encodeFrame('stdinEnd')); };
+  const end = () => {
+    if (!socket.destroyed) socket.write(encodeFrame('stdinEnd'));
+  };
   stdin.on('data', data).once('end', end).once('error', end);
   if (stdin.readableEnded || stdin.destroyed) end();
-  signal.addEventListener('abort', () => { stdin.off('data', data).off('end', end).off('error', end).pause(); }, { once: true });
+  signal.addEventListener(
+    'abort',
+    () => {
+      stdin.off('data', data).off('end', end).off('error', end).pause();
+    },
+    { once: true },
+  );
 }
 
 async function sendSizes(socket: Socket, { resize }: Streams, signal: AbortSignal): Promise<void> {
   if (!resize) return;
   const sizes = resize[Symbol.asyncIterator]();
-  const stopped = new Promise<{ readonly done: true }>((resolve) => { signal.addEventListener('abort', () => resolve({ done: true }), { once: true }); });
+  const stopped = new Promise<{ readonly done: true }>((resolve) => {
+    signal.addEventListener('abort', () => resolve({ done: true }), { once: true });
+  });
   try {
     for (;;) {
       const next = await Promise.race([sizes.next(), stopped]);
@@ -150,14 +186,21 @@ export function forwardedStream({ socket, rest }: Opened): Promise<Duplex> {
 function streamOver(socket: Socket): Duplex {
   return new Duplex({
     allowHalfOpen: true,
-    read() { socket.resume(); },
+    read() {
+      socket.resume();
+    },
     write(chunk: Buffer, _encoding, done) {
       let more = true;
       for (const frame of encodeFrames('stdin', chunk)) more = socket.write(frame);
       if (more) done();
       else socket.once('drain', () => done());
     },
-    final(done) { socket.write(encodeFrame('stdinEnd'), () => done()); },
-    destroy(error, done) { socket.destroy(); done(error); },
+    final(done) {
+      socket.write(encodeFrame('stdinEnd'), () => done());
+    },
+    destroy(error, done) {
+      socket.destroy();
+      done(error);
+    },
   });
 }

@@ -1,20 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import { constants } from 'node:os';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { ContainerConfig, ContainerStats, LinuxResources, RuntimeEvent } from '@oarlock/spi/runtime';
 import type { ControlGroup, ControlGroups } from './cgroups.ts';
 import { LogFile } from './cri-log.ts';
-import { bindMounts, credentialsOf, environmentOf, linkMounts, marker, whyNotRunnable } from './environment.ts';
-import { launchOf, type Launch } from './launch.ts';
+import { launchOfExec, launchOfStart } from './container-launch.ts';
+import { measure } from './container-stats.ts';
+import { credentialsOf } from './environment.ts';
 import type { ContainerRecord, PodStore } from './pod-store.ts';
 import { ProcessGroup, type Machine } from './process-group.ts';
-import { allProcesses, cpuNanos, pageBytes, processesOf, startTime } from './process-table.ts';
+import { startTime } from './process-table.ts';
 import { Refusal, type SandboxRecord } from './protocol.ts';
 import { RunningContainer } from './running-container.ts';
+import { signalNumber } from './signal-number.ts';
 import type { StraySweeper } from './stray-sweeper.ts';
-import { systemPath } from './tools.ts';
 
 export interface Surroundings {
   readonly machine: Machine;
@@ -68,8 +67,17 @@ export class Containers {
       const group = record.cgroup === undefined ? undefined : this.#around.cgroups?.find(record.cgroup);
       group?.kill();
       void group?.remove().catch((error: unknown) => this.#around.log.warn({ error: String(error) }, 'a control group stays behind'));
-      this.#around.sweeper.sweep(record.id).catch((error: unknown) => this.#around.log.error({ error: String(error) }, 'cannot look for stray processes'));
-      this.#save(entry, { ...record, state: 'EXITED', finishedAt: this.#now(), exitCode: 137, reason: 'Error', message: 'the supervisor of this container ended before it' });
+      this.#around.sweeper
+        .sweep(record.id)
+        .catch((error: unknown) => this.#around.log.error({ error: String(error) }, 'cannot look for stray processes'));
+      this.#save(entry, {
+        ...record,
+        state: 'EXITED',
+        finishedAt: this.#now(),
+        exitCode: 137,
+        reason: 'Error',
+        message: 'the supervisor of this container ended before it',
+      });
     }
   }
 
@@ -79,22 +87,39 @@ export class Containers {
   }
 
   /** @throws Refusal `NotFound` */
-  get(id: string): ContainerRecord { return this.#entry(id).record; }
+  get(id: string): ContainerRecord {
+    return this.#entry(id).record;
+  }
   list(sandboxId?: string): readonly ContainerRecord[] {
     if (sandboxId === undefined) return [...this.#entries.values()].map(({ record }) => record);
-    return [...this.#bySandbox.get(sandboxId)?.values() ?? []].map((id) => this.#entry(id).record);
+    return [...(this.#bySandbox.get(sandboxId)?.values() ?? [])].map((id) => this.#entry(id).record);
   }
 
   create(sandbox: SandboxRecord, config: ContainerConfig): string {
     const names = this.#bySandbox.get(sandbox.id);
-    if (names?.has(nameOf(config))) throw new Refusal('AlreadyExists', `container ${config.metadata.name}, attempt ${config.metadata.attempt}, of sandbox ${sandbox.id} is there already`);
-    if (config.command.length === 0 && config.args.length === 0) throw new Refusal('InvalidArgument', 'no command specified: the image "host" has none of its own');
+    if (names?.has(nameOf(config)))
+      throw new Refusal(
+        'AlreadyExists',
+        `container ${config.metadata.name}, attempt ${config.metadata.attempt}, of sandbox ${sandbox.id} is there already`,
+      );
+    if (config.command.length === 0 && config.args.length === 0)
+      throw new Refusal('InvalidArgument', 'no command specified: the image "host" has none of its own');
     if (config.stopSignal !== undefined) signalNumber(config.stopSignal);
-    if (config.tty && this.#around.machine.tools.script === undefined) throw new Refusal('Unsupported', 'there are no terminals for process containers here: util-linux\'s script is not installed');
-    for (const { containerPath, hostPath } of config.mounts) if (!isAbsolute(containerPath) || !isAbsolute(hostPath)) throw new Refusal('InvalidArgument', `a mount's paths must be absolute: ${containerPath}, ${hostPath}`);
+    if (config.tty && this.#around.machine.tools.script === undefined)
+      throw new Refusal('Unsupported', "there are no terminals for process containers here: util-linux's script is not installed");
+    for (const { containerPath, hostPath } of config.mounts)
+      if (!isAbsolute(containerPath) || !isAbsolute(hostPath))
+        throw new Refusal('InvalidArgument', `a mount's paths must be absolute: ${containerPath}, ${hostPath}`);
     credentialsOf(config, this.#around.machine.tools);
     const id = randomBytes(32).toString('hex');
-    const record: ContainerRecord = { id, sandboxId: sandbox.id, config, state: 'CREATED', createdAt: this.#now(), logPath: join(sandbox.config.logDirectory, config.logPath) };
+    const record: ContainerRecord = {
+      id,
+      sandboxId: sandbox.id,
+      config,
+      state: 'CREATED',
+      createdAt: this.#now(),
+      logPath: join(sandbox.config.logDirectory, config.logPath),
+    };
     this.#around.store.saveContainer(record);
     this.#entries.set(id, { record });
     this.#index(record);
@@ -104,11 +129,16 @@ export class Containers {
 
   async start(id: string): Promise<void> {
     const entry = this.#entry(id);
-    if (entry.starting || entry.record.state !== 'CREATED') throw new Refusal('FailedPrecondition', `container ${id} is ${entry.starting ? 'being started' : entry.record.state}`);
+    if (entry.starting || entry.record.state !== 'CREATED')
+      throw new Refusal('FailedPrecondition', `container ${id} is ${entry.starting ? 'being started' : entry.record.state}`);
     const sandbox = this.#around.sandbox(entry.record.sandboxId);
     if (sandbox.state !== 'READY') throw new Refusal('FailedPrecondition', `sandbox ${sandbox.id} is not ready`);
     const starting = this.#start(entry, sandbox);
-    entry.starting = starting.catch(() => {}).finally(() => { delete entry.starting; });
+    entry.starting = starting
+      .catch(() => {})
+      .finally(() => {
+        delete entry.starting;
+      });
     await starting;
   }
 
@@ -123,20 +153,36 @@ export class Containers {
         cgroup = this.#around.cgroups?.make(path);
         cgroup?.apply(record.config.linux.resources);
       }
-      const { launch, namespaces } = this.#launch(record, sandbox, cgroup);
-      file = new LogFile(record.logPath, (error) => log.error({ error: error.message, container: record.id }, 'cannot write a container\'s log'));
+      const { launch, namespaces } = launchOfStart(record, sandbox, this.#around, cgroup?.entries ?? []);
+      file = new LogFile(record.logPath, (error) =>
+        log.error({ error: error.message, container: record.id }, "cannot write a container's log"),
+      );
       const { oomScoreAdj } = record.config.linux.resources;
-      const group = await ProcessGroup.start(launch, machine, { stdin: record.config.stdin, nice, ...(oomScoreAdj !== undefined && { oomScoreAdjust: oomScoreAdj }) });
-      const sweep = () => sweeper.sweep(record.id).catch((error: unknown) => log.error({ error: String(error) }, 'cannot look for stray processes'));
+      const group = await ProcessGroup.start(launch, machine, {
+        stdin: record.config.stdin,
+        nice,
+        ...(oomScoreAdj !== undefined && { oomScoreAdjust: oomScoreAdj }),
+      });
+      const sweep = () =>
+        sweeper.sweep(record.id).catch((error: unknown) => log.error({ error: String(error) }, 'cannot look for stray processes'));
       const running = new RunningContainer({ group, log: file, cgroup, clock: machine.clock, sweep });
       entry.running = running;
       entry.ended = running.ended.then((outcome) => this.#ended(entry, outcome));
       const pidStarted = startTime(group.pid);
-      this.#save(entry, { ...record, state: 'RUNNING', startedAt: this.#now(), pid: group.pid, namespaces, ...(pidStarted !== undefined && { pidStarted }), ...(path !== undefined && { cgroup: path }) });
+      this.#save(entry, {
+        ...record,
+        state: 'RUNNING',
+        startedAt: this.#now(),
+        pid: group.pid,
+        namespaces,
+        ...(pidStarted !== undefined && { pidStarted }),
+        ...(path !== undefined && { cgroup: path }),
+      });
       this.#emit('STARTED', record);
     } catch (error) {
       const message = `failed to start process: ${(error as Error).message}`;
-      if (entry.running) { // it runs, but that could not be written down
+      if (entry.running) {
+        // it runs, but that could not be written down
         entry.running.kill();
         await entry.ended;
       } else {
@@ -150,49 +196,23 @@ export class Containers {
     }
   }
 
-  #launch(record: ContainerRecord, sandbox: SandboxRecord, cgroup: ControlGroup | undefined): { readonly launch: Launch; readonly namespaces: boolean } {
-    const { machine, store } = this.#around;
-    const { config } = record;
-    const directory = store.directoryOf(record);
-    const credentials = credentialsOf(config, machine.tools);
-    const { mounts, complete } = machine.tools.namespaces ? bindMounts(config, sandbox.config, directory) : { mounts: [], complete: false };
-    const root = complete || config.mounts.length === 0 ? '' : linkMounts(config, directory);
-    const environment = environmentOf(record.id, config, sandbox.config, { path: `${this.#around.path}:${systemPath}`, root, home: credentials.home });
-    const command = [...config.command, ...config.args];
-    const workingDirectory = config.workingDir === undefined || config.workingDir === '' ? '/' : config.workingDir;
-    const why = whyNotRunnable(command[0] ?? '', { path: environment['PATH'] ?? systemPath, directory: workingDirectory, mounts });
-    if (why !== undefined) throw new Refusal('FailedPrecondition', why);
-    const { network } = sandbox.config.linux.security.namespaces;
-    const namespaces = machine.tools.namespaces && (mounts.length > 0 || network === 'POD');
-    const launch = launchOf({
-      command, environment, directory: workingDirectory, tty: config.tty, credentials, cgroups: cgroup?.entries ?? [],
-      ...(sandbox.netns !== undefined && { netns: sandbox.netns }),
-      ...(namespaces && { own: { mounts, hostname: network === 'POD' ? sandbox.config.hostname : '' } }),
-    }, machine.tools);
-    return { launch, namespaces };
-  }
-
   /** A further process beside a running container, with its environment, user, namespaces and limits. @throws Refusal */
-  async exec(id: string, command: readonly string[], { tty, stdin }: { readonly tty: boolean; readonly stdin: boolean }): Promise<ProcessGroup> {
+  async exec(
+    id: string,
+    command: readonly string[],
+    { tty, stdin }: { readonly tty: boolean; readonly stdin: boolean },
+  ): Promise<ProcessGroup> {
     const { record, running } = this.#entry(id);
     if (!running || record.state !== 'RUNNING') throw new Refusal('FailedPrecondition', `container ${id} is not running`);
     if (command.length === 0) throw new Refusal('InvalidArgument', 'no command specified');
     const sandbox = this.#around.sandbox(record.sandboxId);
-    const { machine, store } = this.#around;
-    const credentials = credentialsOf(record.config, machine.tools);
-    const namespaces = record.namespaces === true;
-    const mounts = namespaces ? record.config.mounts.map(({ containerPath, hostPath }) => ({ from: hostPath, to: containerPath, readonly: false })) : [];
-    const links = join(store.directoryOf(record), 'root');
-    const root = existsSync(links) ? links : '';
-    const environment = environmentOf(id, { ...record.config, tty }, sandbox.config, { path: `${this.#around.path}:${systemPath}`, root, home: credentials.home });
-    const directory = record.config.workingDir === undefined || record.config.workingDir === '' ? '/' : record.config.workingDir;
-    const why = whyNotRunnable(command[0] ?? '', { path: environment['PATH'] ?? systemPath, directory, mounts });
-    if (why !== undefined) throw new Refusal('FailedPrecondition', why);
-    const launch = launchOf({
-      command, environment, directory, tty, credentials, cgroups: running.cgroup?.entries ?? [], beside: { pid: running.group.pid, namespaces },
-      ...(sandbox.netns !== undefined && { netns: sandbox.netns }),
-    }, machine.tools);
-    const group = await ProcessGroup.start(launch, machine, { stdin, nice: this.#around.nice });
+    const launch = launchOfExec(record, sandbox, this.#around, {
+      command,
+      tty,
+      pid: running.group.pid,
+      cgroups: running.cgroup?.entries ?? [],
+    });
+    const group = await ProcessGroup.start(launch, this.#around.machine, { stdin, nice: this.#around.nice });
     running.beside.add(group);
     void group.exited.then(() => running.beside.delete(group));
     if (this.#entry(id).record.state !== 'RUNNING') group.kill();
@@ -237,6 +257,11 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
+  /** The sandbox has gone, after its containers. */
+  sandboxRemoved(sandboxId: string): void {
+    this.#around.cgroups?.removeEmpty(ownParent(sandboxId));
+  }
+
   update(id: string, resources: LinuxResources): void {
     const entry = this.#entry(id);
     try {
@@ -245,7 +270,10 @@ export class Containers {
       throw new Refusal('FailedPrecondition', `the limits of container ${id} cannot be changed so: ${(cause as Error).message}`, { cause });
     }
     const { linux } = entry.record.config;
-    this.#save(entry, { ...entry.record, config: { ...entry.record.config, linux: { ...linux, resources: { ...linux.resources, ...resources } } } });
+    this.#save(entry, {
+      ...entry.record,
+      config: { ...entry.record.config, linux: { ...linux, resources: { ...linux.resources, ...resources } } },
+    });
   }
 
   async reopenLog(id: string): Promise<void> {
@@ -254,27 +282,27 @@ export class Containers {
 
   /** Of the containers that run. */
   async stats(ids: readonly string[]): Promise<readonly ContainerStats[]> {
-    const entries = ids.map((id) => this.#entry(id)).filter(({ running }) => running !== undefined);
-    const processes = entries.some(({ running }) => running?.cgroup === undefined) ? await allProcesses() : [];
-    const measured = await Promise.all(entries.map(async ({ running, record }): Promise<ContainerStats | undefined> => {
-      if (!running) return undefined;
-      const none = { writableLayerBytes: 0, writableLayerInodes: 0 };
-      if (running.cgroup) {
-        const usage = running.cgroup.usage();
-        return { id: record.id, at: this.#now(), cpuUsageNanos: usage.cpuNanos, memoryWorkingSetBytes: usage.workingSetBytes, memoryRssBytes: usage.rssBytes, ...none };
-      }
-      const mine = processesOf(running.group.pid, processes);
-      const resident = mine.reduce((sum, one) => sum + one.residentPages, 0) * (mine.length > 0 ? pageBytes() : 0);
-      return { id: record.id, at: this.#now(), cpuUsageNanos: await cpuNanos(mine), memoryWorkingSetBytes: resident, memoryRssBytes: resident, ...none };
-    }));
-    return measured.filter((one) => one !== undefined);
+    const running = ids.map((id) => ({ id, running: this.#entry(id).running }));
+    return measure(
+      running.flatMap((one) => (one.running ? [{ id: one.id, running: one.running }] : [])),
+      this.#now(),
+    );
   }
 
-  async #ended(entry: Entry, { exitCode, outOfMemory, finishedAt }: { readonly exitCode: number; readonly outOfMemory: boolean; readonly finishedAt: number }): Promise<void> {
+  async #ended(
+    entry: Entry,
+    { exitCode, outOfMemory, finishedAt }: { readonly exitCode: number; readonly outOfMemory: boolean; readonly finishedAt: number },
+  ): Promise<void> {
     const { running } = entry;
     delete entry.running;
     const { pid: _, pidStarted: __, ...rest } = entry.record;
-    const record: ContainerRecord = { ...rest, state: 'EXITED', finishedAt, exitCode, reason: outOfMemory ? 'OOMKilled' : exitCode === 0 ? 'Completed' : 'Error' };
+    const record: ContainerRecord = {
+      ...rest,
+      state: 'EXITED',
+      finishedAt,
+      exitCode,
+      reason: outOfMemory ? 'OOMKilled' : exitCode === 0 ? 'Completed' : 'Error',
+    };
     try {
       this.#save(entry, record);
     } catch (error) {
@@ -282,7 +310,8 @@ export class Containers {
       this.#around.log.error({ error: String(error), container: record.id }, 'the end of a container could not be written down');
     }
     this.#emit('STOPPED', entry.record);
-    const stays = (error: unknown) => this.#around.log.warn({ error: String(error), container: record.id }, 'something of an ended container stays behind');
+    const stays = (error: unknown) =>
+      this.#around.log.warn({ error: String(error), container: record.id }, 'something of an ended container stays behind');
     entry.cleaned = Promise.resolve(running?.cgroup?.remove()).catch(stays);
     void this.#around.sweeper.sweepSoon(record.id).catch(stays);
   }
@@ -304,21 +333,20 @@ export class Containers {
   #emit(type: RuntimeEvent['type'], { id, sandboxId }: ContainerRecord): void {
     this.#around.emit({ type, sandboxId, containerId: id, at: this.#now() });
   }
-  #now(): number { return this.#around.machine.clock.now(); }
+  #now(): number {
+    return this.#around.machine.clock.now();
+  }
 }
 
 const nameOf = ({ metadata }: ContainerConfig) => `${metadata.name}/${metadata.attempt}`;
 
-function cgroupPath(sandbox: SandboxRecord, { id }: ContainerRecord): string {
-  const parent = (sandbox.config.linux.cgroupParent ?? '').split('/').filter((part) => part !== '').join('/');
-  return `${parent === '' ? `oarlock/${sandbox.id}` : parent}/${id}`;
-}
+/** Where the kubelet names no parent. */
+const ownParent = (sandboxId: string) => `oarlock/${sandboxId}`;
 
-/** `SIGTERM`, `TERM`, `SIGRTMIN+3`, `15`. @throws Refusal `InvalidArgument` */
-export function signalNumber(name: string): number {
-  const plain = name.toUpperCase().replace(/^SIG/, '');
-  const realTime = /^RTMIN(?:\+(\d{1,2}))?$/.exec(plain);
-  const number = /^\d{1,2}$/.test(plain) ? Number(plain) : realTime ? 34 + Number(realTime[1] ?? 0) : constants.signals[`SIG${plain}` as NodeJS.Signals];
-  if (number === undefined || number < 1 || number > 64) throw new Refusal('InvalidArgument', `not a signal: ${JSON.stringify(name)}`);
-  return number;
+function cgroupPath(sandbox: SandboxRecord, { id }: ContainerRecord): string {
+  const parent = (sandbox.config.linux.cgroupParent ?? '')
+    .split('/')
+    .filter((part) => part !== '')
+    .join('/');
+  return `${parent === '' ? ownParent(sandbox.id) : parent}/${id}`;
 }

@@ -134,7 +134,9 @@ export class LogFile {
 
   async close(): Promise<void> {
     await this.flushed();
-    await new Promise<void>((resolve) => { close(this.#fd, () => resolve()); });
+    await new Promise<void>((resolve) => {
+      close(this.#fd, () => resolve());
+    });
   }
 
   #next(): void {

@@ -32,7 +32,10 @@ export class EventQueue {
           yield item;
           if (signal.aborted) return;
         }
-        if (items.length === 0 && !signal.aborted) await new Promise<void>((resolve) => { wake = resolve; });
+        if (items.length === 0 && !signal.aborted)
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
       }
     } finally {
       this.#readers.delete(reader);

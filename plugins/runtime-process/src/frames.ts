@@ -8,7 +8,10 @@ export const frameKinds = ['stdin', 'stdout', 'stderr', 'stdinEnd', 'resize', 'k
  * `end` is the last: JSON `{ exitCode }` or `{ error: { code, message } }`.
  */
 export type FrameKind = (typeof frameKinds)[number];
-export interface Frame { readonly kind: FrameKind; readonly payload: Buffer }
+export interface Frame {
+  readonly kind: FrameKind;
+  readonly payload: Buffer;
+}
 
 const header = 5;
 /** Larger payloads are cut. */

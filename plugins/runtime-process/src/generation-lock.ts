@@ -2,7 +2,11 @@ import { linkSync, readFileSync, readdirSync, unlinkSync, writeFileSync } from '
 import { join } from 'node:path';
 import { bootId, startTime } from './process-table.ts';
 
-interface Holder { readonly pid: number; readonly started: string; readonly boot: string }
+interface Holder {
+  readonly pid: number;
+  readonly started: string;
+  readonly boot: string;
+}
 const pattern = /^lock\.(\d+)$/;
 
 /**
@@ -10,7 +14,10 @@ const pattern = /^lock\.(\d+)$/;
  * several only; nobody removes the newest. Returns false when another process holds it.
  */
 export function takeLock(directory: string): boolean {
-  const generations = readdirSync(directory).map((name) => Number(pattern.exec(name)?.[1] ?? -1)).filter((generation) => generation >= 0).sort((a, b) => a - b);
+  const generations = readdirSync(directory)
+    .map((name) => Number(pattern.exec(name)?.[1] ?? -1))
+    .filter((generation) => generation >= 0)
+    .sort((a, b) => a - b);
   const newest = generations.at(-1) ?? 0;
   if (newest > 0 && isAlive(readHolder(join(directory, `lock.${newest}`)))) return false;
   const mine: Holder = { pid: process.pid, started: startTime(process.pid) ?? '', boot: bootId() };

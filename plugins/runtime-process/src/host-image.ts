@@ -14,5 +14,8 @@ export function describeHostImage(): Image {
 }
 
 export function refuseImage(reference: string): RuntimeError {
-  return new RuntimeError('Unsupported', `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O), and runtime-simulated, which only pretends to`);
+  return new RuntimeError(
+    'Unsupported',
+    `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O), and runtime-simulated, which only pretends to`,
+  );
 }

@@ -11,7 +11,11 @@ export interface Credentials {
   /** Capabilities to take from root, and those to leave although all are taken. */
   readonly capabilities?: { readonly add: readonly string[]; readonly drop: readonly string[] };
 }
-export interface BindMount { readonly from: string; readonly to: string; readonly readonly: boolean }
+export interface BindMount {
+  readonly from: string;
+  readonly to: string;
+  readonly readonly: boolean;
+}
 
 /** What is to run. */
 export interface Wish {
@@ -36,8 +40,11 @@ export interface Launch {
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly directory: string;
+  /** Switched to by the system when it starts the program. */
   readonly uid?: number;
   readonly gid?: number;
+  /** Who the command runs as in the end, however it gets there: the pipes are theirs. */
+  readonly owner: { readonly uid?: number; readonly gid?: number };
   /** Descriptor 3 is wanted: it carries what failed before the command, and closes when the command takes over. */
   readonly reports: boolean;
   readonly tty: boolean;
@@ -71,17 +78,20 @@ exec "$@"
  * What `script` runs on the terminal it makes. It takes a command only as text, so the words travel in the environment; the one
  * thing that is put into text here is a counter.
  */
-const onTerminal = 'i=0; set --; while [ "$i" -lt "$OARLOCK_WORDS" ]; do eval "set -- \\"\\$@\\" \\"\\$OARLOCK_WORD_$i\\"; unset OARLOCK_WORD_$i"; i=$((i + 1)); done; unset OARLOCK_WORDS i; exec "$@"';
+const onTerminal =
+  'i=0; set --; while [ "$i" -lt "$OARLOCK_WORDS" ]; do eval "set -- \\"\\$@\\" \\"\\$OARLOCK_WORD_$i\\"; unset OARLOCK_WORD_$i"; i=$((i + 1)); done; unset OARLOCK_WORDS i; exec "$@"';
 
 /** Settings that the loader, the shell or libc of a wrapper would act upon, which runs as root before the user is switched. */
-const dangerous = /^(LD_|DYLD_|GCONV_PATH|GETCONF_DIR|GLIBC_|HOSTALIASES|LOCALDOMAIN|LOCPATH|MALLOC_|NIS_PATH|NLSPATH|RES|TMPDIR|TZDIR|IFS$|ENV$|BASH|SHELLOPTS|PS4|CDPATH|POSIXLY_CORRECT|LIBMOUNT_)/;
+const dangerous =
+  /^(LD_|DYLD_|GCONV_PATH|GETCONF_DIR|GLIBC_|HOSTALIASES|LOCALDOMAIN|LOCPATH|MALLOC_|NIS_PATH|NLSPATH|RES|TMPDIR|TZDIR|IFS$|ENV$|BASH|SHELLOPTS|PS4|CDPATH|POSIXLY_CORRECT|LIBMOUNT_)/;
 
 /** @throws Refusal `FailedPrecondition` when the machine lacks what the wish needs */
 export function launchOf(wish: Wish, tools: Tools): Launch {
   let environment = { ...wish.environment };
   let command = [...wish.command];
   if (wish.tty) {
-    if (tools.script === undefined) throw new Refusal('Unsupported', 'there are no terminals for process containers here: util-linux\'s script is not installed');
+    if (tools.script === undefined)
+      throw new Refusal('Unsupported', "there are no terminals for process containers here: util-linux's script is not installed");
     for (const [index, word] of command.entries()) environment[`OARLOCK_WORD_${index}`] = word;
     environment = { ...environment, OARLOCK_WORDS: String(command.length), SHELL: tools.shell };
     command = [tools.script, '-q', '-e', '-f', '-E', 'always', '-c', onTerminal, '/dev/null'];
@@ -90,6 +100,7 @@ export function launchOf(wish: Wish, tools: Tools): Launch {
   const { uid, gid, groups, noNewPrivileges, capabilities } = wish.credentials;
   const limited = tools.root && capabilities !== undefined && capabilities.drop.length > 0;
   const switches = uid !== undefined || gid !== undefined;
+  const owner = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
   const bySetpriv = noNewPrivileges || limited || (switches && (wrapped || groups.length > 0));
   if (bySetpriv) {
     if (tools.setpriv === undefined) {
@@ -99,32 +110,48 @@ export function launchOf(wish: Wish, tools: Tools): Launch {
       for (const [name] of held) delete environment[name];
       command = [
         tools.setpriv,
-        ...(uid !== undefined ? ['--reuid', String(uid)] : []), ...(gid !== undefined ? ['--regid', String(gid)] : []),
+        ...(uid !== undefined ? ['--reuid', String(uid)] : []),
+        ...(gid !== undefined ? ['--regid', String(gid)] : []),
         ...(switches ? (groups.length > 0 ? ['--groups', groups.join(',')] : ['--clear-groups']) : []),
         ...(limited ? capabilityFlags(capabilities) : []),
         ...(noNewPrivileges ? ['--no-new-privs'] : []),
-        '--', ...(held.length > 0 ? [tools.env ?? '', ...held.map(([name, value]) => `${name}=${value}`)] : []), ...command,
+        '--',
+        ...(held.length > 0 ? [tools.env ?? '', ...held.map(([name, value]) => `${name}=${value}`)] : []),
+        ...command,
       ];
     }
   }
   if (!wrapped) {
     const [file = '', ...args] = command;
-    return { file, args, environment, directory: wish.directory, reports: false, tty: wish.tty, ...(!bySetpriv && uid !== undefined && { uid }), ...(!bySetpriv && gid !== undefined && { gid }) };
+    return { file, args, environment, directory: wish.directory, reports: false, tty: wish.tty, owner, ...(!bySetpriv && owner) };
   }
   const mounts = wish.own?.mounts ?? [];
   command = [
-    tools.shell, '-c', preparation, 'oarlock', tools.mount ?? '', wish.own?.hostname ?? '',
-    String(wish.cgroups.length), ...wish.cgroups, String(mounts.length), ...mounts.flatMap(({ from, to, readonly }) => [from, to, readonly ? 'ro' : 'rw']),
-    wish.directory, ...command,
+    tools.shell,
+    '-c',
+    preparation,
+    'oarlock',
+    tools.mount ?? '',
+    wish.own?.hostname ?? '',
+    String(wish.cgroups.length),
+    ...wish.cgroups,
+    String(mounts.length),
+    ...mounts.flatMap(({ from, to, readonly }) => [from, to, readonly ? 'ro' : 'rw']),
+    wish.directory,
+    ...command,
   ];
   if (wish.own) command = [tools.unshare ?? '', ...namespaceFlags, '--', ...command];
-  const enter = [...(wish.beside?.namespaces ? ['--target', String(wish.beside.pid), '--mount', '--uts'] : []), ...(wish.netns !== undefined ? [`--net=${wish.netns}`] : [])];
+  const enter = [
+    ...(wish.beside?.namespaces ? ['--target', String(wish.beside.pid), '--mount', '--uts'] : []),
+    ...(wish.netns !== undefined ? [`--net=${wish.netns}`] : []),
+  ];
   if (enter.length > 0) {
-    if (tools.nsenter === undefined) throw new Refusal('FailedPrecondition', 'a namespace cannot be entered here: nsenter is not installed');
+    if (tools.nsenter === undefined)
+      throw new Refusal('FailedPrecondition', 'a namespace cannot be entered here: nsenter is not installed');
     command = [tools.nsenter, ...enter, '--', ...command];
   }
   const [file = '', ...args] = command;
-  return { file, args, environment, directory: '/', reports: true, tty: wish.tty };
+  return { file, args, environment, directory: '/', reports: true, tty: wish.tty, owner };
 }
 
 function capabilityFlags({ add, drop }: { readonly add: readonly string[]; readonly drop: readonly string[] }): string[] {

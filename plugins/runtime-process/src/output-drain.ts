@@ -7,15 +7,30 @@ import type { Clock } from '@oarlock/kernel/clock';
  */
 export async function drained(outputs: readonly Readable[], clock: Clock, idleMs: number): Promise<boolean> {
   let brought = 0;
-  const count = () => { brought++; };
+  const count = () => {
+    brought++;
+  };
   for (const output of outputs) output.on('data', count);
   const open = () => outputs.filter((output) => !output.closed);
-  const closed = Promise.all(open().map((output) => new Promise<void>((resolve) => { output.once('close', resolve); }))).then(() => true);
+  const closed = Promise.all(
+    open().map(
+      (output) =>
+        new Promise<void>((resolve) => {
+          output.once('close', resolve);
+        }),
+    ),
+  ).then(() => true);
   try {
     for (;;) {
       const before = brought;
       const stop = new AbortController();
-      const done = await Promise.race([closed, clock.sleep(idleMs, stop.signal).then(() => false, () => false)]);
+      const done = await Promise.race([
+        closed,
+        clock.sleep(idleMs, stop.signal).then(
+          () => false,
+          () => false,
+        ),
+      ]);
       stop.abort();
       if (done) return true;
       if (brought === before && !open().some((output) => output.isPaused())) return false;

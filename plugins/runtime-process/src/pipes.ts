@@ -10,7 +10,10 @@ export interface Pipe {
   /** Ours. */
   readonly outer: Socket;
 }
-export interface Owner { readonly uid?: number; readonly gid?: number }
+export interface Owner {
+  readonly uid?: number;
+  readonly gid?: number;
+}
 
 const stock = 6;
 
@@ -70,7 +73,10 @@ export class PipeStock {
       const paths = Array.from({ length: stock }, () => join(this.#directory, String(++this.#made)));
       execFile(this.#mkfifo, ['-m', '600', ...paths], { timeout: 10_000 }, (error) => {
         this.#making = undefined;
-        if (error) { reject(error); return; }
+        if (error) {
+          reject(error);
+          return;
+        }
         this.#ready.push(...paths);
         resolve();
       });

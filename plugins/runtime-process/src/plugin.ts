@@ -12,7 +12,10 @@ export default Runtime.plugin({
     keepPods: z.boolean().default(false),
     stopGraceSeconds: z.number().min(0).max(3600).default(2),
     /** Searched before the system's directories for the commands of containers. */
-    path: z.string().regex(/^\/[^:\0]*(:\/[^:\0]*)*$/, 'must be absolute paths with ":" between them').optional(),
+    path: z
+      .string()
+      .regex(/^\/[^:\0]*(:\/[^:\0]*)*$/, 'must be absolute paths with ":" between them')
+      .optional(),
     nice: z.int().min(-20).max(19).default(0),
     cgroups: z.boolean().default(true),
     namespaces: z.boolean().default(true),
@@ -20,6 +23,9 @@ export default Runtime.plugin({
   }),
   needs: { network: optional(Network) },
   declares: { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: 'root', mountNamespaces: 'root', tty: 'script' },
-  probe: async () => (process.platform === 'win32' ? unavailable('process groups and unix sockets with permissions are needed, and Windows has neither') : available),
+  probe: async () =>
+    process.platform === 'win32'
+      ? unavailable('process groups and unix sockets with permissions are needed, and Windows has neither')
+      : available,
   create: ({ config, network }, { clock, log, dataDir }) => new ProcessRuntime(config, network, { clock, log, dataDir }),
 });

@@ -17,7 +17,9 @@ export class PodNetwork {
     this.#network = network;
   }
 
-  static pathOf(sandboxId: string): string { return `${directory}/oarlock-${sandboxId.slice(0, 24)}`; }
+  static pathOf(sandboxId: string): string {
+    return `${directory}/oarlock-${sandboxId.slice(0, 24)}`;
+  }
 
   /** @throws RuntimeError; whatever was made stays for `disconnect` */
   async connect(sandboxId: string, config: PodSandboxConfig, { signal, cause }: RuntimeCall): Promise<readonly string[]> {
@@ -28,25 +30,43 @@ export class PodNetwork {
   /** As often as needed: also when nothing was connected. */
   async disconnect(sandboxId: string, config: PodSandboxConfig, { cause }: RuntimeCall): Promise<void> {
     await this.#network.del(this.#attachment(sandboxId, config), { cause });
-    if (await access(PodNetwork.pathOf(sandboxId)).then(() => true, () => false)) await this.#ip('del', sandboxId);
+    if (
+      await access(PodNetwork.pathOf(sandboxId)).then(
+        () => true,
+        () => false,
+      )
+    )
+      await this.#ip('del', sandboxId);
   }
 
   #attachment(sandboxId: string, { metadata: { namespace, name, uid }, portMappings, annotations }: PodSandboxConfig): Attachment {
     const ingressBits = bits(annotations['kubernetes.io/ingress-bandwidth']);
     const egressBits = bits(annotations['kubernetes.io/egress-bandwidth']);
     return {
-      containerId: sandboxId, ifName: 'eth0', netns: PodNetwork.pathOf(sandboxId), pod: { namespace, name, uid }, portMappings, annotations,
-      ...((ingressBits !== undefined || egressBits !== undefined) && { bandwidth: { ...(ingressBits !== undefined && { ingressBits }), ...(egressBits !== undefined && { egressBits }) } }),
+      containerId: sandboxId,
+      ifName: 'eth0',
+      netns: PodNetwork.pathOf(sandboxId),
+      pod: { namespace, name, uid },
+      portMappings,
+      annotations,
+      ...((ingressBits !== undefined || egressBits !== undefined) && {
+        bandwidth: { ...(ingressBits !== undefined && { ingressBits }), ...(egressBits !== undefined && { egressBits }) },
+      }),
     };
   }
 
   async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {
     const ip = findProgram('ip');
-    if (ip === undefined) throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not here');
+    if (ip === undefined)
+      throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not here');
     try {
       await run(ip, ['netns', verb, PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
     } catch (cause) {
-      throw new RuntimeError('Internal', `cannot ${verb === 'add' ? 'make' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`, { cause });
+      throw new RuntimeError(
+        'Internal',
+        `cannot ${verb === 'add' ? 'make' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`,
+        { cause },
+      );
     }
   }
 }

@@ -24,16 +24,43 @@ export interface ContainerRecord {
   readonly namespaces?: boolean;
 }
 
-export function statusOf({ id, sandboxId, config, state, createdAt, logPath, startedAt, finishedAt, exitCode, reason, message }: ContainerRecord): ContainerStatus {
+export function statusOf({
+  id,
+  sandboxId,
+  config,
+  state,
+  createdAt,
+  logPath,
+  startedAt,
+  finishedAt,
+  exitCode,
+  reason,
+  message,
+}: ContainerRecord): ContainerStatus {
   return {
-    id, sandboxId, metadata: config.metadata, image: config.image.userSpecifiedImage ?? config.image.image, imageRef: config.image.image, state, createdAt,
-    labels: config.labels, annotations: config.annotations, mounts: config.mounts, logPath,
-    ...(startedAt !== undefined && { startedAt }), ...(finishedAt !== undefined && { finishedAt }), ...(exitCode !== undefined && { exitCode }),
-    ...(reason !== undefined && { reason }), ...(message !== undefined && { message }),
+    id,
+    sandboxId,
+    metadata: config.metadata,
+    image: config.image.userSpecifiedImage ?? config.image.image,
+    imageRef: config.image.image,
+    state,
+    createdAt,
+    labels: config.labels,
+    annotations: config.annotations,
+    mounts: config.mounts,
+    logPath,
+    ...(startedAt !== undefined && { startedAt }),
+    ...(finishedAt !== undefined && { finishedAt }),
+    ...(exitCode !== undefined && { exitCode }),
+    ...(reason !== undefined && { reason }),
+    ...(message !== undefined && { message }),
   };
 }
 
-export interface StoredPod { readonly sandbox: SandboxRecord; readonly containers: readonly ContainerRecord[] }
+export interface StoredPod {
+  readonly sandbox: SandboxRecord;
+  readonly containers: readonly ContainerRecord[];
+}
 
 const idPattern = /^[0-9a-f]{64}$/;
 const partial = '.new';
@@ -58,7 +85,10 @@ export class PodStore {
         if (!idPattern.test(id)) throw new Error('not a sandbox');
         const directory = join(this.#directory, id);
         const files = readdirSync(directory).filter((name) => name.endsWith('.json') && name !== 'sandbox.json');
-        pods.push({ sandbox: parse<SandboxRecord>(join(directory, 'sandbox.json')), containers: files.map((name) => parse<ContainerRecord>(join(directory, name))) });
+        pods.push({
+          sandbox: parse<SandboxRecord>(join(directory, 'sandbox.json')),
+          containers: files.map((name) => parse<ContainerRecord>(join(directory, name))),
+        });
       } catch {
         broken.push(id);
         rmSync(join(this.#directory, id), { recursive: true, force: true });

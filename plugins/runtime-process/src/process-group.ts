@@ -14,7 +14,11 @@ export interface StartOptions {
   readonly nice: number;
   readonly oomScoreAdjust?: number;
 }
-export interface Machine { readonly tools: Tools; readonly pipes: PipeStock | undefined; readonly clock: Clock }
+export interface Machine {
+  readonly tools: Tools;
+  readonly pipes: PipeStock | undefined;
+  readonly clock: Clock;
+}
 
 /** What the shell says of a process that a signal ended. */
 const ofSignal = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
@@ -32,7 +36,12 @@ export class ProcessGroup {
   readonly #machine: Machine;
   #ended = false;
 
-  private constructor(child: ChildProcess, launch: Launch, machine: Machine, streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined }) {
+  private constructor(
+    child: ChildProcess,
+    launch: Launch,
+    machine: Machine,
+    streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined },
+  ) {
     this.pid = child.pid ?? 0;
     this.#launch = launch;
     this.#machine = machine;
@@ -51,15 +60,22 @@ export class ProcessGroup {
 
   /** Resolves when the command has taken over. @throws Refusal with the reason why it could not */
   static async start(launch: Launch, machine: Machine, { stdin, nice, oomScoreAdjust }: StartOptions): Promise<ProcessGroup> {
-    if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory()) throw new Refusal('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);
+    if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory())
+      throw new Refusal('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);
     const pipes = machine.pipes ? await openPipes(machine.pipes, launch, stdin) : undefined;
-    const ends = pipes ? [pipes.stdin?.inner ?? 'ignore', pipes.stdout.inner, pipes.stderr?.inner ?? pipes.stdout.inner] : [stdin ? 'pipe' : 'ignore', 'pipe', launch.tty ? 'ignore' : 'pipe'];
+    const ends = pipes
+      ? [pipes.stdin?.inner ?? 'ignore', pipes.stdout.inner, pipes.stderr?.inner ?? pipes.stdout.inner]
+      : [stdin ? 'pipe' : 'ignore', 'pipe', launch.tty ? 'ignore' : 'pipe'];
     const stdio = [...ends, ...(launch.reports ? ['pipe'] : [])] as StdioOptions;
     let child: ChildProcess;
     try {
       child = spawn(launch.file, launch.args, {
-        cwd: launch.directory, env: launch.environment, detached: true, stdio,
-        ...(launch.uid !== undefined && { uid: launch.uid }), ...(launch.gid !== undefined && { gid: launch.gid }),
+        cwd: launch.directory,
+        env: launch.environment,
+        detached: true,
+        stdio,
+        ...(launch.uid !== undefined && { uid: launch.uid }),
+        ...(launch.gid !== undefined && { gid: launch.gid }),
       });
     } finally {
       for (const pipe of [pipes?.stdin, pipes?.stdout, pipes?.stderr]) if (pipe) closeSync(pipe.inner);
@@ -68,7 +84,11 @@ export class ProcessGroup {
     const stderr = launch.tty ? undefined : pipes ? pipes.stderr?.outer : child.stderr;
     if (!stdout) throw new Refusal('Internal', 'a process was started without an output');
     const report = launch.reports ? reported(child) : undefined; // at once: a short process closes it before it was said to be spawned
-    const group = new ProcessGroup(child, launch, machine, { stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined, stdout, stderr: stderr ?? undefined });
+    const group = new ProcessGroup(child, launch, machine, {
+      stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined,
+      stdout,
+      stderr: stderr ?? undefined,
+    });
     try {
       await started(child);
       group.#adjust(nice, oomScoreAdjust);
@@ -101,7 +121,9 @@ export class ProcessGroup {
     if (terminal === undefined) return;
     const device = readlinkSync(`/proc/${terminal}/fd/0`);
     if (!device.startsWith('/dev/pts/')) return;
-    await new Promise<void>((resolve) => { execFile(stty, ['-F', device, 'rows', String(height), 'cols', String(width)], { timeout: 5000 }, () => resolve()); });
+    await new Promise<void>((resolve) => {
+      execFile(stty, ['-F', device, 'rows', String(height), 'cols', String(width)], { timeout: 5000 }, () => resolve());
+    });
   }
 
   /** `script` gives what runs on its terminal a session of its own, and passes on only some signals. */
@@ -130,7 +152,8 @@ export class ProcessGroup {
   #adjust(nice: number, oomScoreAdjust: number | undefined): void {
     try {
       if (nice !== 0) setPriority(this.pid, nice);
-      if (oomScoreAdjust !== undefined && process.platform === 'linux') writeFileSync(`/proc/${this.pid}/oom_score_adj`, String(oomScoreAdjust));
+      if (oomScoreAdjust !== undefined && process.platform === 'linux')
+        writeFileSync(`/proc/${this.pid}/oom_score_adj`, String(oomScoreAdjust));
     } catch (error) {
       // only root may go below its own values; a process may also have ended already
       const { code } = error as NodeJS.ErrnoException & { info?: { code?: string } };
@@ -149,9 +172,17 @@ function send(group: number, signal: number): void {
   }
 }
 
-interface Pipes { readonly stdin: Pipe | undefined; readonly stdout: Pipe; readonly stderr: Pipe | undefined }
+interface Pipes {
+  readonly stdin: Pipe | undefined;
+  readonly stdout: Pipe;
+  readonly stderr: Pipe | undefined;
+}
 async function openPipes(stock: PipeStock, launch: Launch, stdin: boolean): Promise<Pipes> {
-  const opened = await Promise.all([stdin ? stock.input(launch) : undefined, stock.output(launch), launch.tty ? undefined : stock.output(launch)]);
+  const opened = await Promise.all([
+    stdin ? stock.input(launch.owner) : undefined,
+    stock.output(launch.owner),
+    launch.tty ? undefined : stock.output(launch.owner),
+  ]);
   return { stdin: opened[0], stdout: opened[1], stderr: opened[2] };
 }
 
@@ -166,9 +197,14 @@ function started(child: ChildProcess): Promise<void> {
 function reported(child: ChildProcess): Promise<string> {
   const report = child.stdio[3] as Readable | null | undefined;
   return new Promise((resolve) => {
-    if (!report) { resolve(''); return; }
+    if (!report) {
+      resolve('');
+      return;
+    }
     let text = '';
-    report.on('data', (chunk: Buffer) => { if (text.length < 4096) text += chunk.toString(); });
+    report.on('data', (chunk: Buffer) => {
+      if (text.length < 4096) text += chunk.toString();
+    });
     report.once('error', () => {}); // its close tells
     report.once('close', () => resolve(text));
   });

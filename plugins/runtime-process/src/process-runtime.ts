@@ -2,14 +2,30 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { PassThrough } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
-  RuntimeError, type Container, type ContainerConfig, type ContainerFilter, type ContainerStats, type ContainerStatus, type Image, type LinuxResources, type PodSandbox, type PodSandboxConfig,
-  type PodSandboxStatus, type RuntimeCall, type RuntimeCondition, type RuntimeDriver, type RuntimeEvent, type RuntimeInfo, type SandboxFilter, type Streams,
+  RuntimeError,
+  type Container,
+  type ContainerConfig,
+  type ContainerFilter,
+  type ContainerStats,
+  type ContainerStatus,
+  type Image,
+  type LinuxResources,
+  type PodSandbox,
+  type PodSandboxConfig,
+  type PodSandboxStatus,
+  type RuntimeCall,
+  type RuntimeCondition,
+  type RuntimeDriver,
+  type RuntimeEvent,
+  type RuntimeInfo,
+  type SandboxFilter,
+  type Streams,
 } from '@oarlock/spi/runtime';
 import { forwardedStream, runSession } from './client-sessions.ts';
+import { collect } from './collected-output.ts';
 import { EventQueue } from './event-queue.ts';
 import { describeHostImage, hostImage, isHostImage, refuseImage } from './host-image.ts';
 import { PodNetwork } from './pod-network.ts';
@@ -31,7 +47,6 @@ type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'>;
 
 /** Where the kubelet writes down addresses that it obtained itself. */
 const podIPs = 'oarlock.dev/pod-ips';
-const execOutputBytes = 16 * 1024 * 1024;
 const version = '0.1.0';
 
 /** Pods as process groups of this host, owned by a supervisor process that outlives this one. */
@@ -48,7 +63,14 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     this.#context = context;
     this.#network = network?.traits.namespace === 'pod' && config.namespaces && canMakeNamespaces() ? new PodNetwork(network) : undefined;
     this.traits = { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: this.#network !== undefined };
-    const options = { dataDir: context.dataDir, path: config.path ?? dirname(process.execPath), nice: config.nice, cgroups: config.cgroups, namespaces: config.namespaces, idleMs: config.idleSeconds * 1000 };
+    const options = {
+      dataDir: context.dataDir,
+      path: config.path ?? dirname(process.execPath),
+      nice: config.nice,
+      cgroups: config.cgroups,
+      namespaces: config.namespaces,
+      idleMs: config.idleSeconds * 1000,
+    };
     this.#supervisor = new SupervisorClient(options, context.clock, context.log, (event) => this.#events.push(event));
   }
 
@@ -92,14 +114,20 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
       await this.#supervisor.call('sandbox.create', { id, config, ips: config.annotations[podIPs]?.split(',') ?? [], ready: true }, signal);
       return id;
     }
-    if (!this.#network) throw new RuntimeError('FailedPrecondition', 'a network namespace for a pod takes root and a network plugin that connects namespaces');
+    if (!this.#network)
+      throw new RuntimeError(
+        'FailedPrecondition',
+        'a network namespace for a pod takes root and a network plugin that connects namespaces',
+      );
     // first the record, not ready: whatever happens, somebody knows of the namespace and can remove it
     await this.#supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
     try {
       const ips = await this.#network.connect(id, config, call);
       await this.#supervisor.call('sandbox.ready', { id, ips });
     } catch (error) {
-      await this.removePodSandbox(id).catch((failure: unknown) => this.#context.log.warn({ sandbox: id, error: String(failure) }, 'what a failed sandbox left stays until it is removed'));
+      await this.removePodSandbox(id).catch((failure: unknown) =>
+        this.#context.log.warn({ sandbox: id, error: String(failure) }, 'what a failed sandbox left stays until it is removed'),
+      );
       throw runtimeError(error);
     }
     return id;
@@ -111,7 +139,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async #stopSandbox(id: string, graceMs: number, call: RuntimeCall): Promise<void> {
-    if (!await this.#supervisor.connectIfAny()) return;
+    if (!(await this.#supervisor.connectIfAny())) return;
     const record = await this.#supervisor.call('sandbox.stop', { id, graceMs });
     if (record?.netns !== undefined) await this.#network?.disconnect(id, record.config, call);
   }
@@ -127,16 +155,31 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
 
   async listPodSandbox(filter: SandboxFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly PodSandbox[]> {
     signal?.throwIfAborted();
-    if (!await this.#supervisor.connectIfAny()) return [];
+    if (!(await this.#supervisor.connectIfAny())) return [];
     const records = await this.#supervisor.call('sandbox.list', {}, signal);
-    return records.filter((record) => (filter.id ?? record.id) === record.id && (filter.state ?? record.state) === record.state && hasLabels(record.labels, filter.labels))
+    return records
+      .filter(
+        (record) =>
+          (filter.id ?? record.id) === record.id &&
+          (filter.state ?? record.state) === record.state &&
+          hasLabels(record.labels, filter.labels),
+      )
       .map(({ id, metadata, state, createdAt, labels, annotations }) => ({ id, metadata, state, createdAt, labels, annotations }));
   }
 
-  async createContainer(sandboxId: string, config: ContainerConfig, _sandbox: PodSandboxConfig, { signal }: RuntimeCall = {}): Promise<string> {
+  async createContainer(
+    sandboxId: string,
+    config: ContainerConfig,
+    _sandbox: PodSandboxConfig,
+    { signal }: RuntimeCall = {},
+  ): Promise<string> {
     if (!isHostImage(config.image.image)) throw refuseImage(config.image.image);
     await this.#sandbox(sandboxId, signal);
-    return this.#supervisor.call('container.create', { sandboxId, config: { ...config, image: { ...config.image, image: hostImage } } }, signal);
+    return this.#supervisor.call(
+      'container.create',
+      { sandboxId, config: { ...config, image: { ...config.image, image: hostImage } } },
+      signal,
+    );
   }
 
   async startContainer(id: string, { signal }: RuntimeCall = {}): Promise<void> {
@@ -146,7 +189,8 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
 
   async stopContainer(id: string, timeoutSeconds: number, { signal }: RuntimeCall = {}): Promise<void> {
     signal?.throwIfAborted();
-    if (await this.#supervisor.connectIfAny()) await this.#supervisor.call('container.stop', { id, graceMs: Math.max(0, timeoutSeconds) * 1000 }, signal);
+    if (await this.#supervisor.connectIfAny())
+      await this.#supervisor.call('container.stop', { id, graceMs: Math.max(0, timeoutSeconds) * 1000 }, signal);
   }
 
   async removeContainer(id: string, { signal }: RuntimeCall = {}): Promise<void> {
@@ -161,8 +205,20 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
 
   async listContainers(filter: ContainerFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly Container[]> {
     signal?.throwIfAborted();
-    if (!await this.#supervisor.connectIfAny()) return [];
-    return (await this.#containers(filter, signal)).map(({ id, sandboxId, metadata, image, imageRef, state, createdAt, labels, annotations }) => ({ id, sandboxId, metadata, image, imageRef, state, createdAt, labels, annotations }));
+    if (!(await this.#supervisor.connectIfAny())) return [];
+    return (await this.#containers(filter, signal)).map(
+      ({ id, sandboxId, metadata, image, imageRef, state, createdAt, labels, annotations }) => ({
+        id,
+        sandboxId,
+        metadata,
+        image,
+        imageRef,
+        state,
+        createdAt,
+        labels,
+        annotations,
+      }),
+    );
   }
 
   async updateContainerResources(id: string, resources: LinuxResources, { signal }: RuntimeCall = {}): Promise<void> {
@@ -175,13 +231,28 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     await this.#supervisor.call('container.reopenLog', { id }, signal);
   }
 
-  async execSync(id: string, command: readonly string[], timeoutSeconds: number, { signal }: RuntimeCall = {}): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
+  async execSync(
+    id: string,
+    command: readonly string[],
+    timeoutSeconds: number,
+    { signal }: RuntimeCall = {},
+  ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     const stdout = collect();
     const stderr = collect();
     const deadline = new AbortController();
-    const timer = timeoutSeconds > 0 ? this.#context.clock.after(timeoutSeconds * 1000, () => deadline.abort(new RuntimeError('DeadlineExceeded', `the command did not end within ${timeoutSeconds} s`))) : undefined;
+    const timer =
+      timeoutSeconds > 0
+        ? this.#context.clock.after(timeoutSeconds * 1000, () =>
+            deadline.abort(new RuntimeError('DeadlineExceeded', `the command did not end within ${timeoutSeconds} s`)),
+          )
+        : undefined;
     try {
-      const exitCode = await this.exec(id, command, { tty: false, stdout: stdout.stream, stderr: stderr.stream }, { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal });
+      const exitCode = await this.exec(
+        id,
+        command,
+        { tty: false, stdout: stdout.stream, stderr: stderr.stream },
+        { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal },
+      );
       return { stdout: stdout.bytes(), stderr: stderr.bytes(), exitCode };
     } finally {
       timer?.cancel();
@@ -190,13 +261,25 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
 
   async exec(id: string, command: readonly string[], streams: Streams, { signal }: RuntimeCall = {}): Promise<number> {
     await this.#known(id, signal);
-    const opened = await this.#supervisor.session({ kind: 'exec', containerId: id, command, tty: streams.tty, stdin: streams.stdin !== undefined }, signal);
+    const opened = await this.#supervisor.session(
+      { kind: 'exec', containerId: id, command, tty: streams.tty, stdin: streams.stdin !== undefined },
+      signal,
+    );
     return (await runSession(opened, streams, { kills: true, signal })).exitCode ?? 0;
   }
 
   async attach(id: string, streams: Streams, { signal }: RuntimeCall = {}): Promise<void> {
     await this.#known(id, signal);
-    const opened = await this.#supervisor.session({ kind: 'attach', containerId: id, stdin: streams.stdin !== undefined, stdout: streams.stdout !== undefined, stderr: streams.stderr !== undefined }, signal);
+    const opened = await this.#supervisor.session(
+      {
+        kind: 'attach',
+        containerId: id,
+        stdin: streams.stdin !== undefined,
+        stdout: streams.stdout !== undefined,
+        stderr: streams.stderr !== undefined,
+      },
+      signal,
+    );
     await runSession(opened, streams, { kills: false, signal });
   }
 
@@ -204,7 +287,9 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     const { netns, ips, state } = await this.#sandbox(sandboxId, signal);
     if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
     if (netns !== undefined) return forwardedStream(await this.#supervisor.session({ kind: 'forward', sandboxId, port }, signal));
-    return dial([...new Set([...ips, '127.0.0.1', '::1'])], port, signal).catch((error: unknown) => { throw runtimeError(error); });
+    return dial([...new Set([...ips, '127.0.0.1', '::1'])], port, signal).catch((error: unknown) => {
+      throw runtimeError(error);
+    });
   }
 
   async containerStats(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStats> {
@@ -216,8 +301,11 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
 
   async listContainerStats(filter: ContainerFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly ContainerStats[]> {
     signal?.throwIfAborted();
-    if (!await this.#supervisor.connectIfAny()) return [];
-    const [all, wanted] = await Promise.all([this.#supervisor.call('container.stats', filter.sandboxId === undefined ? {} : { sandboxId: filter.sandboxId }, signal), this.#containers(filter, signal)]);
+    if (!(await this.#supervisor.connectIfAny())) return [];
+    const [all, wanted] = await Promise.all([
+      this.#supervisor.call('container.stats', filter.sandboxId === undefined ? {} : { sandboxId: filter.sandboxId }, signal),
+      this.#containers(filter, signal),
+    ]);
     const ids = new Set(wanted.map(({ id }) => id));
     return all.filter(({ id }) => ids.has(id));
   }
@@ -240,14 +328,19 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   }
   /** There is nothing to remove: the host stays. */
   async removeImage(): Promise<void> {}
-  async imageFsInfo({ signal }: RuntimeCall = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+  async imageFsInfo({
+    signal,
+  }: RuntimeCall = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
     signal?.throwIfAborted();
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
     const { blocks, bfree, bsize, files, ffree } = await statfs(this.#context.dataDir);
     return { mountpoint: this.#context.dataDir, usedBytes: (blocks - bfree) * bsize, inodesUsed: files - ffree };
   }
 
-  async #containers({ id, sandboxId, state, labels }: ContainerFilter, signal: AbortSignal | undefined): Promise<readonly ContainerStatus[]> {
+  async #containers(
+    { id, sandboxId, state, labels }: ContainerFilter,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly ContainerStatus[]> {
     const all = await this.#supervisor.call('container.list', sandboxId === undefined ? {} : { sandboxId }, signal);
     return all.filter((one) => (id ?? one.id) === one.id && (state ?? one.state) === one.state && hasLabels(one.labels, labels));
   }
@@ -255,11 +348,11 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   /** @throws RuntimeError `NotFound`, without starting a supervisor to be told so */
   async #known(id: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
-    if (!await this.#supervisor.connectIfAny()) throw new RuntimeError('NotFound', `there is no container ${id}`);
+    if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no container ${id}`);
   }
   async #sandbox(id: string, signal: AbortSignal | undefined): Promise<SandboxRecord> {
     signal?.throwIfAborted();
-    if (!await this.#supervisor.connectIfAny()) throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
+    if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
     return this.#supervisor.call('sandbox.get', { id }, signal);
   }
 }
@@ -270,19 +363,6 @@ function sandboxStatus({ id, metadata, state, createdAt, labels, annotations, ip
 
 function hasLabels(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>> = {}): boolean {
   return Object.entries(wanted).every(([key, value]) => labels[key] === value);
-}
-
-/** Keeps the first 16 MiB and takes the rest. */
-function collect(): { readonly stream: PassThrough; bytes(): Buffer } {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  const stream = new PassThrough();
-  stream.on('data', (chunk: Buffer) => {
-    const kept = chunk.subarray(0, execOutputBytes - size);
-    size += kept.length;
-    if (kept.length > 0) chunks.push(kept);
-  });
-  return { stream, bytes: () => Buffer.concat(chunks) };
 }
 
 function runtimeError(error: unknown): Error {

@@ -32,7 +32,10 @@ export function bootId(): string {
     try {
       boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     } catch {
-      boot = process.platform === 'linux' ? 'unknown' : execFileSync('/usr/sbin/sysctl', ['-n', 'kern.boottime'], { encoding: 'utf8', timeout: 5000 }).trim();
+      boot =
+        process.platform === 'linux'
+          ? 'unknown'
+          : execFileSync('/usr/sbin/sysctl', ['-n', 'kern.boottime'], { encoding: 'utf8', timeout: 5000 }).trim();
     }
   }
   return boot;
@@ -41,7 +44,8 @@ export function bootId(): string {
 /** When a process began, in whatever form tells two processes of one number apart; undefined when there is none. Zombies count as ended. */
 export function startTime(pid: number): string | undefined {
   try {
-    if (process.platform !== 'linux') return execFileSync('/bin/ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', timeout: 5000 }).trim() || undefined;
+    if (process.platform !== 'linux')
+      return execFileSync('/bin/ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', timeout: 5000 }).trim() || undefined;
     const fields = statFields(readFileSync(`/proc/${pid}/stat`, 'latin1'));
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
   } catch {
@@ -56,13 +60,21 @@ function statFields(stat: string): string[] {
 
 /** Every process of the machine. Linux; elsewhere empty. */
 export async function allProcesses(): Promise<readonly ProcessInfo[]> {
-  const found = await Promise.all((await pids()).map(async (pid): Promise<ProcessInfo | undefined> => {
-    const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined); // ended meanwhile
-    if (stat === undefined) return undefined;
-    const field = statFields(stat);
-    const number = (index: number) => Number(field[index] ?? 0);
-    return { pid: Number(pid), parent: number(1), session: number(3), ticks: number(11) + number(12) + number(13) + number(14), residentPages: number(21) };
-  }));
+  const found = await Promise.all(
+    (await pids()).map(async (pid): Promise<ProcessInfo | undefined> => {
+      const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined); // ended meanwhile
+      if (stat === undefined) return undefined;
+      const field = statFields(stat);
+      const number = (index: number) => Number(field[index] ?? 0);
+      return {
+        pid: Number(pid),
+        parent: number(1),
+        session: number(3),
+        ticks: number(11) + number(12) + number(13) + number(14),
+        residentPages: number(21),
+      };
+    }),
+  );
   return found.filter((one) => one !== undefined);
 }
 
@@ -84,10 +96,12 @@ export function processesOf(leader: number, all: readonly ProcessInfo[]): readon
  * first thread only: the larger one is nearer.
  */
 export async function cpuNanos(processes: readonly ProcessInfo[]): Promise<number> {
-  const each = await Promise.all(processes.map(async ({ pid, ticks }) => {
-    const exact = Number((await readFile(`/proc/${pid}/schedstat`, 'latin1').catch(() => '')).split(' ')[0] ?? 0); // a kernel may be built without
-    return Math.max(ticks * nanosPerTick, exact);
-  }));
+  const each = await Promise.all(
+    processes.map(async ({ pid, ticks }) => {
+      const exact = Number((await readFile(`/proc/${pid}/schedstat`, 'latin1').catch(() => '')).split(' ')[0] ?? 0); // a kernel may be built without
+      return Math.max(ticks * nanosPerTick, exact);
+    }),
+  );
   return each.reduce((sum, one) => sum + one, 0);
 }
 
@@ -106,14 +120,16 @@ export async function processesByEnvironment(settings: ReadonlySet<string>): Pro
   const name = [...settings][0]?.split('=')[0];
   const found = new Map<string, number[]>();
   if (name === undefined) return found;
-  await Promise.all((await pids()).map(async (pid) => {
-    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''); // ended, or not ours
-    const start = environment.startsWith(`${name}=`) ? 0 : environment.indexOf(`\0${name}=`) + 1;
-    if (start === 0 && !environment.startsWith(`${name}=`)) return;
-    const end = environment.indexOf('\0', start);
-    const setting = environment.slice(start, end < 0 ? undefined : end);
-    if (settings.has(setting)) found.set(setting, [...found.get(setting) ?? [], Number(pid)]);
-  }));
+  await Promise.all(
+    (await pids()).map(async (pid) => {
+      const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''); // ended, or not ours
+      const start = environment.startsWith(`${name}=`) ? 0 : environment.indexOf(`\0${name}=`) + 1;
+      if (start === 0 && !environment.startsWith(`${name}=`)) return;
+      const end = environment.indexOf('\0', start);
+      const setting = environment.slice(start, end < 0 ? undefined : end);
+      if (settings.has(setting)) found.set(setting, [...(found.get(setting) ?? []), Number(pid)]);
+    }),
+  );
   return found;
 }
 
@@ -125,7 +141,10 @@ async function pids(): Promise<string[]> {
 /** The children of a process that a tool such as `script` starts. Linux. */
 export function childrenOf(pid: number): number[] {
   try {
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter((word) => word !== '').map(Number);
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .split(' ')
+      .filter((word) => word !== '')
+      .map(Number);
   } catch {
     return [];
   }

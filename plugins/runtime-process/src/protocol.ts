@@ -1,4 +1,13 @@
-import type { ContainerConfig, ContainerStats, ContainerStatus, LinuxResources, PodSandboxConfig, PodSandboxStatus, RuntimeErrorCode, RuntimeEvent } from '@oarlock/spi/runtime';
+import type {
+  ContainerConfig,
+  ContainerStats,
+  ContainerStatus,
+  LinuxResources,
+  PodSandboxConfig,
+  PodSandboxStatus,
+  RuntimeErrorCode,
+  RuntimeEvent,
+} from '@oarlock/spi/runtime';
 
 /**
  * What driver and supervisor say to each other over a unix socket. The first line of every connection is a `Hello`; the answer is
@@ -7,9 +16,13 @@ import type { ContainerConfig, ContainerStats, ContainerStatus, LinuxResources, 
  */
 export const protocolVersion = 1;
 
-export type Hello = { readonly protocol: number; readonly role: 'control' } | { readonly protocol: number; readonly role: 'session'; readonly session: SessionRequest };
+export type Hello =
+  | { readonly protocol: number; readonly role: 'control' }
+  | { readonly protocol: number; readonly role: 'session'; readonly session: SessionRequest };
 export type Welcome = { readonly welcome: SupervisorInfo } | { readonly ending: true } | Refused;
-export interface Refused { readonly error: { readonly code: RuntimeErrorCode; readonly message: string } }
+export interface Refused {
+  readonly error: { readonly code: RuntimeErrorCode; readonly message: string };
+}
 
 export interface SupervisorInfo {
   readonly protocol: number;
@@ -19,7 +32,13 @@ export interface SupervisorInfo {
 }
 
 export type SessionRequest =
-  | { readonly kind: 'exec'; readonly containerId: string; readonly command: readonly string[]; readonly tty: boolean; readonly stdin: boolean }
+  | {
+      readonly kind: 'exec';
+      readonly containerId: string;
+      readonly command: readonly string[];
+      readonly tty: boolean;
+      readonly stdin: boolean;
+    }
   | { readonly kind: 'attach'; readonly containerId: string; readonly stdin: boolean; readonly stdout: boolean; readonly stderr: boolean }
   /** To 127.0.0.1, then ::1, inside the sandbox's network namespace. */
   | { readonly kind: 'forward'; readonly sandboxId: string; readonly port: number };
@@ -35,7 +54,16 @@ export interface SandboxRecord extends PodSandboxStatus {
 
 /** Requests: what goes in, what comes out. */
 export interface Calls {
-  'sandbox.create': { in: { readonly id: string; readonly config: PodSandboxConfig; readonly ips: readonly string[]; readonly netns?: string; readonly ready: boolean }; out: SandboxRecord };
+  'sandbox.create': {
+    in: {
+      readonly id: string;
+      readonly config: PodSandboxConfig;
+      readonly ips: readonly string[];
+      readonly netns?: string;
+      readonly ready: boolean;
+    };
+    out: SandboxRecord;
+  };
   'sandbox.ready': { in: { readonly id: string; readonly ips: readonly string[] }; out: null };
   'sandbox.get': { in: { readonly id: string }; out: SandboxRecord };
   'sandbox.list': { in: Record<string, never>; out: readonly SandboxRecord[] };
@@ -57,7 +85,11 @@ export interface Calls {
 }
 export type CallName = keyof Calls;
 
-export interface Request { readonly id: number; readonly call: CallName; readonly args: unknown }
+export interface Request {
+  readonly id: number;
+  readonly call: CallName;
+  readonly args: unknown;
+}
 export type Response = { readonly id: number; readonly result: unknown } | ({ readonly id: number } & Refused);
 export type FromSupervisor = Response | { readonly event: RuntimeEvent };
 

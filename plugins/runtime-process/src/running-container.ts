@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Clock } from '@oarlock/kernel/clock';
-import { criTime, LogFile, RecordFormat, type OutputName } from './cri-log.ts';
+import { criTime, RecordFormat, type LogFile, type OutputName } from './cri-log.ts';
 import type { ControlGroup } from './cgroups.ts';
 import { drained } from './output-drain.ts';
 import type { ProcessGroup } from './process-group.ts';
@@ -22,7 +22,11 @@ export interface RunningOptions {
   /** Kills what left the container's session. */
   sweep(): Promise<void>;
 }
-export interface Outcome { readonly exitCode: number; readonly outOfMemory: boolean; readonly finishedAt: number }
+export interface Outcome {
+  readonly exitCode: number;
+  readonly outOfMemory: boolean;
+  readonly finishedAt: number;
+}
 
 /** How long outputs may stay open and silent when the group is dead: something that escaped it holds them, and is then looked for. */
 const heldMs = 200;
@@ -41,18 +45,28 @@ export class RunningContainer {
   constructor(options: RunningOptions) {
     this.#options = options;
     this.group = options.group;
-    this.group.stdin?.on('close', () => { this.#stdinTaken = true; });
+    this.group.stdin?.on('close', () => {
+      this.#stdinTaken = true;
+    });
     const outputs = [this.#read('stdout', this.group.stdout), ...(this.group.stderr ? [this.#read('stderr', this.group.stderr)] : [])];
     this.ended = this.#end(Promise.all(outputs));
   }
 
-  get cgroup(): ControlGroup | undefined { return this.#options.cgroup; }
-  get log(): LogFile { return this.#options.log; }
-  get hasStdin(): boolean { return this.group.stdin !== undefined && !this.#stdinTaken; }
+  get cgroup(): ControlGroup | undefined {
+    return this.#options.cgroup;
+  }
+  get log(): LogFile {
+    return this.#options.log;
+  }
+  get hasStdin(): boolean {
+    return this.group.stdin !== undefined && !this.#stdinTaken;
+  }
 
   join(onlooker: Onlooker): () => void {
     this.#onlookers.add(onlooker);
-    return () => { this.#onlookers.delete(onlooker); };
+    return () => {
+      this.#onlookers.delete(onlooker);
+    };
   }
 
   kill(): void {
@@ -74,7 +88,9 @@ export class RunningContainer {
       let held = 0;
       const hold = (until: (then: () => void) => void) => {
         if (held++ === 0) source.pause();
-        until(() => { if (--held === 0) source.resume(); });
+        until(() => {
+          if (--held === 0) source.resume();
+        });
       };
       source.on('data', (chunk: Buffer) => {
         if (!log.append(format.push(chunk, now()))) hold((then) => log.drained(then));
@@ -84,7 +100,8 @@ export class RunningContainer {
         log.append(format.end(now()));
         resolve();
       };
-      if (source.closed) end(); // it ended before anybody looked, with nothing to say
+      if (source.closed)
+        end(); // it ended before anybody looked, with nothing to say
       else source.once('close', end);
     });
   }
@@ -97,9 +114,9 @@ export class RunningContainer {
     this.kill();
     for (const session of this.beside) session.kill();
     const open = [group.stdout, ...(group.stderr ? [group.stderr] : [])];
-    if (!await drained(open, clock, heldMs)) {
+    if (!(await drained(open, clock, heldMs))) {
       await this.#options.sweep();
-      if (!await drained(open, clock, heldMs)) for (const output of open) output.destroy();
+      if (!(await drained(open, clock, heldMs))) for (const output of open) output.destroy();
     }
     await outputs;
     group.stdin?.destroy();

@@ -5,7 +5,13 @@ import type { PodStore } from './pod-store.ts';
 import { bootId } from './process-table.ts';
 import { Refusal, type SandboxRecord } from './protocol.ts';
 
-export interface NewSandbox { readonly id: string; readonly config: PodSandboxConfig; readonly ips: readonly string[]; readonly netns?: string; readonly ready: boolean }
+export interface NewSandbox {
+  readonly id: string;
+  readonly config: PodSandboxConfig;
+  readonly ips: readonly string[];
+  readonly netns?: string;
+  readonly ready: boolean;
+}
 
 /** The sandboxes of one supervisor. A sandbox has no process of its own: it is a name, an address and what runs in it. */
 export class Sandboxes {
@@ -37,14 +43,28 @@ export class Sandboxes {
     if (!record) throw new Refusal('NotFound', `there is no sandbox ${id}`);
     return record;
   }
-  list(): readonly SandboxRecord[] { return [...this.#records.values()]; }
+  list(): readonly SandboxRecord[] {
+    return [...this.#records.values()];
+  }
 
   create({ id, config, ips, netns, ready }: NewSandbox): SandboxRecord {
     const name = nameOf(config);
     if (!/^[0-9a-f]{64}$/.test(id)) throw new Refusal('InvalidArgument', `not an id of a sandbox: ${JSON.stringify(id)}`);
-    if (this.#records.has(id) || this.#names.has(name)) throw new Refusal('AlreadyExists', `there is a sandbox of that name already: ${name}`);
+    if (this.#records.has(id) || this.#names.has(name))
+      throw new Refusal('AlreadyExists', `there is a sandbox of that name already: ${name}`);
     const { metadata, labels, annotations } = config;
-    const record: SandboxRecord = { id, metadata, labels, annotations, state: ready ? 'READY' : 'NOTREADY', createdAt: this.#clock.now(), ips, config, boot: bootId(), ...(netns !== undefined && { netns }) };
+    const record: SandboxRecord = {
+      id,
+      metadata,
+      labels,
+      annotations,
+      state: ready ? 'READY' : 'NOTREADY',
+      createdAt: this.#clock.now(),
+      ips,
+      config,
+      boot: bootId(),
+      ...(netns !== undefined && { netns }),
+    };
     this.#store.saveSandbox(record);
     this.#records.set(id, record);
     this.#names.set(name, id);
@@ -78,6 +98,7 @@ export class Sandboxes {
     this.#store.removeSandbox(id);
     this.#records.delete(id);
     this.#names.delete(nameOf(record.config));
+    this.#containers.sandboxRemoved(id);
     this.#emit('DELETED', id);
   }
 

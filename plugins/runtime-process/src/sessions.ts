@@ -8,7 +8,11 @@ import type { Machine, ProcessGroup } from './process-group.ts';
 import { Refusal, type SandboxRecord, type SessionRequest } from './protocol.ts';
 import type { Onlooker } from './running-container.ts';
 
-export interface SessionServices { readonly containers: Containers; readonly machine: Machine; sandbox(id: string): SandboxRecord }
+export interface SessionServices {
+  readonly containers: Containers;
+  readonly machine: Machine;
+  sandbox(id: string): SandboxRecord;
+}
 
 /** An onlooker that lets this much wait for it holds the container back; one that takes nothing for this long is let go. */
 const onlookerBytes = 1024 * 1024;
@@ -28,7 +32,12 @@ export async function serveSession(socket: Socket, request: SessionRequest, rest
   }
 }
 
-async function serveExec(socket: Socket, { containerId, command, tty, stdin }: SessionRequest & { kind: 'exec' }, rest: Buffer, { containers, machine }: SessionServices): Promise<void> {
+async function serveExec(
+  socket: Socket,
+  { containerId, command, tty, stdin }: SessionRequest & { kind: 'exec' },
+  rest: Buffer,
+  { containers, machine }: SessionServices,
+): Promise<void> {
   socket.pause();
   const group = await containers.exec(containerId, command, { tty, stdin });
   const gone = () => group.kill();
@@ -49,7 +58,10 @@ function take({ kind, payload }: Frame, group: ProcessGroup, socket: Socket): vo
   if (kind === 'stdin' && group.stdin && !group.stdin.destroyed) {
     if (!group.stdin.write(payload)) {
       socket.pause();
-      const go = () => { group.stdin?.off('drain', go).off('close', go); socket.resume(); };
+      const go = () => {
+        group.stdin?.off('drain', go).off('close', go);
+        socket.resume();
+      };
       group.stdin.once('drain', go).once('close', go);
     }
   } else if (kind === 'stdinEnd') group.stdin?.end();
@@ -64,7 +76,10 @@ function forwardOutput(source: Readable, kind: 'stdout' | 'stderr', socket: Sock
       for (const frame of encodeFrames(kind, chunk)) more = socket.write(frame);
       if (more || socket.destroyed) return;
       source.pause();
-      const go = () => { socket.off('drain', go).off('close', go); source.resume(); };
+      const go = () => {
+        socket.off('drain', go).off('close', go);
+        source.resume();
+      };
       socket.once('drain', go).once('close', go);
     });
     if (source.closed) resolve();
@@ -72,7 +87,12 @@ function forwardOutput(source: Readable, kind: 'stdout' | 'stderr', socket: Sock
   });
 }
 
-async function serveAttach(socket: Socket, { containerId, stdin, stdout, stderr }: SessionRequest & { kind: 'attach' }, rest: Buffer, { containers, machine }: SessionServices): Promise<void> {
+async function serveAttach(
+  socket: Socket,
+  { containerId, stdin, stdout, stderr }: SessionRequest & { kind: 'attach' },
+  rest: Buffer,
+  { containers, machine }: SessionServices,
+): Promise<void> {
   const running = containers.running(containerId);
   const { config } = containers.get(containerId);
   await new Promise<void>((resolve) => {
@@ -84,7 +104,11 @@ async function serveAttach(socket: Socket, { containerId, stdin, stdout, stderr 
       },
       ready(then) {
         const timer = machine.clock.after(patienceMs, () => socket.destroy());
-        const go = () => { timer.cancel(); socket.off('drain', go).off('close', go); then(); };
+        const go = () => {
+          timer.cancel();
+          socket.off('drain', go).off('close', go);
+          then();
+        };
         if (socket.destroyed) go();
         else socket.once('drain', go).once('close', go);
       },
@@ -109,7 +133,12 @@ async function serveAttach(socket: Socket, { containerId, stdin, stdout, stderr 
 }
 
 /** In the host's network the driver connects by itself; this is for a namespace, which only a process of its own can be in. */
-async function serveForward(socket: Socket, { sandboxId, port }: SessionRequest & { kind: 'forward' }, rest: Buffer, { machine, sandbox }: SessionServices): Promise<void> {
+async function serveForward(
+  socket: Socket,
+  { sandboxId, port }: SessionRequest & { kind: 'forward' },
+  rest: Buffer,
+  { machine, sandbox }: SessionServices,
+): Promise<void> {
   const { netns } = sandbox(sandboxId);
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new Refusal('InvalidArgument', `not a port: ${port}`);
   if (netns === undefined || machine.tools.nsenter === undefined) {
@@ -117,14 +146,20 @@ async function serveForward(socket: Socket, { sandboxId, port }: SessionRequest 
     pipeFrames(socket, rest, stream, stream);
     return;
   }
-  const child = spawn(machine.tools.nsenter, [`--net=${netns}`, '--', process.execPath, '-e', relay, String(port)], { detached: true, env: {}, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
+  const child = spawn(machine.tools.nsenter, [`--net=${netns}`, '--', process.execPath, '-e', relay, String(port)], {
+    detached: true,
+    env: {},
+    stdio: ['pipe', 'pipe', 'pipe'],
+    cwd: '/',
+  });
   socket.once('close', () => child.kill('SIGKILL'));
   const said = await new Promise<string>((resolve, reject) => {
     child.once('error', reject);
     child.stderr.once('data', (chunk: Buffer) => resolve(chunk.toString()));
     child.once('close', () => resolve('the relay ended'));
   });
-  if (said.trim() !== 'connected') throw new Refusal('Unavailable', `cannot connect to port ${port} of sandbox ${sandboxId}: ${said.trim().slice(0, 500)}`);
+  if (said.trim() !== 'connected')
+    throw new Refusal('Unavailable', `cannot connect to port ${port} of sandbox ${sandboxId}: ${said.trim().slice(0, 500)}`);
   pipeFrames(socket, rest, child.stdout, child.stdin);
 }
 
@@ -148,7 +183,10 @@ export async function dial(hosts: readonly string[], port: number, signal?: Abor
       return await new Promise<Socket>((resolve, reject) => {
         const socket = connect({ host, port, allowHalfOpen: true, ...(signal && { signal }) });
         socket.once('error', reject);
-        socket.once('connect', () => { socket.off('error', reject); resolve(socket); });
+        socket.once('connect', () => {
+          socket.off('error', reject);
+          resolve(socket);
+        });
       });
     } catch (error) {
       failure = error as Error;
@@ -164,7 +202,9 @@ function pipeFrames(socket: Socket, rest: Buffer, output: Readable, input: NodeJ
   output.on('error', () => socket.destroy());
   socket.write(encodeFrame('stdout')); // connected
   void forwardOutput(output, 'stdout', socket).then(() => socket.end(encodeFrame('end', '{}')));
-  socket.once('close', () => { output.destroy(); });
+  socket.once('close', () => {
+    output.destroy();
+  });
   readFrames(socket, rest, ({ kind, payload }) => {
     if (kind === 'stdin' && !input.write(payload)) {
       socket.pause();

@@ -23,7 +23,9 @@ export class StraySweeper {
   async sweep(containerId: string): Promise<void> {
     this.#asked.add(containerId);
     while (this.#asked.has(containerId)) {
-      this.#sweeping ??= this.#look().finally(() => { this.#sweeping = undefined; });
+      this.#sweeping ??= this.#look().finally(() => {
+        this.#sweeping = undefined;
+      });
       await this.#sweeping;
     }
   }
@@ -31,7 +33,10 @@ export class StraySweeper {
   /** The same, a moment later, together with others. */
   sweepSoon(containerId: string): Promise<void> {
     this.#asked.add(containerId);
-    this.#soon ??= this.#clock.sleep(pauseMs).then(() => { this.#soon = undefined; return this.sweep([...this.#asked][0] ?? containerId); });
+    this.#soon ??= this.#clock.sleep(pauseMs).then(() => {
+      this.#soon = undefined;
+      return this.sweep([...this.#asked][0] ?? containerId);
+    });
     return this.#soon;
   }
 

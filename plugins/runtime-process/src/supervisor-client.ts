@@ -3,13 +3,30 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { RuntimeError, type RuntimeEvent } from '@oarlock/spi/runtime';
 import { hasPods } from './pod-store.ts';
-import { Lines, protocolVersion, type CallName, type Calls, type FromSupervisor, type Hello, type SessionRequest, type SupervisorInfo, type Welcome } from './protocol.ts';
+import {
+  Lines,
+  protocolVersion,
+  type CallName,
+  type Calls,
+  type FromSupervisor,
+  type Hello,
+  type SessionRequest,
+  type SupervisorInfo,
+  type Welcome,
+} from './protocol.ts';
 import { socketPath } from './socket-path.ts';
 import { launchSupervisor } from './supervisor-launch.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
-interface Waiting { resolve(result: unknown): void; reject(error: Error): void }
-interface Connection { readonly socket: Socket; readonly info: SupervisorInfo; readonly waiting: Map<number, Waiting> }
+interface Waiting {
+  resolve(result: unknown): void;
+  reject(error: Error): void;
+}
+interface Connection {
+  readonly socket: Socket;
+  readonly info: SupervisorInfo;
+  readonly waiting: Map<number, Waiting>;
+}
 
 /** Waits between attempts to reach a supervisor that another process is starting, or that ended while pods are there. */
 const firstPauseMs = 10;
@@ -38,7 +55,9 @@ export class SupervisorClient {
   }
 
   /** Undefined while there is none. */
-  get info(): SupervisorInfo | undefined { return this.#connection?.info; }
+  get info(): SupervisorInfo | undefined {
+    return this.#connection?.info;
+  }
 
   /** Connects to a supervisor that runs, or starts one when an earlier left pods. False when there is nothing to talk about. */
   async connectIfAny(): Promise<boolean> {
@@ -61,9 +80,11 @@ export class SupervisorClient {
     signal?.throwIfAborted();
     const { socket, waiting } = await abortable(this.#connected(), signal);
     const id = ++this.#next;
-    const answer = new Promise<unknown>((resolve, reject) => { waiting.set(id, { resolve, reject }); });
+    const answer = new Promise<unknown>((resolve, reject) => {
+      waiting.set(id, { resolve, reject });
+    });
     socket.write(`${JSON.stringify({ id, call, args })}\n`);
-    return await abortable(answer, signal) as Calls[K]['out'];
+    return (await abortable(answer, signal)) as Calls[K]['out'];
   }
 
   /** A connection for one session, after the supervisor's welcome. The caller owns it. */
@@ -87,7 +108,11 @@ export class SupervisorClient {
   #connected(): Promise<Connection> {
     if (this.#stopped) return Promise.reject(new RuntimeError('Unavailable', 'the runtime has been stopped'));
     if (this.#connection) return Promise.resolve(this.#connection);
-    this.#connecting ??= this.#open().then((connection) => this.#adopt(connection)).finally(() => { this.#connecting = undefined; });
+    this.#connecting ??= this.#open()
+      .then((connection) => this.#adopt(connection))
+      .finally(() => {
+        this.#connecting = undefined;
+      });
     return this.#connecting;
   }
 
@@ -156,7 +181,8 @@ export class SupervisorClient {
     };
     socket.on('error', () => {}); // its close tells
     socket.once('close', () => {
-      for (const { reject } of waiting.values()) reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
+      for (const { reject } of waiting.values())
+        reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
       waiting.clear();
       if (this.#connection === connection) this.#connection = undefined;
       if (!this.#stopped) void this.#comeBack();

@@ -34,14 +34,18 @@ export async function launchSupervisor(options: SupervisorOptions, clock: Clock)
   const log = openSync(logPath, 'w', 0o600);
   const entry = entryPath();
   const child = spawn(process.execPath, [...nodeFlags(entry), entry, JSON.stringify(options)], {
-    detached: true, cwd: '/', env: { PATH: systemPath, HOME: homedir() }, stdio: ['ignore', 'pipe', log],
+    detached: true,
+    cwd: '/',
+    env: { PATH: systemPath, HOME: homedir() },
+    stdio: ['ignore', 'pipe', log],
   });
   closeSync(log);
   const { stdout } = child;
   if (!stdout) throw new RuntimeError('Internal', 'the supervisor was started without an output');
   try {
     await new Promise<void>((resolve, reject) => {
-      const fail = (why: string, cause?: unknown) => reject(new RuntimeError('Unavailable', `the supervisor of process containers ${why}`, cause === undefined ? {} : { cause }));
+      const fail = (why: string, cause?: unknown) =>
+        reject(new RuntimeError('Unavailable', `the supervisor of process containers ${why}`, cause === undefined ? {} : { cause }));
       const timer = clock.after(startMs, () => {
         child.kill('SIGKILL');
         fail(`did not start within ${startMs} ms`);
@@ -54,7 +58,9 @@ export async function launchSupervisor(options: SupervisorOptions, clock: Clock)
       };
       child.once('error', (error) => settled(() => fail(`could not be started: ${error.message}`, error)));
       child.once('exit', (code) => settled(() => fail(`ended with code ${code}: ${readFileSync(logPath, 'utf8').slice(-2000)}`)));
-      stdout.on('data', (chunk: Buffer) => { if (/^(ready|taken)$/m.test(chunk.toString())) settled(resolve); });
+      stdout.on('data', (chunk: Buffer) => {
+        if (/^(ready|taken)$/m.test(chunk.toString())) settled(resolve);
+      });
     });
   } finally {
     stdout.destroy();

@@ -6,7 +6,18 @@ import type { Logger } from '@oarlock/kernel/logger';
 import type { RuntimeEvent } from '@oarlock/spi/runtime';
 import type { Containers } from './containers.ts';
 import { statusOf } from './pod-store.ts';
-import { Lines, protocolVersion, Refusal, type CallName, type Calls, type FromSupervisor, type Hello, type Request, type SupervisorInfo, type Welcome } from './protocol.ts';
+import {
+  Lines,
+  protocolVersion,
+  Refusal,
+  type CallName,
+  type Calls,
+  type FromSupervisor,
+  type Hello,
+  type Request,
+  type SupervisorInfo,
+  type Welcome,
+} from './protocol.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import { serveSession, type SessionServices } from './sessions.ts';
 import { socketName } from './socket-path.ts';
@@ -45,23 +56,44 @@ export class SupervisorServer {
     const { containers, sandboxes } = options;
     this.#handlers = {
       'sandbox.create': (args) => sandboxes.create(args),
-      'sandbox.ready': ({ id, ips }) => { sandboxes.ready(id, ips); return null; },
+      'sandbox.ready': ({ id, ips }) => {
+        sandboxes.ready(id, ips);
+        return null;
+      },
       'sandbox.get': ({ id }) => sandboxes.get(id),
       'sandbox.list': () => sandboxes.list(),
       'sandbox.stop': ({ id, graceMs }) => sandboxes.stop(id, graceMs),
-      'sandbox.remove': async ({ id }) => { await sandboxes.remove(id); return null; },
+      'sandbox.remove': async ({ id }) => {
+        await sandboxes.remove(id);
+        return null;
+      },
       'container.create': ({ sandboxId, config }) => {
         const sandbox = sandboxes.get(sandboxId);
         if (sandbox.state !== 'READY') throw new Refusal('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
         return containers.create(sandbox, config);
       },
-      'container.start': async ({ id }) => { await containers.start(id); return null; },
-      'container.stop': async ({ id, graceMs }) => { await containers.stop(id, graceMs); return null; },
-      'container.remove': async ({ id }) => { await containers.remove(id); return null; },
+      'container.start': async ({ id }) => {
+        await containers.start(id);
+        return null;
+      },
+      'container.stop': async ({ id, graceMs }) => {
+        await containers.stop(id, graceMs);
+        return null;
+      },
+      'container.remove': async ({ id }) => {
+        await containers.remove(id);
+        return null;
+      },
       'container.get': ({ id }) => statusOf(containers.get(id)),
       'container.list': ({ sandboxId }) => containers.list(sandboxId).map(statusOf),
-      'container.update': ({ id, resources }) => { containers.update(id, resources); return null; },
-      'container.reopenLog': async ({ id }) => { await containers.reopenLog(id); return null; },
+      'container.update': ({ id, resources }) => {
+        containers.update(id, resources);
+        return null;
+      },
+      'container.reopenLog': async ({ id }) => {
+        await containers.reopenLog(id);
+        return null;
+      },
       'container.stats': ({ id, sandboxId }) => {
         if (id !== undefined) containers.running(id);
         return containers.stats(id !== undefined ? [id] : containers.list(sandboxId).map((container) => container.id));
@@ -79,7 +111,10 @@ export class SupervisorServer {
     rmSync(join(dataDir, socketName), { force: true });
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen(path, () => { this.#server.off('error', reject); resolve(); });
+      this.#server.listen(path, () => {
+        this.#server.off('error', reject);
+        resolve();
+      });
     });
     chmodSync(join(dataDir, socketName), 0o600);
     this.#watchIdle();
@@ -154,8 +189,9 @@ export class SupervisorServer {
     const handler = this.#handlers[call] as ((args: unknown) => unknown) | undefined;
     let response: FromSupervisor;
     try {
-      if (!handler || !Object.hasOwn(this.#handlers, call)) throw new Refusal('Unsupported', `the supervisor knows no call ${JSON.stringify(call)}`);
-      response = { id, result: await handler(args) ?? null };
+      if (!handler || !Object.hasOwn(this.#handlers, call))
+        throw new Refusal('Unsupported', `the supervisor knows no call ${JSON.stringify(call)}`);
+      response = { id, result: (await handler(args)) ?? null };
     } catch (error) {
       if (!(error instanceof Refusal)) this.#options.log.error({ call, error: String((error as Error).stack) }, 'a call failed');
       response = { id, error: { code: error instanceof Refusal ? error.code : 'Internal', message: (error as Error).message } };

@@ -55,7 +55,17 @@ async function main({ dataDir, path, nice, cgroups: wantsCgroups, namespaces, id
   let server: SupervisorServer | undefined;
   const emit: Surroundings['emit'] = (event) => server?.emit(event);
   const machine = { tools, clock, pipes: tools.mkfifo === undefined ? undefined : new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
-  const around: Surroundings = { machine, cgroups, store, log, path, nice, emit, sweeper: new StraySweeper(clock), sandbox: (id) => sandboxes.get(id) };
+  const around: Surroundings = {
+    machine,
+    cgroups,
+    store,
+    log,
+    path,
+    nice,
+    emit,
+    sweeper: new StraySweeper(clock),
+    sandbox: (id) => sandboxes.get(id),
+  };
   const containers = new Containers(around);
   const sandboxes = new Sandboxes(store, clock, containers, emit);
   for (const pod of pods) {
@@ -64,7 +74,12 @@ async function main({ dataDir, path, nice, cgroups: wantsCgroups, namespaces, id
     containers.adopt(pod.containers, machineIsNew);
   }
   server = new SupervisorServer({
-    containers, sandboxes, clock, log, idleMs, sessions: { containers, machine, sandbox: (id) => sandboxes.get(id) },
+    containers,
+    sandboxes,
+    clock,
+    log,
+    idleMs,
+    sessions: { containers, machine, sandbox: (id) => sandboxes.get(id) },
     info: { protocol: protocolVersion, pid: process.pid, notes: notesOf(tools, cgroups !== undefined) },
     ended: () => process.exit(0),
   });

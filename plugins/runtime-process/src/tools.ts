@@ -51,11 +51,24 @@ export async function findTools({ namespaces }: { readonly namespaces: boolean }
   const root = process.getuid?.() === 0;
   const [unshare, mount] = linux ? [findProgram('unshare'), findProgram('mount')] : [];
   const can = namespaces && unshare !== undefined && mount !== undefined && canMakeNamespaces();
-  const allowed = can && await promisify(execFile)(unshare, [...namespaceFlags, '--', findProgram('true') ?? '/bin/true'], { timeout: 5000 }).then(() => true, () => false);
+  const allowed =
+    can &&
+    (await promisify(execFile)(unshare, [...namespaceFlags, '--', findProgram('true') ?? '/bin/true'], { timeout: 5000 }).then(
+      () => true,
+      () => false,
+    ));
   return {
-    root, shell: '/bin/sh', env: findProgram('env'), mkfifo: findProgram('mkfifo'), mount, unshare, namespaces: allowed,
-    nsenter: linux ? findProgram('nsenter') : undefined, setpriv: linux ? findProgram('setpriv') : undefined,
-    script: linux && existsSync('/dev/ptmx') ? findProgram('script') : undefined, stty: findProgram('stty'),
+    root,
+    shell: '/bin/sh',
+    env: findProgram('env'),
+    mkfifo: findProgram('mkfifo'),
+    mount,
+    unshare,
+    namespaces: allowed,
+    nsenter: linux ? findProgram('nsenter') : undefined,
+    setpriv: linux ? findProgram('setpriv') : undefined,
+    script: linux && existsSync('/dev/ptmx') ? findProgram('script') : undefined,
+    stty: findProgram('stty'),
   };
 }
 

@@ -15,9 +15,11 @@ import { ControlGroups } from '../src/cgroups.ts';
 const run = promisify(execFile);
 const shell = shellPrograms();
 
-const echoServer = 'const net = require("node:net"); net.createServer({ allowHalfOpen: true }, (s) => s.pipe(s)).listen(Number(process.argv[1]), "127.0.0.1")';
+const echoServer =
+  'const net = require("node:net"); net.createServer({ allowHalfOpen: true }, (s) => s.pipe(s)).listen(Number(process.argv[1]), "127.0.0.1")';
 // the control group of a process container is its own, its view of the file system's is not
-const memoryLimit = 'g=$(sed -n "s/^[0-9]*:memory://p" /proc/self/cgroup); if [ -n "$g" ]; then cat "/sys/fs/cgroup/memory$g/memory.limit_in_bytes"; else cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"; fi';
+const memoryLimit =
+  'g=$(sed -n "s/^[0-9]*:memory://p" /proc/self/cgroup); if [ -n "$g" ]; then cat "/sys/fs/cgroup/memory$g/memory.limit_in_bytes"; else cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"; fi';
 
 export const command: RuntimeFixture['command'] = (program, args) => {
   if (program === 'listen') return { command: [process.execPath, '-e', echoServer], args };
@@ -43,7 +45,9 @@ export function loopbackNetwork(): NetworkDriver & { readonly added: Set<string>
       return { ips: [`192.0.2.${last}`] };
     },
     check: async () => {},
-    async del({ containerId }) { added.delete(containerId); },
+    async del({ containerId }) {
+      added.delete(containerId);
+    },
     status: async () => ({ ready: true, message: '' }),
     gc: async () => {},
   };
@@ -56,8 +60,12 @@ export interface ProcessFixture extends RuntimeFixture {
   readonly driver: ProcessRuntime;
 }
 
-export async function openRuntime(config: Partial<ProcessRuntimeConfig> = {}, network?: NetworkDriver, dataDir?: string): Promise<ProcessFixture> {
-  const directory = dataDir ?? await mkdtemp(join(tmpdir(), 'runtime-process-'));
+export async function openRuntime(
+  config: Partial<ProcessRuntimeConfig> = {},
+  network?: NetworkDriver,
+  dataDir?: string,
+): Promise<ProcessFixture> {
+  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'runtime-process-')));
   const settings: ProcessRuntimeConfig = { ...(plugin.config.parse({}) as ProcessRuntimeConfig), keepPods: true, ...config };
   const make = async (more: Partial<ProcessRuntimeConfig> = {}) => {
     const driver = new ProcessRuntime({ ...settings, ...more }, network, { clock: systemClock, log: silentLogger, dataDir: directory });
@@ -67,11 +75,15 @@ export async function openRuntime(config: Partial<ProcessRuntimeConfig> = {}, ne
   let driver = await make();
   const limits = hasCgroups && settings.cgroups;
   return {
-    driver, dataDir: directory, image: 'host', command,
+    driver,
+    dataDir: directory,
+    image: 'host',
+    command,
     lacks: {
-      imagePull: 'there is one image, and it is here', imageRemove: 'the host stays',
+      imagePull: 'there is one image, and it is here',
+      imageRemove: 'the host stays',
       mounts: 'volumes are mounted where their place exists, and linked below $OARLOCK_ROOT otherwise; /data does not exist',
-      ...(!driver.traits.networkNamespaces && { addresses: 'sandboxes share the host\'s network; the kubelet gets their addresses' }),
+      ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
       ...(!limits && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
     },
     async restartClient() {

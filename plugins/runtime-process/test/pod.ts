@@ -6,19 +6,48 @@ let count = 0;
 
 export function podConfig(dataDir: string, more: Partial<PodSandboxConfig> = {}): PodSandboxConfig {
   const name = `pod-${++count}`;
-  return { metadata: { name, uid: `uid-${count}`, namespace: 'test', attempt: 0 }, hostname: name, logDirectory: `${dataDir}/logs/${name}`, portMappings: [], labels: {}, annotations: {}, linux: { security: { namespaces: own } }, ...more };
+  return {
+    metadata: { name, uid: `uid-${count}`, namespace: 'test', attempt: 0 },
+    hostname: name,
+    logDirectory: `${dataDir}/logs/${name}`,
+    portMappings: [],
+    labels: {},
+    annotations: {},
+    linux: { security: { namespaces: own } },
+    ...more,
+  };
 }
 
 export function containerConfig(command: readonly string[], more: Partial<ContainerConfig> = {}): ContainerConfig {
   return {
-    metadata: { name: 'main', attempt: 0 }, image: { image: 'host' }, command, args: [], envs: [], mounts: [], labels: {}, annotations: {}, logPath: 'main/0.log',
-    stdin: false, stdinOnce: false, tty: false, linux: { resources: {}, security: { namespaces: own } }, ...more,
+    metadata: { name: 'main', attempt: 0 },
+    image: { image: 'host' },
+    command,
+    args: [],
+    envs: [],
+    mounts: [],
+    labels: {},
+    annotations: {},
+    logPath: 'main/0.log',
+    stdin: false,
+    stdinOnce: false,
+    tty: false,
+    linux: { resources: {}, security: { namespaces: own } },
+    ...more,
   };
 }
 
-export const security = (more: Partial<ContainerConfig['linux']['security']>): Pick<ContainerConfig, 'linux'> => ({ linux: { resources: {}, security: { namespaces: own, ...more } } });
+export const security = (more: Partial<ContainerConfig['linux']['security']>): Pick<ContainerConfig, 'linux'> => ({
+  linux: { resources: {}, security: { namespaces: own, ...more } },
+});
 
-export async function startPod(driver: ProcessRuntime, dataDir: string, command: readonly string[], more: Partial<ContainerConfig> = {}, ofPod: Partial<PodSandboxConfig> = {}): Promise<{ readonly sandbox: string; readonly container: string }> {
+export async function startPod(
+  driver: ProcessRuntime,
+  dataDir: string,
+  command: readonly string[],
+  more: Partial<ContainerConfig> = {},
+  ofPod: Partial<PodSandboxConfig> = {},
+): Promise<{ readonly sandbox: string; readonly container: string }> {
   const config = podConfig(dataDir, ofPod);
   const sandbox = await driver.runPodSandbox(config, '');
   const container = await driver.createContainer(sandbox, containerConfig(command, more), config);

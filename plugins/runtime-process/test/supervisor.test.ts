@@ -5,6 +5,7 @@ import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promise
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
@@ -19,7 +20,9 @@ import { ended, podConfig, startPod } from './pod.ts';
 
 let dataDir = '';
 const drivers: ProcessRuntime[] = [];
-beforeEach(async () => { dataDir = await mkdtemp(join(tmpdir(), 'process-supervisor-')); });
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'process-supervisor-'));
+});
 afterEach(async () => {
   for (const driver of drivers.splice(0)) await driver.stop();
   await (await open({ keepPods: false, stopGraceSeconds: 0 })).stop();
@@ -28,15 +31,34 @@ afterEach(async () => {
 });
 
 async function open(config: Partial<ProcessRuntimeConfig> = {}, directory = dataDir): Promise<ProcessRuntime> {
-  const driver = new ProcessRuntime({ keepPods: true, stopGraceSeconds: 2, nice: 0, cgroups: false, namespaces: false, idleSeconds: 30, ...config }, undefined, { clock: systemClock, log: silentLogger, dataDir: directory });
+  const driver = new ProcessRuntime(
+    { keepPods: true, stopGraceSeconds: 2, nice: 0, cgroups: false, namespaces: false, idleSeconds: 30, ...config },
+    undefined,
+    { clock: systemClock, log: silentLogger, dataDir: directory },
+  );
   await driver.start();
   drivers.push(driver);
   return driver;
 }
 const isAlive = (pid: number) => startTime(pid) !== undefined;
 const gone = (pid: number) => vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 10_000 });
-const holder = async () => (JSON.parse(await readFile(join(dataDir, (await readdir(dataDir)).filter((name) => name.startsWith('lock.')).sort().at(-1) ?? ''), 'utf8')) as { pid: number }).pid;
-const record = async (sandbox: string, container: string) => JSON.parse(await readFile(join(dataDir, 'pods', sandbox, `${container}.json`), 'utf8')) as { pid: number };
+const holder = async () =>
+  (
+    JSON.parse(
+      await readFile(
+        join(
+          dataDir,
+          (await readdir(dataDir))
+            .filter((name) => name.startsWith('lock.'))
+            .sort()
+            .at(-1) ?? '',
+        ),
+        'utf8',
+      ),
+    ) as { pid: number }
+  ).pid;
+const record = async (sandbox: string, container: string) =>
+  JSON.parse(await readFile(join(dataDir, 'pods', sandbox, `${container}.json`), 'utf8')) as { pid: number };
 
 describe('the supervisor', { timeout: 60_000 }, () => {
   it('is not there before the first pod, private, and one for all drivers that begin at once', async () => {
@@ -54,10 +76,21 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     expect((await stat(join(dataDir, 'pods', pods[0] ?? '', 'sandbox.json'))).mode & 0o777).toBe(0o600);
   });
 
-  it('keeps pods running when the driver\'s process is killed, and the next one finds them', async () => {
+  it("keeps pods running when the driver's process is killed, and the next one finds them", async () => {
     const program = fileURLToPath(new URL('./crashing-driver.ts', import.meta.url));
-    const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register', program, dataDir, 'trap "echo told; exit 7" TERM; echo up; while :; do sleep 3600 & wait $!; done'], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [line] = await once(child.stdout, 'data') as [Buffer];
+    const child = spawn(
+      process.execPath,
+      [
+        '--conditions=@oarlock/source',
+        '--import',
+        '@oxc-node/core/register',
+        program,
+        dataDir,
+        'trap "echo told; exit 7" TERM; echo up; while :; do sleep 3600 & wait $!; done',
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    const [line] = (await once(child.stdout, 'data')) as [Buffer];
     const [sandbox = '', container = ''] = line.toString().trim().split(' ');
     const exited = once(child, 'exit');
     child.kill('SIGKILL');
@@ -85,7 +118,12 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     process.kill(await holder(), 'SIGKILL');
     expect((await items.next()).value).toBe('resync');
     stop.abort();
-    expect(await driver.containerStatus(container)).toMatchObject({ state: 'EXITED', exitCode: 137, reason: 'Error', message: expect.stringContaining('supervisor') });
+    expect(await driver.containerStatus(container)).toMatchObject({
+      state: 'EXITED',
+      exitCode: 137,
+      reason: 'Error',
+      message: expect.stringContaining('supervisor'),
+    });
     expect(await driver.podSandboxStatus(sandbox)).toMatchObject({ state: 'READY' });
     await gone(before.pid);
     const again = await startPod(driver, dataDir, ['/bin/sleep', '3600']);
@@ -94,7 +132,11 @@ describe('the supervisor', { timeout: 60_000 }, () => {
 
   it('ends with its pods when the driver is stopped, with grace, and stays when told to', async () => {
     const staying = await open({ keepPods: true });
-    const first = await startPod(staying, dataDir, ['/bin/sh', '-c', 'trap "exit 3" TERM; echo up; while :; do sleep 3600 & wait $!; done']);
+    const first = await startPod(staying, dataDir, [
+      '/bin/sh',
+      '-c',
+      'trap "exit 3" TERM; echo up; while :; do sleep 3600 & wait $!; done',
+    ]);
     const { pid } = await record(first.sandbox, first.container);
     const { logPath } = await staying.containerStatus(first.container);
     await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('up'));
@@ -122,10 +164,22 @@ describe('the supervisor', { timeout: 60_000 }, () => {
 
   it('ends daemons with the container they come from', async () => {
     const driver = await open();
-    const { sandbox, container } = await startPod(driver, dataDir, ['/bin/sh', '-c', `setsid sh -c 'echo $$ > ${dataDir}/daemon; exec sleep 3600' & wait; sleep 3600`]);
+    const { sandbox, container } = await startPod(driver, dataDir, [
+      '/bin/sh',
+      '-c',
+      `setsid sh -c 'echo $$ > ${dataDir}/daemon; exec sleep 3600' & wait; sleep 3600`,
+    ]);
     await new Promise<void>((resolve) => {
-      const watcher = watch(dataDir, (_, name) => { if (name === 'daemon') { watcher.close(); resolve(); } });
-      if (existsSync(join(dataDir, 'daemon'))) { watcher.close(); resolve(); }
+      const watcher = watch(dataDir, (_, name) => {
+        if (name === 'daemon') {
+          watcher.close();
+          resolve();
+        }
+      });
+      if (existsSync(join(dataDir, 'daemon'))) {
+        watcher.close();
+        resolve();
+      }
     });
     await vi.waitFor(async () => expect(await readFile(join(dataDir, 'daemon'), 'utf8')).toMatch(/\d/));
     const daemon = Number(await readFile(join(dataDir, 'daemon'), 'utf8'));
@@ -134,6 +188,35 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     await gone(daemon);
     await driver.removePodSandbox(sandbox);
     expect(await readdir(join(dataDir, 'pods'))).toEqual([]);
+  });
+
+  it('ends an exec whose caller has gone, or takes no more output', async () => {
+    const driver = await open();
+    const { container } = await startPod(driver, dataDir, ['/bin/sleep', '3600']);
+    const stop = new AbortController();
+    const stuck = new Writable({
+      highWaterMark: 1,
+      write() {
+        stop.abort();
+      },
+    });
+    const pidFile = join(dataDir, 'exec');
+    await expect(
+      driver.exec(
+        container,
+        ['/bin/sh', '-c', `echo $$ > ${pidFile}; exec cat /dev/zero`],
+        { tty: false, stdout: stuck },
+        { signal: stop.signal },
+      ),
+    ).rejects.toMatchObject({ name: 'AbortError' });
+    await gone(Number(await readFile(pidFile, 'utf8')));
+    const silent = driver
+      .exec(container, ['/bin/sh', '-c', `echo $$ > ${pidFile}2; exec sleep 3600`], { tty: false })
+      .catch((error: unknown) => error);
+    await vi.waitFor(async () => expect(await readFile(`${pidFile}2`, 'utf8')).toMatch(/\d/));
+    await driver.stopContainer(container, 0);
+    expect(await silent).toBe(137);
+    await gone(Number(await readFile(`${pidFile}2`, 'utf8')));
   });
 
   it('is reached in a directory with a path that is too long for a socket', async () => {
@@ -155,7 +238,9 @@ describe('the supervisor', { timeout: 60_000 }, () => {
       socket.on('error', () => {});
       socket.write(text);
       let answer = '';
-      socket.on('data', (chunk: Buffer) => { answer += chunk.toString(); });
+      socket.on('data', (chunk: Buffer) => {
+        answer += chunk.toString();
+      });
       await once(socket, 'close');
       return answer;
     };
@@ -165,11 +250,14 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     const unknown = connect(join(dataDir, 'supervisor.sock'));
     unknown.write('{"protocol":1,"role":"control"}\n{"id":1,"call":"constructor","args":{}}\n');
     let said = '';
-    for await (const chunk of unknown) { said += String(chunk); if (said.includes('"id":1')) break; }
+    for await (const chunk of unknown) {
+      said += String(chunk);
+      if (said.includes('"id":1')) break;
+    }
     expect(said).toContain('Unsupported');
   });
 
-  it('goes on when a pod\'s files were cut off', async () => {
+  it("goes on when a pod's files were cut off", async () => {
     const driver = await open();
     const { sandbox } = await startPod(driver, dataDir, ['/bin/true']);
     const kept = await driver.runPodSandbox(podConfig(dataDir), '');
@@ -198,10 +286,15 @@ it('is a plugin: host image only, no network needed, strict config', async () =>
   await host.start();
   const driver = host.get(Runtime).get('runtime-process');
   expect(driver?.traits).toEqual({ invokesCni: false, images: false, survivesRestart: true, networkNamespaces: false });
-  await expect(driver?.pullImage('nginx:1.29', undefined, undefined)).rejects.toMatchObject({ code: 'Unsupported', message: expect.stringContaining('runtime-containerd') });
+  await expect(driver?.pullImage('nginx:1.29', undefined, undefined)).rejects.toMatchObject({
+    code: 'Unsupported',
+    message: expect.stringContaining('runtime-containerd'),
+  });
   expect(await driver?.pullImage('host', undefined, undefined)).toBe('host');
   expect(await driver?.imageStatus('docker.io/library/host:latest')).toMatchObject({ id: 'host' });
-  await expect(driver?.runPodSandbox({ ...podConfig(dataDir), linux: { security: { namespaces: { network: 'POD', pid: 'POD', ipc: 'POD' } } } }, '')).rejects.toMatchObject({ code: 'FailedPrecondition' });
+  await expect(
+    driver?.runPodSandbox({ ...podConfig(dataDir), linux: { security: { namespaces: { network: 'POD', pid: 'POD', ipc: 'POD' } } } }, ''),
+  ).rejects.toMatchObject({ code: 'FailedPrecondition' });
   await host.stop();
   expect(plugin.config.safeParse({ keepPod: true }).success).toBe(false);
   expect(plugin.config.safeParse({ path: 'relative' }).success).toBe(false);

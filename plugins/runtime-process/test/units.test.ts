@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { criTime, LogFile, RecordFormat } from '../src/cri-log.ts';
-import { signalNumber } from '../src/containers.ts';
+import { signalNumber } from '../src/signal-number.ts';
 import { bindMounts, credentialsOf, environmentOf, linkMounts, whyNotRunnable } from '../src/environment.ts';
 import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../src/frames.ts';
 import { EventQueue } from '../src/event-queue.ts';
@@ -17,7 +17,9 @@ import type { Tools } from '../src/tools.ts';
 import { containerConfig, podConfig, security } from './pod.ts';
 
 let directory = '';
-beforeEach(async () => { directory = await mkdtemp(join(tmpdir(), 'process-units-')); });
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'process-units-'));
+});
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 /** A text in any pieces. */
@@ -25,30 +27,36 @@ const pieces = fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 }), { maxLen
 
 describe('messages', () => {
   it('come out as lines however they were cut', () => {
-    fc.assert(fc.property(fc.array(fc.string().filter((text) => !text.includes('\n'))), fc.integer({ min: 1, max: 7 }), (texts, size) => {
-      const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''));
-      const lines = new Lines();
-      const out: string[] = [];
-      for (let at = 0; at < bytes.length; at += size) out.push(...lines.push(bytes.subarray(at, at + size)));
-      expect(out).toEqual(texts.map((text) => Buffer.from(text).toString()));
-      expect(lines.take()).toHaveLength(0);
-    }));
+    fc.assert(
+      fc.property(fc.array(fc.string().filter((text) => !text.includes('\n'))), fc.integer({ min: 1, max: 7 }), (texts, size) => {
+        const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''));
+        const lines = new Lines();
+        const out: string[] = [];
+        for (let at = 0; at < bytes.length; at += size) out.push(...lines.push(bytes.subarray(at, at + size)));
+        expect(out).toEqual(texts.map((text) => Buffer.from(text).toString()));
+        expect(lines.take()).toHaveLength(0);
+      }),
+    );
   });
   it('come out as frames however they were cut', () => {
-    fc.assert(fc.property(pieces, fc.integer({ min: 1, max: 9 }), (payloads, size) => {
-      const bytes = Buffer.concat(payloads.map((payload) => encodeFrame('stdin', payload)));
-      const reader = new FrameReader();
-      const out: Frame[] = [];
-      for (let at = 0; at < bytes.length; at += size) out.push(...reader.push(bytes.subarray(at, at + size)));
-      expect(out.map(({ payload }) => [...payload])).toEqual(payloads.map((payload) => [...payload]));
-    }));
+    fc.assert(
+      fc.property(pieces, fc.integer({ min: 1, max: 9 }), (payloads, size) => {
+        const bytes = Buffer.concat(payloads.map((payload) => encodeFrame('stdin', payload)));
+        const reader = new FrameReader();
+        const out: Frame[] = [];
+        for (let at = 0; at < bytes.length; at += size) out.push(...reader.push(bytes.subarray(at, at + size)));
+        expect(out.map(({ payload }) => [...payload])).toEqual(payloads.map((payload) => [...payload]));
+      }),
+    );
   });
   it('are limited in size and kind', () => {
     expect(() => new FrameReader().push(Buffer.from([99, 0, 0, 0, 0]))).toThrow(RangeError);
     expect(() => new FrameReader().push(Buffer.from([0, 255, 0, 0, 0]))).toThrow(RangeError);
     expect(encodeFrames('stdin', Buffer.alloc(2 * 1024 * 1024 + 1))).toHaveLength(3);
     const lines = new Lines();
-    expect(() => { for (let i = 0; i < 20; i++) lines.push(Buffer.alloc(1024 * 1024, 'x')); }).toThrow('16 MiB');
+    expect(() => {
+      for (let i = 0; i < 20; i++) lines.push(Buffer.alloc(1024 * 1024, 'x'));
+    }).toThrow('16 MiB');
   });
 });
 
@@ -67,12 +75,20 @@ describe('logs', () => {
     expect(text(format.end('T'))).toBe('');
   });
   it('hold what was written, however it came', () => {
-    fc.assert(fc.property(pieces, (chunks) => {
-      const format = new RecordFormat('stderr');
-      const log = Buffer.concat([...chunks.flatMap((chunk) => format.push(Buffer.from(chunk), 'T')), ...format.end('T')]).toString('latin1');
-      const back = log.split('\n').slice(0, -1).map((line) => line.slice('T stderr F '.length) + (line[9] === 'F' ? '\n' : '')).join('');
-      expect(back).toBe(Buffer.concat(chunks).toString('latin1'));
-    }));
+    fc.assert(
+      fc.property(pieces, (chunks) => {
+        const format = new RecordFormat('stderr');
+        const log = Buffer.concat([...chunks.flatMap((chunk) => format.push(Buffer.from(chunk), 'T')), ...format.end('T')]).toString(
+          'latin1',
+        );
+        const back = log
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => line.slice('T stderr F '.length) + (line[9] === 'F' ? '\n' : ''))
+          .join('');
+        expect(back).toBe(Buffer.concat(chunks).toString('latin1'));
+      }),
+    );
   });
   it('go on in a new file, and say when the disk refuses', async () => {
     const path = join(directory, 'a/0.log');
@@ -93,64 +109,169 @@ describe('logs', () => {
   });
 });
 
-const bare: Tools = { root: false, shell: '/bin/sh', env: '/usr/bin/env', mkfifo: undefined, mount: '/bin/mount', nsenter: '/bin/nsenter', unshare: '/bin/unshare', setpriv: '/bin/setpriv', script: '/bin/script', stty: '/bin/stty', namespaces: false };
-const wish: Wish = { command: ['/app', '-v', '$(reboot)'], environment: { A: '1' }, directory: '/srv', tty: false, credentials: { groups: [], noNewPrivileges: false }, cgroups: [] };
+const bare: Tools = {
+  root: false,
+  shell: '/bin/sh',
+  env: '/usr/bin/env',
+  mkfifo: undefined,
+  mount: '/bin/mount',
+  nsenter: '/bin/nsenter',
+  unshare: '/bin/unshare',
+  setpriv: '/bin/setpriv',
+  script: '/bin/script',
+  stty: '/bin/stty',
+  namespaces: false,
+};
+const wish: Wish = {
+  command: ['/app', '-v', '$(reboot)'],
+  environment: { A: '1' },
+  directory: '/srv',
+  tty: false,
+  credentials: { groups: [], noNewPrivileges: false },
+  cgroups: [],
+};
 
 describe('a launch', () => {
   it('is the command itself when nothing is between', () => {
-    expect(launchOf(wish, bare)).toEqual({ file: '/app', args: ['-v', '$(reboot)'], environment: { A: '1' }, directory: '/srv', reports: false, tty: false });
-    expect(launchOf({ ...wish, credentials: { uid: 7, gid: 8, groups: [], noNewPrivileges: false } }, { ...bare, root: true })).toMatchObject({ file: '/app', uid: 7, gid: 8 });
+    expect(launchOf(wish, bare)).toEqual({
+      file: '/app',
+      args: ['-v', '$(reboot)'],
+      environment: { A: '1' },
+      directory: '/srv',
+      reports: false,
+      tty: false,
+      owner: {},
+    });
+    expect(
+      launchOf({ ...wish, credentials: { uid: 7, gid: 8, groups: [], noNewPrivileges: false } }, { ...bare, root: true }),
+    ).toMatchObject({ file: '/app', uid: 7, gid: 8 });
   });
   it('switches the user last, and keeps dangerous settings from what runs before', () => {
-    const launch = launchOf({
-      ...wish, environment: { A: '1', LD_PRELOAD: '/evil.so', BASH_ENV: '/evil' }, netns: '/run/netns/x', cgroups: ['/cg/procs'],
-      credentials: { uid: 7, gid: 8, groups: [9, 10], noNewPrivileges: true, capabilities: { add: ['NET_BIND_SERVICE'], drop: ['ALL'] } },
-      own: { hostname: 'pod', mounts: [{ from: '/vol', to: '/data', readonly: true }] },
-    }, { ...bare, root: true, namespaces: true });
+    const launch = launchOf(
+      {
+        ...wish,
+        environment: { A: '1', LD_PRELOAD: '/evil.so', BASH_ENV: '/evil' },
+        netns: '/run/netns/x',
+        cgroups: ['/cg/procs'],
+        credentials: { uid: 7, gid: 8, groups: [9, 10], noNewPrivileges: true, capabilities: { add: ['NET_BIND_SERVICE'], drop: ['ALL'] } },
+        own: { hostname: 'pod', mounts: [{ from: '/vol', to: '/data', readonly: true }] },
+      },
+      { ...bare, root: true, namespaces: true },
+    );
     expect(launch.environment).toEqual({ A: '1' });
     expect(launch).toMatchObject({ file: '/bin/nsenter', directory: '/', reports: true });
     expect(launch.uid).toBeUndefined();
+    expect(launch.owner).toEqual({ uid: 7, gid: 8 });
     const { args } = launch;
     expect(args.slice(0, 2)).toEqual(['--net=/run/netns/x', '--']);
     expect(args.slice(args.indexOf('oarlock'))).toEqual([
-      'oarlock', '/bin/mount', 'pod', '1', '/cg/procs', '1', '/vol', '/data', 'ro', '/srv',
-      '/bin/setpriv', '--reuid', '7', '--regid', '8', '--groups', '9,10', '--bounding-set', '-all,+net_bind_service', '--inh-caps', '-all,+net_bind_service', '--no-new-privs', '--',
-      '/usr/bin/env', 'LD_PRELOAD=/evil.so', 'BASH_ENV=/evil', '/app', '-v', '$(reboot)',
+      'oarlock',
+      '/bin/mount',
+      'pod',
+      '1',
+      '/cg/procs',
+      '1',
+      '/vol',
+      '/data',
+      'ro',
+      '/srv',
+      '/bin/setpriv',
+      '--reuid',
+      '7',
+      '--regid',
+      '8',
+      '--groups',
+      '9,10',
+      '--bounding-set',
+      '-all,+net_bind_service',
+      '--inh-caps',
+      '-all,+net_bind_service',
+      '--no-new-privs',
+      '--',
+      '/usr/bin/env',
+      'LD_PRELOAD=/evil.so',
+      'BASH_ENV=/evil',
+      '/app',
+      '-v',
+      '$(reboot)',
     ]);
   });
   it('says what it lacks', () => {
-    expect(() => launchOf({ ...wish, tty: true }, { ...bare, script: undefined })).toThrow(expect.objectContaining({ code: 'Unsupported' }));
-    expect(() => launchOf({ ...wish, netns: '/x', credentials: { uid: 1, groups: [], noNewPrivileges: false } }, { ...bare, setpriv: undefined })).toThrow(expect.objectContaining({ code: 'FailedPrecondition' }));
+    expect(() => launchOf({ ...wish, tty: true }, { ...bare, script: undefined })).toThrow(
+      expect.objectContaining({ code: 'Unsupported' }),
+    );
+    expect(() =>
+      launchOf({ ...wish, netns: '/x', credentials: { uid: 1, groups: [], noNewPrivileges: false } }, { ...bare, setpriv: undefined }),
+    ).toThrow(expect.objectContaining({ code: 'FailedPrecondition' }));
   });
 });
 
-describe('a container\'s surroundings', () => {
+describe("a container's surroundings", () => {
   it('are clean, and lead to its volumes', async () => {
     await mkdir(join(directory, 'vol'));
-    const config = containerConfig(['x'], { envs: [{ key: 'PATH', value: '/only' }, { key: 'A', value: 'b=c' }], mounts: [{ containerPath: '/etc/conf', hostPath: join(directory, 'vol') }, { containerPath: '/etc/conf/below', hostPath: directory }, { containerPath: '/../../up', hostPath: directory }] });
+    const config = containerConfig(['x'], {
+      envs: [
+        { key: 'PATH', value: '/only' },
+        { key: 'A', value: 'b=c' },
+      ],
+      mounts: [
+        { containerPath: '/etc/conf', hostPath: join(directory, 'vol') },
+        { containerPath: '/etc/conf/below', hostPath: directory },
+        { containerPath: '/../../up', hostPath: directory },
+      ],
+    });
     const root = linkMounts(config, join(directory, 'own'));
     expect(await readlink(join(root, 'etc/conf'))).toBe(join(directory, 'vol'));
     expect(await readlink(join(root, 'up'))).toBe(directory);
     expect(existsSync(join(directory, 'vol/below'))).toBe(false);
     const environment = environmentOf('c1', config, podConfig('/x', { hostname: 'web-0' }), { path: '/default', root, home: '/home/me' });
-    expect(environment).toEqual({ PATH: '/only', HOME: '/home/me', HOSTNAME: 'web-0', A: 'b=c', OARLOCK_ROOT: root, OARLOCK_MOUNT_0: `/etc/conf:${join(directory, 'vol')}`, OARLOCK_MOUNT_1: `/etc/conf/below:${directory}`, OARLOCK_MOUNT_2: `/../../up:${directory}`, OARLOCK_CONTAINER: 'c1' });
+    expect(environment).toEqual({
+      PATH: '/only',
+      HOME: '/home/me',
+      HOSTNAME: 'web-0',
+      A: 'b=c',
+      OARLOCK_ROOT: root,
+      OARLOCK_MOUNT_0: `/etc/conf:${join(directory, 'vol')}`,
+      OARLOCK_MOUNT_1: `/etc/conf/below:${directory}`,
+      OARLOCK_MOUNT_2: `/../../up:${directory}`,
+      OARLOCK_CONTAINER: 'c1',
+    });
   });
   it('get the mounts whose place is there', async () => {
     const places = { file: join(directory, 'file'), folder: join(directory, 'folder') };
     await writeFile(places.file, '');
     await mkdir(places.folder);
-    const config = containerConfig(['x'], { mounts: [{ containerPath: places.folder, hostPath: '/tmp' }, { containerPath: places.file, hostPath: '/tmp' }, { containerPath: '/there/is/nothing', hostPath: '/tmp' }, { containerPath: '/', hostPath: '/tmp' }] });
-    const found = bindMounts(config, podConfig('/x', { dns: { servers: ['10.96.0.10'], searches: ['svc.cluster.local'], options: ['ndots:5'] } }), directory);
+    const config = containerConfig(['x'], {
+      mounts: [
+        { containerPath: places.folder, hostPath: '/tmp' },
+        { containerPath: places.file, hostPath: '/tmp' },
+        { containerPath: '/there/is/nothing', hostPath: '/tmp' },
+        { containerPath: '/', hostPath: '/tmp' },
+      ],
+    });
+    const found = bindMounts(
+      config,
+      podConfig('/x', { dns: { servers: ['10.96.0.10'], searches: ['svc.cluster.local'], options: ['ndots:5'] } }),
+      directory,
+    );
     expect(found.complete).toBe(false);
     expect(found.mounts.map(({ to }) => to).sort()).toEqual(['/etc/resolv.conf', places.folder].sort());
-    expect(await readFile(join(directory, 'resolv.conf'), 'utf8')).toBe('search svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n');
+    expect(await readFile(join(directory, 'resolv.conf'), 'utf8')).toBe(
+      'search svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n',
+    );
   });
   it('are refused when it wants to be who we cannot become', () => {
     const me = process.getuid?.() ?? 0;
     expect(credentialsOf(containerConfig(['x'], security({ runAsUser: me })), { root: false })).toMatchObject({ groups: [] });
-    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUser: me + 1 })), { root: false })).toThrow(expect.objectContaining({ code: 'FailedPrecondition' }));
-    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUsername: 'no-such-user' })), { root: true })).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
-    expect(credentialsOf(containerConfig(['x'], security({ runAsUsername: 'root', supplementalGroups: [5] })), { root: true })).toMatchObject({ groups: me === 0 ? [5] : [5] });
+    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUser: me + 1 })), { root: false })).toThrow(
+      expect.objectContaining({ code: 'FailedPrecondition' }),
+    );
+    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUsername: 'no-such-user' })), { root: true })).toThrow(
+      expect.objectContaining({ code: 'InvalidArgument' }),
+    );
+    expect(
+      credentialsOf(containerConfig(['x'], security({ runAsUsername: 'root', supplementalGroups: [5] })), { root: true }),
+    ).toMatchObject({ groups: me === 0 ? [5] : [5] });
   });
   it('say why a command cannot run, as other runtimes do', () => {
     const about = (program: string) => whyNotRunnable(program, { path: '/bin:/usr/bin', directory: '/', mounts: [] });
@@ -164,7 +285,8 @@ describe('a container\'s surroundings', () => {
 
 it('signals have names, short names, numbers and real-time offsets', () => {
   expect(['SIGTERM', 'term', '9', 'SIGRTMIN+3'].map(signalNumber)).toEqual([15, 15, 9, 37]);
-  for (const bad of ['', 'SIGNOPE', '0', '99', 'SIGRTMIN+99']) expect(() => signalNumber(bad)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
+  for (const bad of ['', 'SIGNOPE', '0', '99', 'SIGRTMIN+99'])
+    expect(() => signalNumber(bad)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
 });
 
 it('the host image has the names that defaulting gives it, and no other', () => {
@@ -172,10 +294,14 @@ it('the host image has the names that defaulting gives it, and no other', () => 
   expect(['host:1', 'hosts', 'example.com/host', 'nginx', ''].some(isHostImage)).toBe(false);
 });
 
-it('a container\'s processes are those below its first and those of its session', () => {
+it("a container's processes are those below its first and those of its session", () => {
   const one = (pid: number, parent: number, session: number) => ({ pid, parent, session, ticks: 0, residentPages: 0 });
   const all = [one(1, 0, 1), one(10, 1, 10), one(11, 10, 10), one(12, 11, 12), one(13, 1, 10), one(20, 1, 20)];
-  expect(processesOf(10, all).map(({ pid }) => pid).sort()).toEqual([10, 11, 12, 13]);
+  expect(
+    processesOf(10, all)
+      .map(({ pid }) => pid)
+      .sort(),
+  ).toEqual([10, 11, 12, 13]);
 });
 
 it('a reader of events who falls behind is told to look again', async () => {

@@ -1,0 +1,244 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { hasCgroups, isPrivileged, loopbackNetwork, openRuntime, type ProcessFixture } from './fixture.ts';
+import { ended, podConfig, security, startPod } from './pod.ts';
+
+const run = promisify(execFile);
+const podNetwork = { linux: { security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } } as const;
+
+describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 60_000 }, () => {
+  let fixture: ProcessFixture;
+  let volume = '';
+  const network = loopbackNetwork();
+  beforeAll(async () => {
+    fixture = await openRuntime({}, network);
+    volume = await mkdtemp(join(tmpdir(), 'process-volume-'));
+    await chmod(volume, 0o755);
+    await writeFile(join(volume, 'greeting'), 'hello from the volume\n', { mode: 0o644 });
+    await mkdir(join(volume, 'place'));
+  });
+  afterAll(async () => {
+    await fixture.dispose();
+    await rm(volume, { recursive: true, force: true });
+  });
+
+  const logs = '/tmp';
+  /** What a shell script prints as a container. */
+  const print = async (script: string, more: Partial<ContainerConfig> = {}, pod: Partial<PodSandboxConfig> = {}) => {
+    const { sandbox, container } = await startPod(
+      fixture.driver,
+      await mkdtemp(join(logs, 'process-logs-')),
+      ['/bin/sh', '-c', script],
+      more,
+      pod,
+    );
+    const { logPath, exitCode } = await ended(fixture.driver, container);
+    const lines = (await readFile(logPath, 'utf8'))
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => line.replace(/^\S+ (stdout|stderr) [FP] /, ''));
+    await fixture.driver.removePodSandbox(sandbox);
+    await rm(join(logPath, '../../../..'), { recursive: true, force: true });
+    return { lines, exitCode };
+  };
+
+  it('mounts volumes where their place exists, read-only where asked, and shows nobody else', async () => {
+    const place = join(volume, 'place');
+    const { lines } = await print(`cat ${place}/greeting; touch ${place}/x 2>/dev/null || echo read-only; echo "root=[$OARLOCK_ROOT]"`, {
+      mounts: [{ containerPath: place, hostPath: volume, readonly: true }],
+    });
+    expect(lines).toEqual(['hello from the volume', 'read-only', 'root=[]']);
+    expect(readdirSync(place)).toEqual([]);
+    expect(await readFile('/proc/self/mountinfo', 'utf8')).not.toContain(place);
+  });
+
+  it('links volumes whose place does not exist, and makes no such place', async () => {
+    const { lines } = await print('cat "$OARLOCK_ROOT/var/lib/not-here/greeting"; echo "$OARLOCK_MOUNT_0"', {
+      mounts: [{ containerPath: '/var/lib/not-here', hostPath: volume }],
+    });
+    expect(lines).toEqual(['hello from the volume', `/var/lib/not-here:${volume}`]);
+    expect(existsSync('/var/lib/not-here')).toBe(false);
+  });
+
+  it('gives a pod its host name and resolver, and the host keeps its own', async () => {
+    const before = hostname();
+    const { lines } = await print(
+      'cat /proc/sys/kernel/hostname; grep -c 10.96.0.10 /etc/resolv.conf',
+      {},
+      { hostname: 'web-0', dns: { servers: ['10.96.0.10'], searches: [], options: [] }, ...podNetwork },
+    );
+    expect(lines).toEqual(['web-0', '1']);
+    expect(hostname()).toBe(before);
+    expect(await readFile('/etc/resolv.conf', 'utf8')).not.toContain('10.96.0.10');
+  });
+
+  it('switches user, groups and rights after everything else', async () => {
+    const limits = security({
+      runAsUser: 65534,
+      runAsGroup: 65534,
+      supplementalGroups: [4242],
+      noNewPrivs: true,
+      capabilities: { add: [], drop: ['ALL'] },
+    });
+    const { lines } = await print(
+      'id -u; id -g; id -G; grep -E "NoNewPrivs|CapEff|CapBnd" /proc/self/status | tr -s "\\t" " "; echo oops > /dev/stderr',
+      { ...limits, mounts: [{ containerPath: join(volume, 'place'), hostPath: volume }] },
+    );
+    expect(lines).toEqual([
+      '65534',
+      '65534',
+      '65534 4242',
+      'CapEff: 0000000000000000',
+      'CapBnd: 0000000000000000',
+      'NoNewPrivs: 1',
+      'oops',
+    ]);
+  });
+
+  it("runs nothing of the pod's choosing as root before the switch", async () => {
+    const trap = join(volume, 'trap');
+    const library = join(volume, 'evil.so');
+    await writeFile(library, 'not a library', { mode: 0o755 });
+    await writeFile(trap, `id -u > ${volume}/trapped\n`, { mode: 0o755 });
+    const { lines, exitCode } = await print('id -u', {
+      ...security({ runAsUser: 65534 }),
+      mounts: [{ containerPath: join(volume, 'place'), hostPath: volume }],
+      envs: [
+        { key: 'LD_PRELOAD', value: library },
+        { key: 'BASH_ENV', value: trap },
+        { key: 'ENV', value: trap },
+        { key: 'PATH', value: `${volume}:/usr/bin:/bin` },
+      ],
+    });
+    expect(exitCode).toBe(0);
+    expect(lines.at(-1)).toBe('65534');
+    // each program that loads it complains once: those before the switch must not have
+    expect(lines.filter((line) => line.includes('evil.so')).length).toBeLessThanOrEqual(3);
+    expect(existsSync(join(volume, 'trapped'))).toBe(false);
+  });
+
+  it('tells a failure of the preparation from one of the command', async () => {
+    const config = podConfig(logs);
+    const sandbox = await fixture.driver.runPodSandbox(config, '');
+    const failing: Partial<ContainerConfig> = {
+      workingDir: '/no/such/directory',
+      mounts: [{ containerPath: join(volume, 'place'), hostPath: volume }],
+    };
+    const { container } = await (async () => {
+      const id = await fixture.driver.createContainer(
+        sandbox,
+        {
+          ...{
+            metadata: { name: 'x', attempt: 0 },
+            image: { image: 'host' },
+            command: ['/bin/true'],
+            args: [],
+            envs: [],
+            labels: {},
+            annotations: {},
+            logPath: 'x/0.log',
+            stdin: false,
+            stdinOnce: false,
+            tty: false,
+            ...security({}),
+          },
+          mounts: [],
+          ...failing,
+        },
+        config,
+      );
+      return { container: id };
+    })();
+    await expect(fixture.driver.startContainer(container)).rejects.toMatchObject({
+      code: 'FailedPrecondition',
+      message: expect.stringContaining('/no/such/directory'),
+    });
+    expect(await fixture.driver.containerStatus(container)).toMatchObject({
+      state: 'EXITED',
+      exitCode: 128,
+      reason: 'StartError',
+      message: expect.stringContaining('/no/such/directory'),
+    });
+    await fixture.driver.removePodSandbox(sandbox);
+    await rm(config.logDirectory, { recursive: true, force: true });
+  });
+
+  it('connects namespaces, and takes them away with their sandboxes', async () => {
+    const named = async () => (await run('ip', ['netns', 'list'])).stdout.split('\n').filter((line) => line.startsWith('oarlock-')).length;
+    const before = await named();
+    const { sandbox, container } = await startPod(fixture.driver, volume, ['/bin/sleep', '1000'], {}, podNetwork);
+    expect(await named()).toBe(before + 1);
+    expect(network.added.has(sandbox)).toBe(true);
+    const inside = await fixture.driver.execSync(
+      container,
+      ['readlink', '/proc/self/ns/net', '/proc/self/ns/mnt', '/proc/self/ns/uts'],
+      10,
+    );
+    const outside = (await run('readlink', ['/proc/self/ns/net', '/proc/self/ns/mnt', '/proc/self/ns/uts'])).stdout;
+    const spaces = inside.stdout.toString().trim().split('\n');
+    for (const space of outside.trim().split('\n')) expect(spaces).not.toContain(space);
+    await fixture.driver.stopPodSandbox(sandbox);
+    await fixture.driver.stopPodSandbox(sandbox);
+    expect(await named()).toBe(before);
+    expect(network.added.has(sandbox)).toBe(false);
+    await fixture.driver.removePodSandbox(sandbox);
+  });
+
+  it('leaves nothing of a sandbox whose network could not be connected', async () => {
+    const broken = {
+      ...loopbackNetwork(),
+      add: async () => {
+        throw new Error('no address left');
+      },
+    };
+    const other = await openRuntime({}, broken);
+    const before = (await run('ip', ['netns', 'list'])).stdout;
+    await expect(other.driver.runPodSandbox(podConfig(logs, podNetwork), '')).rejects.toMatchObject({
+      name: 'RuntimeError',
+      message: 'no address left',
+    });
+    expect(await other.driver.listPodSandbox()).toEqual([]);
+    expect((await run('ip', ['netns', 'list'])).stdout).toBe(before);
+    await other.dispose();
+  });
+
+  it.skipIf(!hasCgroups)('removes control groups with their containers', async () => {
+    const root = ['/sys/fs/cgroup/oarlock', '/sys/fs/cgroup/memory/oarlock'].find((path) => existsSync(path)) ?? '';
+    const { sandbox, container } = await startPod(fixture.driver, volume, ['/bin/sh', '-c', 'setsid sleep 1000 & sleep 1000'], {
+      linux: {
+        resources: { memoryLimitBytes: 32 * 1024 * 1024, cpuShares: 512, cpuQuota: 50_000, cpuPeriod: 100_000 },
+        security: security({}).linux.security,
+      },
+    });
+    expect(existsSync(join(root, sandbox, container))).toBe(true);
+    await fixture.driver.removePodSandbox(sandbox);
+    expect(existsSync(join(root, sandbox, container))).toBe(false);
+    expect(existsSync(join(root, sandbox))).toBe(false);
+  });
+
+  it('has terminals: attach, sizes, and signals to what runs on them', async () => {
+    const { sandbox, container } = await startPod(
+      fixture.driver,
+      volume,
+      [
+        '/bin/sh',
+        '-c',
+        'test -t 0 && test -t 1 && echo "a terminal $1"; trap "exit 9" TERM; while :; do sleep 1000 & wait $!; done',
+        'sh',
+        '$(id); "quoted" \'words\'',
+      ],
+      { tty: true, stdin: true, mounts: [{ containerPath: join(volume, 'place'), hostPath: volume }] },
+    );
+    const { logPath } = await fixture.driver.containerStatus(container);
+    await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('a terminal $(id); "quoted" \'words\''));
+    await fixture.driver.stopContainer(container, 10);
+    expect(await fixture.driver.containerStatus(container)).toMatchObject({ exitCode: 9 });
+    await fixture.driver.removePodSandbox(sandbox);
+  });
+});
