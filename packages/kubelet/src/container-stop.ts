@@ -3,6 +3,7 @@ import type { ContainerStatus } from '@oarlock/spi/runtime';
 import type { KillReason } from './pod-actions.ts';
 import type { PodRecord } from './pod-record.ts';
 import { runHook } from './lifecycle-hooks.ts';
+import { LinkedSignal } from './linked-signal.ts';
 
 /** Containers get at least so long, in seconds, however little is left. */
 const minGrace = 2;
@@ -60,12 +61,13 @@ export async function stopContainer(record: PodRecord, request: StopRequest, hoo
 
 /** A hook that is not done when the grace is over is left behind. */
 async function withinGrace(record: PodRecord, grace: number, signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-  const over = new AbortController();
-  const timer = record.node.clock.after(grace * 1000, () => over.abort(new Error(`not done after ${grace}s`)));
+  const limited = new LinkedSignal(signal);
+  const timer = record.node.clock.after(grace * 1000, () => limited.abort(new Error(`not done after ${grace}s`)));
   try {
-    await work(AbortSignal.any([signal, over.signal]));
+    await work(limited.signal);
   } finally {
     timer.cancel();
+    limited.release();
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import type { Health, Role } from '@oarlock/spi/role';
 import { Counter, Gauge } from 'prom-client';
-import { Kubelet, type KubeletNeeds } from './kubelet.ts';
+import { Kubelet } from './kubelet.ts';
+import type { KubeletNeeds } from './kubelet-context.ts';
 import { KubeletServer } from './server/kubelet-server.ts';
 
 /** The role `kubelet`: the kubelet of this process and its server, with one lifecycle. */

@@ -1,136 +1,81 @@
 import { mkdir } from 'node:fs/promises';
-import { hostname } from 'node:os';
-import { join } from 'node:path';
-import { nodes, pods, runtimeClasses, services } from '@oarlock/api/resources';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import { parseQuantity, value } from '@oarlock/api/quantity';
+import { nodes, runtimeClasses } from '@oarlock/api/resources';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
 import { eventLoop } from '@oarlock/client/event-loop';
-import type { PluginContext } from '@oarlock/kernel/plugin';
-import type { Client, EventSource, Informers } from '@oarlock/spi/client';
-import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
-import type { NetworkDriver } from '@oarlock/spi/network';
+import type { EventRecorder } from '@oarlock/spi/client';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Health } from '@oarlock/spi/role';
-import type { RuntimeDriver } from '@oarlock/spi/runtime';
-import type { VolumeDriver } from '@oarlock/spi/volume';
-import { Deadlines } from './deadlines.ts';
-import { ImageManager } from './images.ts';
+import type { PodFacts } from './field-values.ts';
+import { kubeletParts, nodeNames, type KubeletEnvironment, type KubeletNeeds, type KubeletParts } from './kubelet-context.ts';
 import type { KubeletConfig } from './kubelet-config.ts';
-import { names, ownerId } from './labels.ts';
+import { LogRotation, type WrittenLog } from './log-rotation.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
-import { NodePaths } from './node-paths.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
 import { NodeNetworkSetup } from './node/node-network.ts';
-import type { FoundPod } from './node/node-pods.ts';
 import { Situation } from './node/situation.ts';
-import { ObjectCache } from './object-cache.ts';
-import { attachmentOf } from './pod-sandbox.ts';
+import { PodSource } from './pod-source.ts';
 import { podUid } from './pods.ts';
-import { RuntimeHub } from './runtime-hub.ts';
 import { Semaphore } from './semaphore.ts';
-import { ServiceEnvironment } from './service-environment.ts';
-import { StatusManager } from './status-manager.ts';
-import { TurnQueue } from './turn-queue.ts';
-import { builtinDrivers } from './volumes/builtin-drivers.ts';
-import { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
-import { VolumeManager } from './volumes/volume-manager.ts';
-
-export interface KubeletNeeds {
-  readonly client: Client;
-  readonly informers: Informers;
-  readonly events: EventSource;
-  readonly runtimes: ReadonlyMap<string, RuntimeDriver>;
-  readonly network: NetworkDriver | undefined;
-  readonly volumes: ReadonlyMap<string, VolumeDriver>;
-  readonly facts: ClusterFacts;
-  readonly keys: ClusterKeys;
-  readonly config: KubeletConfig;
-}
-export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & { readonly random?: () => number };
 
 /** Nodes that register at the same time. */
 const registering = 64;
+const logLookMs = 10_000;
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.');
 
 /** The kubelet of this process: one node, or many on a simulated runtime. */
 export class Kubelet {
-  readonly agents: ReadonlyMap<string, NodeAgent>;
-  readonly context: KubeletContext;
   readonly config: KubeletConfig;
   readonly keys: ClusterKeys;
+  /** The nodes' address. */
   readonly address: string;
+  readonly agents: ReadonlyMap<string, NodeAgent>;
   readonly #needs: KubeletNeeds;
-  readonly #environment: KubeletEnvironment;
-  readonly #runtimes: ReadonlyMap<string, PodRuntime>;
-  readonly #default: PodRuntime;
-  readonly #owners = new Map<string, NodeAgent>();
+  readonly #parts: KubeletParts;
   readonly #stop = new AbortController();
   #situation: Situation | undefined;
   #network: NodeNetworkSetup | undefined;
+  #rotation: LogRotation | undefined;
   #booted: Promise<void> | undefined;
   #up = false;
 
   /** Wires; no I/O. @throws Error for a config that the runtimes cannot fulfil */
   constructor(needs: KubeletNeeds, environment: KubeletEnvironment) {
     this.#needs = needs;
-    this.#environment = environment;
-    const { config, runtimes, facts, client } = needs;
-    const { clock, log, tracer, dataDir, random = Math.random } = environment;
+    const { config, facts } = needs;
     this.config = config;
     this.keys = needs.keys;
-    const signal = AbortSignal.any([environment.signal, this.#stop.signal]);
-    const nodeNames_ = nodeNames(config);
-    const rootDir = config.rootDir ?? dataDir;
     const server = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.address = config.address ?? (isLoopback(server) ? '127.0.0.1' : defaultAddress());
-    const owners = new Set(nodeNames_.map((name) => ownerId(facts.name, name, rootDir)));
-    const objects = new ObjectCache({ client, clock, random, log });
-    this.#runtimes = new Map([...runtimes].map(([name, driver]): [string, PodRuntime] => {
-      const hub = new RuntimeHub(name, driver, { clock, log, relistMs: config.syncFrequencyMs, owners });
-      const images = new ImageManager(driver, { objects, clock, tracer, parallel: config.maxParallelImagePulls, pulled: () => this.#situation?.imagesChanged() });
-      return [name, { hub, images, hollow: !(config.files ?? !hub.simulated) }];
-    }));
-    const first = config.runtime === undefined ? [...this.#runtimes.values()][0] : this.#runtimes.get(config.runtime);
-    if (!first) throw new Error(config.runtime === undefined ? 'the kubelet needs a runtime, and none is placed' : `there is no runtime named ${config.runtime}; there are: ${[...runtimes.keys()].join(', ')}`);
-    this.#default = first;
-    if (config.count !== undefined && ![...this.#runtimes.values()].every(({ hub }) => hub.simulated)) throw new Error('count needs a runtime that is simulated: several nodes of one machine take a process each');
-    const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
-    const tokens = new ServiceAccountTokens(client, clock);
-    const network = first.hub.simulated ? undefined : needs.network;
-    const drivers = new Map([...needs.volumes, ...builtinDrivers(
-      { objects, tokens, clock, facts: (pod) => this.#podFacts(pod), allocatable: (pod) => this.agentOf(pod)?.context.allocatable ?? {} },
-      { onDisk: (pod, volume, why) => this.agentOf(pod)?.context.recorder.event(pod, 'Warning', 'VolumeOnDisk', `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`) },
-    )]);
-    const turns = new TurnQueue();
-    this.context = {
-      clock, log, tracer, random, client, facts, paths, objects, tokens, turns, network, signal, deadlines: new Deadlines(clock),
-      services: new ServiceEnvironment(needs.informers.of(services), facts), statuses: new StatusManager({ client, clock, random, log, tracer }),
-      volumes: new VolumeManager({ drivers, client, paths }), hostname: hostname(), cgroupRoot: config.cgroupRoot, resolvConf: config.resolvConf,
-      runtimeFor: (pod) => this.#runtimeFor(pod),
-    };
-    this.agents = new Map(nodeNames_.map((name) => [name, this.#agent(name)]));
-    for (const agent of this.agents.values()) this.#owners.set(agent.owner, agent);
+    this.#parts = kubeletParts(needs, environment, AbortSignal.any([environment.signal, this.#stop.signal]), {
+      runtimeFor: (pod) => this.#runtimeFor(pod), facts: (pod) => this.#podFacts(pod), allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
+      onDisk: (pod, volume, why) => this.#agentOf(pod)?.context.recorder.event(pod, 'Warning', 'VolumeOnDisk', `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`),
+      imagesChanged: () => this.#situation?.imagesChanged(),
+    });
+    this.agents = new Map(nodeNames(config).map((name) => [name, this.#agent(name)]));
   }
 
-  get runtimes(): Iterable<PodRuntime> { return this.#runtimes.values(); }
-  agentOf(pod: Pod): NodeAgent | undefined { return this.agents.get(pod.spec?.nodeName ?? ''); }
+  get context(): KubeletContext { return this.#parts.context; }
+  get runtimes(): Iterable<PodRuntime> { return this.#parts.runtimes.values(); }
 
-  /** Begins; `port` is where the kubelet's API listens. Resolves at once: what has to be waited for is waited for in the background. */
+  /** Begins; `port` is where the kubelet's API listens. Resolves soon: what has to be waited for is waited for in the background. */
   async start(port: number): Promise<void> {
-    const { paths } = this.context;
+    const { paths, clock, log, signal, network } = this.context;
+    const { config, facts } = this.#needs;
+    await mkdir(paths.root, { recursive: true, mode: 0o700 });
     await mkdir(paths.pods, { recursive: true, mode: 0o750 });
     await mkdir(paths.logs, { recursive: true, mode: 0o755 });
-    const { config, facts } = this.#needs;
-    const { clock, log, signal, network } = this.context;
     this.#situation = new Situation({
-      config, kubeletVersion: facts.version, machine: await readMachine(paths.root), addresses: [this.address], port, rootDir: paths.root, hub: this.#default.hub, network, clock, log, signal,
+      config, kubeletVersion: facts.version, machine: await readMachine(paths.root), addresses: [this.address], port, rootDir: paths.root, hub: this.#parts.defaultRuntime.hub, network, clock, log, signal,
     });
     this.#booted = this.#boot();
     // asked for by `ready`, and told there
     this.#booted.catch((error: unknown) => { if (!signal.aborted) log.error({ err: error }, 'the kubelet could not begin'); });
   }
 
-  /** All nodes are registered and their pods are looked after. */
+  /** Resolves when all nodes are registered and their pods are looked after. */
   async ready(): Promise<void> { await this.#booted; }
 
   health(): Health {
@@ -141,20 +86,24 @@ export class Kubelet {
   /** Leaves the pods running. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the kubelet stops'));
+    this.#rotation?.stop();
     for (const agent of this.agents.values()) agent.stop();
-    for (const { hub } of this.#runtimes.values()) hub.close();
-    this.context.statuses.stop();
-    this.context.deadlines.close();
-    this.context.objects.close();
+    for (const { hub } of this.runtimes) hub.close();
+    const { statuses, deadlines, objects } = this.context;
+    statuses.stop();
+    deadlines.close();
+    objects.close();
     await this.#booted?.catch(() => undefined);
   }
 
+  #agentOf(pod: Pod): NodeAgent | undefined { return this.agents.get(pod.spec?.nodeName ?? ''); }
+
   #agent(name: string): NodeAgent {
-    const { config, events, informers: _ } = this.#needs;
+    const { config, events } = this.#needs;
     return new NodeAgent(this.context, {
-      name, labels: config.labels, taints: config.taints.map(({ key, value, effect }) => ({ key, effect, ...(value !== undefined && { value }) })), podCIDR: config.podCIDR,
+      name, labels: config.labels, taints: config.taints.map(({ key, value: text, effect }) => ({ key, effect, ...(text !== undefined && { value: text }) })), podCIDR: config.podCIDR,
       leasePeriodMs: config.nodeLeaseDurationSeconds * 250, leaseDurationSeconds: config.nodeLeaseDurationSeconds, statusReportMs: config.nodeStatusReportMs,
-      registers: config.registerNode, quiet: config.count !== undefined, recorder: events.recorder('kubelet', name),
+      registers: config.registerNode, quiet: config.count !== undefined, recorder: this.#recorder(events.recorder('kubelet', name)),
       situation: () => {
         if (!this.#situation) throw new Error('the kubelet has not started');
         return this.#situation.current;
@@ -163,32 +112,40 @@ export class Kubelet {
     });
   }
 
+  /** Three events for each of ten thousand pods would be most of what the API server has to do. */
+  #recorder(recorder: EventRecorder): EventRecorder {
+    const { normalEvents, count } = this.config;
+    if (normalEvents ?? count === undefined) return recorder;
+    return { event: (about, type, reason, message, fieldPath) => { if (type !== 'Normal') recorder.event(about, type, reason, message, fieldPath); } };
+  }
+
   async #boot(): Promise<void> {
     const { informers, config } = this.#needs;
     const { signal } = this.context;
+    const nodeName = config.count === undefined ? config.nodeName : undefined;
     await this.#openRuntimes();
-    const found = await this.#found();
-    this.#setUpNetwork(found);
+    const source = new PodSource(this.context, this.agents);
+    const held = await source.look(this.runtimes);
     await this.#situation?.refresh();
-    const nodeInformer = informers.of(nodes, config.count === undefined ? { fieldSelector: `metadata.name=${config.nodeName}` } : {});
-    nodeInformer.on({ added: (node) => this.agents.get(node.metadata?.name ?? '')?.observed(node), updated: (node) => this.agents.get(node.metadata?.name ?? '')?.observed(node) });
-    const registered = this.#register();
-    await this.#followPods(found);
-    await registered;
+    this.#setUpNetwork(() => held);
+    const observe = (node: Node) => this.agents.get(node.metadata?.name ?? '')?.observed(node);
+    informers.of(nodes, nodeName === undefined ? {} : { fieldSelector: `metadata.name=${nodeName}` }).on({ added: observe, updated: observe });
+    await Promise.all([this.#register(), source.follow(informers, nodeName)]);
     signal.throwIfAborted();
     this.#up = true;
     this.#tick();
+    this.#rotateLogs();
   }
 
   /** A runtime that is not there yet may come. */
   async #openRuntimes(): Promise<void> {
     const { clock, log, random, signal } = this.context;
-    for (const { hub } of this.#runtimes.values()) {
+    for (const { hub } of this.runtimes) {
       const backoff = new Backoff({ firstMs: 200, longestMs: 5000, jitter: 0.2, random });
-      for (;;) {
+      for (let open = false; !open;) {
         try {
           await hub.open(signal);
-          break;
+          open = true;
         } catch (error) {
           signal.throwIfAborted();
           log[backoff.failures > 2 ? 'warn' : 'debug']({ err: error, runtime: hub.handler }, 'the runtime does not answer; trying again');
@@ -198,26 +155,13 @@ export class Kubelet {
     }
   }
 
-  /** What the runtimes have of our nodes' pods, by uid. */
-  async #found(): Promise<Map<string, FoundPod & { readonly owner: string }>> {
-    const all = new Map<string, FoundPod & { readonly owner: string }>();
-    for (const runtime of this.#runtimes.values()) {
-      for (const [owner, byUid] of await runtime.hub.found(this.context.signal)) for (const [uid, found] of byUid) all.set(uid, { runtime, found, owner });
-    }
-    return all;
-  }
-
-  #setUpNetwork(found: ReadonlyMap<string, FoundPod>): void {
+  #setUpNetwork(held: () => Parameters<NodeNetworkSetup['collect']>[0]): void {
     const { config, facts } = this.#needs;
     const { network, clock, log, random, signal } = this.context;
     if (!network) return;
     const setup = new NodeNetworkSetup({ network, nodeName: config.nodeName, facts, addresses: [this.address], clock, log, random, signal, ready: () => this.#networkReady() });
     this.#network = setup;
-    if (setup.needsNoRange) {
-      const held = [...found].flatMap(([uid, { found: { sandboxes } }]) => sandboxes.filter(({ state, annotations }) => state === 'READY' && annotations[names.podIPs] !== undefined)
-        .map(({ metadata: { namespace, name, attempt } }) => attachmentOf({ uid, namespace, name, pod: {} }, attempt)));
-      void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]).then(() => setup.collect(held));
-    }
+    if (setup.needsNoRange) void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]).then(() => setup.collect(held()));
   }
 
   /** The plugin is set up; the runtime may take a moment to see it. */
@@ -240,50 +184,14 @@ export class Kubelet {
 
   async #register(): Promise<void> {
     const gate = new Semaphore(registering);
-    const { signal } = this.context;
-    await Promise.all([...this.agents.values()].map((agent) => gate.run(signal, () => agent.start())));
-  }
-
-  async #followPods(found: Map<string, FoundPod & { readonly owner: string }>): Promise<void> {
-    const { informers, config } = this.#needs;
-    const { signal, services: environment } = this.context;
-    const serviceInformer = informers.of(services);
-    await serviceInformer.whenSynced(signal);
-    serviceInformer.on({ added: (service) => environment.changed(service), updated: (service) => environment.changed(service), deleted: (service) => environment.changed(service) });
-    // with many nodes one watch of all pods costs less than one for each
-    const informer = informers.of(pods, config.count === undefined ? { fieldSelector: `spec.nodeName=${config.nodeName}` } : {});
-    informer.on({
-      added: (pod, cause) => {
-        const agent = this.agentOf(pod);
-        if (!agent) return;
-        const uid = podUid(pod);
-        const known = found.get(uid);
-        found.delete(uid);
-        agent.pods.added(pod, cause, known);
-      },
-      updated: (pod, _old, cause) => this.agentOf(pod)?.pods.updated(pod, cause),
-      deleted: (pod, cause) => this.agentOf(pod)?.pods.deleted(pod, cause),
-    });
-    await informer.whenSynced(signal);
-    for (const [uid, pod] of found) this.#owners.get(pod.owner)?.pods.orphan(uid, pod);
-    found.clear();
-    await this.#sweepFiles();
-  }
-
-  /** Directories of pods that nobody knows any more. */
-  async #sweepFiles(): Promise<void> {
-    const { volumes, signal, log } = this.context;
-    for (const uid of await volumes.leftovers()) {
-      if ([...this.agents.values()].some((agent) => agent.pods.get(uid) !== undefined)) continue;
-      await volumes.teardown(uid, { signal, cause: undefined }).catch((error: unknown) => log.warn({ err: error, uid }, 'what a pod left on the disk could not be removed'));
-    }
+    await Promise.all([...this.agents.values()].map((agent) => gate.run(this.context.signal, () => agent.start())));
   }
 
   #tick(): void {
     const { clock, signal, log } = this.context;
     clock.after(this.config.nodeStatusUpdateMs, () => {
       if (signal.aborted) return;
-      void this.#look().catch((error: unknown) => { if (!signal.aborted) log.warn({ err: error }, 'the node\'s state could not be looked at'); }).finally(() => { if (!signal.aborted) this.#tick(); });
+      void this.#look().catch((error: unknown) => { if (!signal.aborted) log.warn({ err: error }, 'the node\'s state could not be looked at'); }).finally(() => this.#tick());
     });
   }
 
@@ -298,25 +206,39 @@ export class Kubelet {
     }
   }
 
+  #rotateLogs(): void {
+    if ([...this.runtimes].every(({ hollow }) => hollow)) return;
+    const { clock, log, signal } = this.context;
+    const { containerLogMaxSize, containerLogMaxFiles } = this.config;
+    this.#rotation = new LogRotation({ clock, log, signal, everyMs: logLookMs, maxSizeBytes: value(parseQuantity(containerLogMaxSize)), maxFiles: containerLogMaxFiles, logs: () => this.#logs() });
+    this.#rotation.start();
+  }
+
+  *#logs(): Generator<WrittenLog> {
+    for (const agent of this.agents.values()) {
+      for (const { record } of agent.pods.workers) {
+        const { runtime, state } = record;
+        if (runtime && !runtime.hollow) for (const { id, logPath } of state.running) if (logPath !== '') yield { path: logPath, containerId: id, driver: runtime.hub.driver };
+      }
+    }
+  }
+
   async #runtimeFor(pod: Pod): Promise<{ readonly runtime: PodRuntime; readonly handler: string }> {
+    const { runtimes, defaultRuntime } = this.#parts;
     const name = pod.spec?.runtimeClassName;
-    if (name === undefined || name === '') return { runtime: this.#default, handler: '' };
+    if (name === undefined || name === '') return { runtime: defaultRuntime, handler: '' };
     const informer = this.#needs.informers.of(runtimeClasses);
     await informer.whenSynced(this.context.signal);
     const handler = informer.get(name)?.handler;
     if (handler === undefined) throw new Error(`failed to get sandbox runtime: runtimeclass.node.k8s.io "${name}" not found`);
-    const placed = this.#runtimes.get(handler);
-    return placed ? { runtime: placed, handler: '' } : { runtime: this.#default, handler };
+    const placed = runtimes.get(handler);
+    return placed ? { runtime: placed, handler: '' } : { runtime: defaultRuntime, handler };
   }
 
-  #podFacts(pod: Pod) {
-    const agent = this.agentOf(pod);
+  #podFacts(pod: Pod): PodFacts {
+    const agent = this.#agentOf(pod);
     const hostIPs = agent?.context.addresses ?? [];
     const ips = agent?.pods.get(podUid(pod))?.state.podIPs ?? [];
     return { podIPs: pod.spec?.hostNetwork ? hostIPs : ips, hostIPs, nodeName: pod.spec?.nodeName ?? '' };
   }
-}
-
-function nodeNames({ nodeName, count }: KubeletConfig): readonly string[] {
-  return count === undefined ? [nodeName] : Array.from({ length: count }, (_, index) => `${nodeName}-${index}`);
 }

@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
+import { LinkedSignal } from '../linked-signal.ts';
 import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
 
 const maxBody = 10 * 1024;
@@ -53,13 +54,14 @@ function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer
 
 /** GET; any status from 200 to 399 is a success. Redirects are followed on the same host only. */
 export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
-  const timeout = new AbortController();
-  const timer = clock.after(timeoutMs, () => timeout.abort());
+  const limited = new LinkedSignal(signal);
+  let late = false;
+  const timer = clock.after(timeoutMs, () => { late = true; limited.abort(); });
   const first = target.url;
   let { url } = target;
   try {
     for (let redirects = 0; ; redirects += 1) {
-      const { status, body, location } = await once({ url, headers: target.headers }, AbortSignal.any([signal, timeout.signal]));
+      const { status, body, location } = await once({ url, headers: target.headers }, limited.signal);
       if (status >= 300 && status < 400 && location !== undefined) {
         const next = new URL(location, url);
         if (next.hostname !== first.hostname) return succeeded(`Probe terminated redirects, Response body: ${body}`);
@@ -72,9 +74,10 @@ export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Cl
   } catch (error) {
     signal.throwIfAborted();
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    if (timeout.signal.aborted) return failed(`Get "${url.href}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`);
+    if (late) return failed(`Get "${url.href}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`);
     return failed(`Get "${url.href}": ${describeDial(error, url.hostname.replace(/^\[|\]$/g, ''), port)}`);
   } finally {
     timer.cancel();
+    limited.release();
   }
 }

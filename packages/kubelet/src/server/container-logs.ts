@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseTime } from '@oarlock/api/time';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
+import { LinkedSignal } from '../linked-signal.ts';
 import type { PodWorker } from '../pod-worker.ts';
 import { findContainer, statusesOf, statusOf } from '../pods.ts';
 import { HttpProblem } from './http-problem.ts';
@@ -65,11 +66,11 @@ export function loggedContainer({ record }: PodWorker, name: string, previous: b
 /** Answers with a container's log, as long as it goes on when it is followed. */
 export async function sendLogs(worker: PodWorker, name: string, asked: LogRequest, request: IncomingMessage, response: ServerResponse, stopped: AbortSignal): Promise<void> {
   const status = loggedContainer(worker, name, asked.previous);
-  const gone = new AbortController();
+  const gone = new LinkedSignal(stopped);
   const leave = () => gone.abort();
   request.once('close', leave);
   response.once('close', leave);
-  const signal = AbortSignal.any([gone.signal, stopped]);
+  const { signal } = gone;
   response.writeHead(200, { 'Content-Type': 'text/plain', 'Transfer-Encoding': 'chunked' });
   response.flushHeaders();
   const formatter = new LogFormatter(asked);
@@ -87,6 +88,8 @@ export async function sendLogs(worker: PodWorker, name: string, asked: LogReques
     // cut off, so that nobody takes it for the whole
     response.destroy();
     if (!signal.aborted) throw error;
+  } finally {
+    gone.release();
   }
 }
 

@@ -1,6 +1,7 @@
 import { PassThrough, Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Streams } from '@oarlock/spi/runtime';
+import { LinkedSignal } from '../linked-signal.ts';
 
 /** Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin. */
 export const remoteCommandProtocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'] as const;
@@ -66,7 +67,7 @@ function outlet(socket: WebSocket, channel: number): Writable {
  * outcome was sent, and the connection closes. The signal aborts when the other side goes away.
  */
 export async function serveRemoteCommand(socket: WebSocket, options: RemoteCommandOptions, stopped: AbortSignal, run: (streams: Streams, signal: AbortSignal) => Promise<number>): Promise<void> {
-  const gone = new AbortController();
+  const gone = new LinkedSignal(stopped);
   const leave = () => gone.abort(new Error('the client went away'));
   const stdin = options.stdin ? new PassThrough({ highWaterMark: 256 * 1024 }) : undefined;
   const resizes = options.tty ? new Resizes() : undefined;
@@ -90,12 +91,12 @@ export async function serveRemoteCommand(socket: WebSocket, options: RemoteComma
   // an empty frame tells the client that the streams are open
   const first = options.stdout ? channels.stdout : options.stderr ? channels.stderr : channels.error;
   socket.send(frame(first, ''));
-  const signal = AbortSignal.any([gone.signal, stopped]);
   const streams: Streams = {
     tty: options.tty, ...(stdin && { stdin }), ...(options.stdout && { stdout: outlet(socket, channels.stdout) }),
     ...(options.stderr && !options.tty && { stderr: outlet(socket, channels.stderr) }), ...(resizes && { resize: resizes }),
   };
-  const result = await run(streams, signal).then((exitCode) => ({ exitCode }), (error: unknown) => ({ error }));
+  const result = await run(streams, gone.signal).then((exitCode) => ({ exitCode }), (error: unknown) => ({ error }));
+  gone.release();
   resizes?.end();
   stdin?.destroy();
   if (socket.readyState === socket.OPEN) await new Promise<void>((resolve) => { socket.send(frame(channels.error, outcome(result)), () => resolve()); });

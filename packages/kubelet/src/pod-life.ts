@@ -1,0 +1,311 @@
+import { jsonEqual } from '@oarlock/api/json';
+import { formatTime, parseTime } from '@oarlock/api/time';
+import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import { Backoff } from '@oarlock/client/backoff';
+import type { Cause } from '@oarlock/kernel/tracing';
+import { environmentReferences } from './environment.ts';
+import type { NodeContext, PodRuntime } from './node-context.ts';
+import { deleteObject, removeRemains } from './pod-cleanup.ts';
+import { stopPod } from './pod-sandbox.ts';
+import { podStatus } from './pod-status.ts';
+import { applySpec, dropOldFailures, prepareVolumes, verdictsOf } from './pod-sync.ts';
+import { hasProbes, PodProbes } from './probes/pod-probes.ts';
+import { isDeleted, isHostNetwork, isTerminalPhase } from './pods.ts';
+import type { PodRecord } from './pod-record.ts';
+import type { Found, RuntimeListener } from './runtime-hub.ts';
+import type { SyncPass } from './sync-pass.ts';
+import { terminationMessage } from './termination-message.ts';
+
+/**
+ * Where a pod is in its life on the node; it only ever goes forward.
+ * - `syncing`: brought to what its spec says
+ * - `terminating`: deleted, gone, or ended: everything is being stopped
+ * - `terminated`: nothing runs any more; to be cleaned up, and deleted if that was asked for
+ * - `finished`: nothing is left to do
+ */
+export type Stage = 'syncing' | 'terminating' | 'terminated' | 'finished';
+export interface Verdict { readonly reason: string; readonly message: string }
+
+export interface PodLifeOptions {
+  readonly record: PodRecord;
+  readonly listener: RuntimeListener;
+  /** What the runtime had of the pod when the kubelet began. */
+  readonly found?: { readonly runtime: PodRuntime; readonly found: Found } | undefined;
+  /** The pod is not in the API: only its remains are. */
+  readonly orphan?: boolean;
+  /** Asked once, before the pod gets anything; a verdict refuses it. */
+  admit(pod: Pod): Verdict | undefined;
+  /** Everything was stopped: what the pod took of the node is free. */
+  released(): void;
+  wake(cause: Cause | undefined): void;
+  /** The write that is behind what happens without one of its own. */
+  cause(): Cause | undefined;
+}
+
+/** Grace of a pod that nobody knows any more, in seconds. */
+const orphanGrace = 1;
+
+/** The stages of one pod's life and what is done in each. One pass at a time. */
+export class PodLife {
+  stage: Stage = 'syncing';
+  /** Not in the API any more. */
+  gone: boolean;
+  readonly #options: PodLifeOptions;
+  readonly #record: PodRecord;
+  readonly #node: NodeContext;
+  #verdict: Verdict | undefined;
+  #admitted: boolean;
+  #stale: Set<string> | 'all' | undefined;
+  #refresh = false;
+  #holds: (() => void)[] | undefined;
+  /** Containers whose preStop hook has run. */
+  readonly #hooked = new Set<string>();
+  #volumeBackoff: Backoff | undefined;
+  /** Something may have been started. */
+  #touched = false;
+  #toldNetwork = false;
+
+  constructor(options: PodLifeOptions) {
+    this.#options = options;
+    this.#record = options.record;
+    this.#node = options.record.node;
+    const { found, orphan = false, record: { pod } } = options;
+    this.#record.adopted = found !== undefined && found.found.sandboxes.length > 0;
+    // what runs already, or was taken on before, is not refused any more
+    this.#admitted = found !== undefined || pod.status?.startTime !== undefined;
+    this.gone = orphan;
+    if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
+  }
+
+  terminate(): void { if (this.stage === 'syncing') this.stage = 'terminating'; }
+
+  /** What volumes show has changed. */
+  contentChanged(): void { this.#refresh = true; }
+
+  /** The container, or everything, is not as it is known. */
+  lookAgain(containerId: string | undefined): void {
+    if (containerId === undefined) this.#stale = 'all';
+    else if (this.#stale === undefined) this.#stale = new Set([containerId]);
+    else if (this.#stale !== 'all') this.#stale.add(containerId);
+  }
+
+  close(): void {
+    this.#record.probes?.stop();
+    this.#release();
+    this.#record.runtime?.hub.leave(this.#options.listener);
+  }
+
+  async pass(pass: SyncPass): Promise<void> {
+    await this.#openRuntime(pass);
+    if (this.stage === 'syncing') await this.#sync(pass);
+    if (this.stage === 'terminating') await this.#stop(pass);
+    if (this.stage === 'terminated') await this.#cleanUp(pass);
+  }
+
+  /** Finds the pod's runtime, and what it has of the pod already. */
+  async #openRuntime({ signal }: SyncPass): Promise<void> {
+    const record = this.#record;
+    if (record.runtime !== undefined) return;
+    const { found, orphan, listener } = this.#options;
+    try {
+      const { runtime, handler } = found && orphan ? { runtime: found.runtime, handler: '' } : await this.#node.runtimeFor(record.pod);
+      if (found) await found.runtime.hub.adopt(listener, found.found, signal);
+      record.handler = handler;
+      record.runtime = found?.runtime ?? runtime;
+    } catch (error) {
+      signal.throwIfAborted();
+      // nothing was started then, so there is nothing to stop either
+      if (this.stage !== 'syncing' && !found) return;
+      if (!found) record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`);
+      throw error;
+    }
+  }
+
+  async #sync(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { pod } = record;
+    if (!this.#admitted) {
+      const refusal = this.#options.admit(pod);
+      if (refusal) { this.#refuse(pass, refusal); return; }
+      this.#admitted = true;
+    }
+    this.#touched = true;
+    await this.#look(pass);
+    if (this.#pastDeadline(pass)) return;
+    // what probes found before this kubelet began still holds
+    if (record.adopted) this.#syncProbes();
+    if (record.status === undefined || !record.state.isEmpty) {
+      this.#report(pass, false, true);
+      if (isTerminalPhase(record.status?.phase)) { this.stage = 'terminating'; return; }
+    }
+    if (!this.#node.networkReady && !isHostNetwork(pod) && record.state.readySandbox === undefined) {
+      if (!this.#toldNetwork) record.event('Warning', 'NetworkNotReady', `network is not ready: ${this.#node.networkProblem}`);
+      this.#toldNetwork = true;
+      return; // the node wakes its pods when it is
+    }
+    this.#hold();
+    if (await prepareVolumes(pass)) {
+      this.#volumeBackoff = undefined;
+      if (this.#refresh) await this.#refreshVolumes(pass);
+      this.#watchTokens();
+      await applySpec(pass, this.#options.listener);
+    } else pass.retryIn((this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next());
+    dropOldFailures(record);
+    this.#syncProbes();
+    this.#report(pass, false, false);
+    if (isTerminalPhase(record.status?.phase)) this.stage = 'terminating';
+  }
+
+  /** Reads again what events said has changed. */
+  async #look({ signal }: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { runtime, state } = record;
+    const stale = this.#stale;
+    this.#stale = undefined;
+    if (!runtime) return;
+    try {
+      if (stale === 'all') await runtime.hub.load(this.#options.listener, record.uid, signal);
+      else for (const id of stale ?? []) {
+        const status = await runtime.hub.containerStatus(id, signal);
+        if (status) state.setContainer(status);
+        else state.removeContainer(id);
+      }
+    } catch (error) {
+      this.#stale = 'all';
+      throw error;
+    }
+    if (runtime.hollow) return;
+    for (const status of state.containers) {
+      if (status.state === 'EXITED' && !record.messages.has(status.id)) record.setMessage(status.id, await terminationMessage(status));
+    }
+  }
+
+  #refuse(pass: SyncPass, { reason, message }: Verdict): void {
+    const record = this.#record;
+    record.event('Warning', reason, message);
+    this.stage = 'terminated';
+    this.#admitted = true;
+    const { startTime = formatTime(record.startedAt), qosClass } = record.pod.status ?? {};
+    this.#set(pass, { phase: 'Failed', reason, message, startTime, ...(qosClass !== undefined && { qosClass }) }, false);
+  }
+
+  /** `activeDeadlineSeconds`, counted from the start time that was reported. */
+  #pastDeadline(pass: SyncPass): boolean {
+    const record = this.#record;
+    const seconds = record.pod.spec?.activeDeadlineSeconds;
+    if (seconds === undefined) return false;
+    const started = parseTime(record.status?.startTime ?? record.pod.status?.startTime ?? '') ?? record.startedAt;
+    const left = started + seconds * 1000 - this.#node.clock.now();
+    if (left > 0) { pass.retryIn(left); return false; }
+    this.#verdict = { reason: 'DeadlineExceeded', message: 'Pod was active on the node longer than the specified deadline' };
+    record.event('Normal', this.#verdict.reason, this.#verdict.message);
+    this.stage = 'terminating';
+    return true;
+  }
+
+  async #stop(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { pod } = record;
+    record.probes?.terminate();
+    // what was interrupted may have left something that is not in the record
+    if (this.#touched || !record.state.isEmpty) {
+      this.#stale = 'all';
+      await this.#look(pass);
+    }
+    const seconds = pod.metadata?.deletionGracePeriodSeconds;
+    const grace = this.#options.orphan ? orphanGrace : seconds === undefined ? undefined : Math.max(1, seconds);
+    if (!record.state.isEmpty) await stopPod(record, { grace, signal: pass.signal, hooked: this.#hooked });
+    await this.#look(pass);
+    record.probes?.stop();
+    this.#release();
+    this.stage = 'terminated';
+    this.#options.released();
+    // of a pod that had ended before this kubelet began, everything was said then
+    const known = record.status === undefined && record.state.isEmpty && isTerminalPhase(pod.status?.phase);
+    if (!this.gone && !known) this.#report(pass, true, false);
+  }
+
+  async #cleanUp(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { runtime, uid } = record;
+    const { volumes, tokens, deadlines, statuses } = this.#node;
+    if (runtime?.hollow === false) await volumes.teardown(uid, { signal: pass.signal, cause: undefined });
+    tokens.forget(uid);
+    deadlines.delete(uid);
+    if (!this.gone && !isDeleted(record.pod)) return; // what it left stays to be looked at
+    // the last status has to be safe before what it is made from goes
+    if (!this.gone) await statuses.flushed(record);
+    await removeRemains(pass);
+    runtime?.hub.leave(this.#options.listener);
+    if (!this.gone) await deleteObject(pass);
+    this.stage = 'finished';
+  }
+
+  #report(pass: SyncPass, ended: boolean, lazy: boolean): void {
+    const record = this.#record;
+    const { runtime, pod } = record;
+    this.#set(pass, podStatus(pod, {
+      state: record.state, verdicts: verdictsOf(record), failures: record.failures, messages: record.messages, runtimeName: runtime?.hub.name ?? '', ended,
+      before: record.status ?? pod.status, hostIPs: this.#node.addresses, now: this.#node.clock.now(), startedAt: record.startedAt, ...(this.#verdict && ended && { verdict: this.#verdict }),
+    }), lazy);
+  }
+
+  #set(pass: SyncPass, status: PodStatus, lazy: boolean): void {
+    const record = this.#record;
+    // what waits to be sent must not wait for ever because the one after is the same
+    if (record.status !== undefined && jsonEqual(record.status, status) && (lazy || record.report?.state !== 'lazy')) return;
+    record.status = status;
+    // a lazy one is mostly not sent at all: it is not worth a span
+    if (!this.gone) this.#node.statuses.set(record, status, lazy ? this.#options.cause() : pass.cause, lazy);
+  }
+
+  /** Watches the objects that the pod refers to, from its first start on. */
+  #hold(): void {
+    const { runtime, pod } = this.#record;
+    if (this.#holds !== undefined || !runtime) return;
+    const references = [...environmentReferences(pod), ...(runtime.hollow ? [] : this.#node.volumes.references(pod))];
+    const changed = (_: unknown, cause: Cause | undefined) => {
+      this.#refresh = true;
+      this.#options.wake(cause);
+    };
+    this.#holds = references.map((reference) => this.#node.objects.hold(reference, changed));
+  }
+  #release(): void {
+    for (const release of this.#holds ?? []) release();
+    this.#holds = [];
+  }
+
+  async #refreshVolumes(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    this.#refresh = false;
+    if (record.runtime?.hollow !== false || record.volumes.size === 0) return;
+    try {
+      await this.#node.volumes.refresh(record.pod, record.volumes, { signal: pass.signal, cause: undefined });
+    } catch (error) {
+      pass.signal.throwIfAborted();
+      this.#refresh = true;
+      pass.retryIn(10_000);
+      record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volumes: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** Tokens are renewed before they end, whether or not anything else happens. */
+  #watchTokens(): void {
+    const { uid } = this.#record;
+    const due = this.#node.tokens.dueAt(uid);
+    if (due !== undefined) this.#node.deadlines.set(uid, due, () => { this.#refresh = true; this.#options.wake(undefined); });
+  }
+
+  #syncProbes(): void {
+    const record = this.#record;
+    const { pod, runtime, state } = record;
+    if (!runtime || (!record.probes && !hasProbes(pod))) return;
+    const { clock, tracer, random, addresses } = this.#node;
+    record.probes ??= new PodProbes({
+      driver: runtime.hub.driver, clock, tracer, random, cause: this.#options.cause, changed: () => this.#options.wake(undefined),
+      event: (type, reason, message, path) => record.event(type, reason, message, path),
+    });
+    record.probes.sync(pod, state, state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', record.adopted);
+    record.adopted = false;
+  }
+}

@@ -1,0 +1,76 @@
+import { pods, services } from '@oarlock/api/resources';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Informers } from '@oarlock/spi/client';
+import { names } from './labels.ts';
+import type { KubeletContext, PodRuntime } from './node-context.ts';
+import type { NodeAgent } from './node/node-agent.ts';
+import type { FoundPod } from './node/node-pods.ts';
+import { attachmentOf } from './pod-sandbox.ts';
+import { podUid } from './pods.ts';
+import type { Attachment } from '@oarlock/spi/network';
+
+type Owned = FoundPod & { readonly owner: string };
+
+/** Hands pods to the nodes they are bound to: those of the API, and at the beginning what the runtimes still have of earlier ones. */
+export class PodSource {
+  readonly #context: KubeletContext;
+  readonly #agents: ReadonlyMap<string, NodeAgent>;
+  #found = new Map<string, Owned>();
+
+  constructor(context: KubeletContext, agents: ReadonlyMap<string, NodeAgent>) {
+    this.#context = context;
+    this.#agents = agents;
+  }
+
+  /** Looks what the runtimes have of our nodes' pods. Returns the attachments of those that run on the node's network. */
+  async look(runtimes: Iterable<PodRuntime>): Promise<readonly Attachment[]> {
+    const held: Attachment[] = [];
+    for (const runtime of runtimes) {
+      for (const [owner, byUid] of await runtime.hub.found(this.#context.signal)) {
+        for (const [uid, found] of byUid) {
+          this.#found.set(uid, { runtime, found, owner });
+          for (const { state, annotations, metadata: { namespace, name, attempt } } of found.sandboxes) {
+            if (state === 'READY' && annotations[names.podIPs] !== undefined) held.push(attachmentOf({ uid, namespace, name, pod: {} }, attempt));
+          }
+        }
+      }
+    }
+    return held;
+  }
+
+  /** Follows the API. Resolves when its first state was handed on, and what is not in it was given up. `nodeName`: one node only. */
+  async follow(informers: Informers, nodeName: string | undefined): Promise<void> {
+    const { signal, services: environment } = this.#context;
+    const serviceInformer = informers.of(services);
+    await serviceInformer.whenSynced(signal);
+    serviceInformer.on({ added: (service) => environment.changed(service), updated: (service) => environment.changed(service), deleted: (service) => environment.changed(service) });
+    // with many nodes one watch of all pods costs less than one for each
+    const informer = informers.of(pods, nodeName === undefined ? {} : { fieldSelector: `spec.nodeName=${nodeName}` });
+    informer.on({
+      added: (pod, cause) => {
+        const uid = podUid(pod);
+        const found = this.#found.get(uid);
+        this.#found.delete(uid);
+        this.#podsOf(pod)?.added(pod, cause, found);
+      },
+      updated: (pod, _old, cause) => this.#podsOf(pod)?.updated(pod, cause),
+      deleted: (pod, cause) => this.#podsOf(pod)?.deleted(pod, cause),
+    });
+    await informer.whenSynced(signal);
+    const owners = new Map([...this.#agents.values()].map((agent) => [agent.owner, agent]));
+    for (const [uid, found] of this.#found) owners.get(found.owner)?.pods.orphan(uid, found);
+    this.#found.clear();
+    await this.#sweepFiles();
+  }
+
+  #podsOf(pod: Pod) { return this.#agents.get(pod.spec?.nodeName ?? '')?.pods; }
+
+  /** Directories of pods that nobody knows any more. */
+  async #sweepFiles(): Promise<void> {
+    const { volumes, signal, log } = this.#context;
+    for (const uid of await volumes.leftovers()) {
+      if ([...this.#agents.values()].some(({ pods: known }) => known.get(uid) !== undefined)) continue;
+      await volumes.teardown(uid, { signal, cause: undefined }).catch((error: unknown) => log.warn({ err: error, uid }, 'what a pod left on the disk could not be removed'));
+    }
+  }
+}
