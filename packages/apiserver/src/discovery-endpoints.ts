@@ -21,11 +21,17 @@ export class DiscoveryEndpoints {
     this.#serverAddress = serverAddress;
   }
 
-  get paths(): readonly string[] { return [...this.#current().keys()]; }
-  has(path: string): boolean { return this.#current().has(path); }
+  get paths(): readonly string[] {
+    return [...this.#current().keys()];
+  }
+  has(path: string): boolean {
+    return this.#current().has(path);
+  }
 
   /** The document as JSON, for clients without HTTP. */
-  value(path: string): object | undefined { return this.#current().get(path); }
+  value(path: string): object | undefined {
+    return this.#current().get(path);
+  }
 
   /** `accepted` is asked for only where aggregated discovery is not wanted. */
   async send(exchange: Exchange, path: string, negotiated: () => Accepted): Promise<void> {
@@ -38,7 +44,10 @@ export class DiscoveryEndpoints {
     if (document === undefined) {
       const value = aggregated === undefined ? plain : aggregatedDiscovery(this.#served(), path as '/api' | '/apis', aggregated);
       const { contentType, body } = encodeValue(value, accepted);
-      document = smallDocument(aggregated === undefined ? contentType : `application/json;g=apidiscovery.k8s.io;v=${aggregated};as=APIGroupDiscoveryList`, body.toString());
+      document = smallDocument(
+        aggregated === undefined ? contentType : `application/json;g=apidiscovery.k8s.io;v=${aggregated};as=APIGroupDiscoveryList`,
+        body.toString(),
+      );
       this.#documents.set(key, document);
     }
     await sendDocument(exchange, document);
@@ -62,7 +71,12 @@ function aggregatedWanted(accept: string | undefined): AggregatedVersion | undef
     if (type !== '*' && (type !== 'application' || (subtype !== 'json' && subtype !== '*'))) continue;
     if (!parameters.has('as')) return undefined;
     const version = parameters.get('v');
-    if (parameters.get('as') === 'APIGroupDiscoveryList' && parameters.get('g') === 'apidiscovery.k8s.io' && (version === 'v2' || version === 'v2beta1')) return version;
+    if (
+      parameters.get('as') === 'APIGroupDiscoveryList' &&
+      parameters.get('g') === 'apidiscovery.k8s.io' &&
+      (version === 'v2' || version === 'v2beta1')
+    )
+      return version;
   }
   return undefined;
 }

@@ -9,19 +9,28 @@ export interface DiscoverySource {
 }
 
 type Json = Readonly<Record<string, unknown>>;
-interface ServedGroup { readonly name: string; readonly versions: readonly { readonly version: string; readonly kinds: readonly Kind[] }[] }
+interface ServedGroup {
+  readonly name: string;
+  readonly versions: readonly { readonly version: string; readonly kinds: readonly Kind[] }[];
+}
 
 const connectVerbs: Readonly<Record<string, readonly string[]>> = { proxy: ['create', 'delete', 'get', 'patch', 'update'] };
-const verbsOf = ({ name, verbs }: Subresource): readonly string[] => (verbs.includes('connect') ? connectVerbs[name] ?? ['create', 'get'] : verbs);
+const verbsOf = ({ name, verbs }: Subresource): readonly string[] =>
+  verbs.includes('connect') ? (connectVerbs[name] ?? ['create', 'get']) : verbs;
 
 /** Groups in discovery order with what is served of each, versions most preferred first; groups that nothing is served of are left out. */
 export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
   const known = groups.map(({ name, versions }) => ({ name, versions }));
   const extra = [...new Set(served.map(({ group }) => group))].filter((name) => !known.some((group) => group.name === name));
-  return [...known, ...extra.map((name) => ({ name, versions: [...new Set(served.filter(({ group }) => group === name).map(({ version }) => version))] }))]
+  return [
+    ...known,
+    ...extra.map((name) => ({ name, versions: [...new Set(served.filter(({ group }) => group === name).map(({ version }) => version))] })),
+  ]
     .map(({ name, versions }) => ({
       name,
-      versions: versions.map((version) => ({ version, kinds: served.filter((kind) => kind.group === name && kind.version === version) })).filter(({ kinds }) => kinds.length > 0),
+      versions: versions
+        .map((version) => ({ version, kinds: served.filter((kind) => kind.group === name && kind.version === version) }))
+        .filter(({ kinds }) => kinds.length > 0),
     }))
     .filter(({ versions }) => versions.length > 0);
 }
@@ -40,7 +49,10 @@ export function discoveryDocuments({ served, serverAddress }: DiscoverySource): 
     for (const { version, kinds } of versions) {
       const groupVersion = name === '' ? version : `${name}/${version}`;
       documents.set(name === '' ? `/api/${version}` : `/apis/${groupVersion}`, {
-        kind: 'APIResourceList', ...(name !== '' && { apiVersion: 'v1' }), groupVersion, resources: kinds.flatMap(apiResources),
+        kind: 'APIResourceList',
+        ...(name !== '' && { apiVersion: 'v1' }),
+        groupVersion,
+        resources: kinds.flatMap(apiResources),
       });
     }
   }
@@ -55,12 +67,26 @@ function apiGroup({ name, versions }: ServedGroup): Json {
 function apiResources(kind: Kind): readonly Json[] {
   const { group, version, resource, singular, namespaced, verbs, shortNames, categories } = kind;
   const own = {
-    name: resource, singularName: singular, namespaced, kind: kind.kind, verbs, ...(shortNames.length > 0 && { shortNames }), ...(categories.length > 0 && { categories }),
+    name: resource,
+    singularName: singular,
+    namespaced,
+    kind: kind.kind,
+    verbs,
+    ...(shortNames.length > 0 && { shortNames }),
+    ...(categories.length > 0 && { categories }),
     ...(verbs.includes('list') && { storageVersionHash: storageVersionHash(kind) }),
   };
-  return [own, ...kind.subresources.map((sub) => ({
-    name: `${resource}/${sub.name}`, singularName: '', namespaced, ...(foreign(sub, group, version) && { group: sub.group, version: sub.version }), kind: sub.kind, verbs: verbsOf(sub),
-  }))];
+  return [
+    own,
+    ...kind.subresources.map((sub) => ({
+      name: `${resource}/${sub.name}`,
+      singularName: '',
+      namespaced,
+      ...(foreign(sub, group, version) && { group: sub.group, version: sub.version }),
+      kind: sub.kind,
+      verbs: verbsOf(sub),
+    })),
+  ];
 }
 
 const foreign = (sub: Subresource, group: string, version: string) => sub.group !== group || sub.version !== version;
@@ -74,10 +100,16 @@ function storageVersionHash({ group, version, kind }: Kind): string {
 export function aggregatedDiscovery(served: readonly Kind[], path: '/api' | '/apis', version: 'v2' | 'v2beta1'): Json {
   const items = servedGroups(served).filter(({ name }) => (path === '/api') === (name === ''));
   return {
-    kind: 'APIGroupDiscoveryList', apiVersion: `apidiscovery.k8s.io/${version}`, metadata: {},
+    kind: 'APIGroupDiscoveryList',
+    apiVersion: `apidiscovery.k8s.io/${version}`,
+    metadata: {},
     items: items.map(({ name, versions }) => ({
       metadata: { ...(name !== '' && { name }), creationTimestamp: null },
-      versions: versions.map(({ version: served, kinds }) => ({ version: served, resources: kinds.map(resourceDiscovery), freshness: 'Current' })),
+      versions: versions.map(({ version: served, kinds }) => ({
+        version: served,
+        resources: kinds.map(resourceDiscovery),
+        freshness: 'Current',
+      })),
     })),
   };
 }
@@ -85,10 +117,19 @@ export function aggregatedDiscovery(served: readonly Kind[], path: '/api' | '/ap
 function resourceDiscovery(kind: Kind): Json {
   const { group, version, resource, singular, namespaced, verbs, shortNames, categories, subresources } = kind;
   return {
-    resource, responseKind: { group, version, kind: kind.kind }, scope: namespaced ? 'Namespaced' : 'Cluster', singularResource: singular, verbs,
-    ...(shortNames.length > 0 && { shortNames }), ...(categories.length > 0 && { categories }),
+    resource,
+    responseKind: { group, version, kind: kind.kind },
+    scope: namespaced ? 'Namespaced' : 'Cluster',
+    singularResource: singular,
+    verbs,
+    ...(shortNames.length > 0 && { shortNames }),
+    ...(categories.length > 0 && { categories }),
     ...(subresources.length > 0 && {
-      subresources: subresources.map((sub) => ({ subresource: sub.name, responseKind: { group: sub.group, version: sub.version, kind: sub.kind }, verbs: verbsOf(sub) })),
+      subresources: subresources.map((sub) => ({
+        subresource: sub.name,
+        responseKind: { group: sub.group, version: sub.version, kind: sub.kind },
+        verbs: verbsOf(sub),
+      })),
     }),
   };
 }

@@ -12,7 +12,10 @@ export interface HealthCheck {
 
 const endpoints = { '/healthz': 'healthz', '/livez': 'livez', '/readyz': 'readyz' } as const;
 type Endpoint = (typeof endpoints)[keyof typeof endpoints];
-export interface HealthAnswer { readonly code: 200 | 404 | 500; readonly text: string }
+export interface HealthAnswer {
+  readonly code: 200 | 404 | 500;
+  readonly text: string;
+}
 
 const unhealthyAfterMs = 5_000;
 const healthy: Health = { healthy: true };
@@ -29,7 +32,9 @@ export class HealthEndpoints {
     this.#failed = failed;
   }
 
-  has(path: string): boolean { return Object.keys(endpoints).some((endpoint) => path === endpoint || path.startsWith(`${endpoint}/`)); }
+  has(path: string): boolean {
+    return Object.keys(endpoints).some((endpoint) => path === endpoint || path.startsWith(`${endpoint}/`));
+  }
 
   get paths(): readonly string[] {
     return Object.entries(endpoints).flatMap(([path, endpoint]) => [path, ...this.#of(endpoint).map(({ name }) => `${path}/${name}`)]);
@@ -50,7 +55,9 @@ export class HealthEndpoints {
     const excluded = new Set(query.all('exclude'));
     const lines: string[] = [];
     let failed = false;
-    const answers = await Promise.all(this.#of(endpoint).map(async (check) => ({ name: check.name, excluded: excluded.delete(check.name), ...(await this.#ask(check)) })));
+    const answers = await Promise.all(
+      this.#of(endpoint).map(async (check) => ({ name: check.name, excluded: excluded.delete(check.name), ...(await this.#ask(check)) })),
+    );
     for (const answer of answers) {
       if (answer.excluded) lines.push(`[+]${answer.name} excluded: ok\n`);
       else if (answer.healthy) lines.push(`[+]${answer.name} ok\n`);
@@ -59,9 +66,15 @@ export class HealthEndpoints {
         lines.push(`[-]${answer.name} failed: reason withheld\n`);
       }
     }
-    if (excluded.size > 0) lines.push(`warn: some health checks cannot be excluded: no matches for ${[...excluded].map((name) => JSON.stringify(name)).join(', ')}\n`);
+    if (excluded.size > 0)
+      lines.push(
+        `warn: some health checks cannot be excluded: no matches for ${[...excluded].map((name) => JSON.stringify(name)).join(', ')}\n`,
+      );
     if (failed) return { code: 500, text: `${lines.join('')}${endpoint} check failed\n` };
-    return { code: 200, text: query.first['verbose'] !== undefined && isTrue(query.first['verbose']) ? `${lines.join('')}${endpoint} check passed\n` : 'ok' };
+    return {
+      code: 200,
+      text: query.first['verbose'] !== undefined && isTrue(query.first['verbose']) ? `${lines.join('')}${endpoint} check passed\n` : 'ok',
+    };
   }
 
   #of(endpoint: Endpoint): readonly HealthCheck[] {
@@ -88,8 +101,12 @@ export class HealthEndpoints {
 
 function withDeadline(answer: Promise<Health>, clock: Clock, ms: number): Promise<Health> {
   return new Promise((resolve, reject) => {
-    const timer = clock.after(ms, () => { resolve({ healthy: false, because: `no answer within ${ms} ms` }); });
-    answer.then(resolve, reject).finally(() => { timer.cancel(); });
+    const timer = clock.after(ms, () => {
+      resolve({ healthy: false, because: `no answer within ${ms} ms` });
+    });
+    answer.then(resolve, reject).finally(() => {
+      timer.cancel();
+    });
   });
 }
 

@@ -79,23 +79,59 @@ export class HttpApiServer implements Role {
     this.#context = context;
     const { config, storage, authn, authz, admission, audit, cluster, keys, paths, process } = parts;
     const { clock, log, metrics, tracer, signal } = context;
-    this.#ready = new Promise((resolve, reject) => { this.#settle = { resolve, reject }; });
+    this.#ready = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
     this.#ready.catch(() => undefined); // told to whoever asks
-    this.#pipeline = new Pipeline({ names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) }, storage, authn, authz, admission, facts: cluster, keys, clock, log, tracer });
+    this.#pipeline = new Pipeline({
+      names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) },
+      storage,
+      authn,
+      authz,
+      admission,
+      facts: cluster,
+      keys,
+      clock,
+      log,
+      tracer,
+    });
     const served = () => this.#pipeline.served();
     const gates = {
-      readOnly: new Gate(config.maxRequestsInflight, config.maxRequestsInflight * waiting), mutating: new Gate(config.maxMutatingRequestsInflight, config.maxMutatingRequestsInflight * waiting),
+      readOnly: new Gate(config.maxRequestsInflight, config.maxRequestsInflight * waiting),
+      mutating: new Gate(config.maxMutatingRequestsInflight, config.maxMutatingRequestsInflight * waiting),
     };
     this.#paths = new PathEndpoints({
-      discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`), openApi: new OpenApiEndpoints(served, cluster.version),
-      health: new HealthEndpoints(() => this.#checks(), clock, (name, because) => { log.warn({ check: name, because }, 'a health check failed'); }),
-      handlers: paths, version: cluster.version, registries: () => [metrics, ...process?.registries() ?? []],
+      discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`),
+      openApi: new OpenApiEndpoints(served, cluster.version),
+      health: new HealthEndpoints(
+        () => this.#checks(),
+        clock,
+        (name, because) => {
+          log.warn({ check: name, because }, 'a health check failed');
+        },
+      ),
+      handlers: paths,
+      version: cluster.version,
+      registries: () => [metrics, ...(process?.registries() ?? [])],
     });
     this.#handler = new HttpHandler({
-      pipeline: this.#pipeline, authn, authz, audit, paths: this.#paths, gates, clock, log, kubelets: new KubeletProxy(keys, signal), requestTimeoutMs: config.requestTimeoutSeconds * 1000,
+      pipeline: this.#pipeline,
+      authn,
+      authz,
+      audit,
+      paths: this.#paths,
+      gates,
+      clock,
+      log,
+      kubelets: new KubeletProxy(keys, signal),
+      requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
     });
-    this.#certificate = new ServingCertificate(keys, servingRequest(cluster, [config.advertiseAddress, config.listen.address, ...config.certSANs]), clock);
+    this.#certificate = new ServingCertificate(
+      keys,
+      servingRequest(cluster, [config.advertiseAddress, config.listen.address, ...config.certSANs]),
+      clock,
+    );
   }
 
   /** Where it listens. @throws Error before it does */
@@ -119,16 +155,33 @@ export class HttpApiServer implements Role {
     const { clock, log, metrics } = this.#context;
     collectDefaultMetrics({ register: metrics });
     const issued = this.#certificate.start(
-      (renewed) => { this.#server?.renew(renewed); },
-      (error) => { log.error({ err: error }, 'the serving certificate could not be renewed'); },
+      (renewed) => {
+        this.#server?.renew(renewed);
+      },
+      (error) => {
+        log.error({ err: error }, 'the serving certificate could not be renewed');
+      },
     );
     const [pair] = await Promise.all([issued, this.#pipeline.start(signal)]);
     this.#server = new HttpServer({
-      pair, caBundle: keys.caBundle, maxStreamsPerConnection: config.maxStreamsPerConnection, clock, log, handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
+      pair,
+      caBundle: keys.caBundle,
+      maxStreamsPerConnection: config.maxStreamsPerConnection,
+      clock,
+      log,
+      handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
     loopback.connect(apiHandler(this.#pipeline, loopbackPaths(this.#paths, authz)));
-    this.#bootstrap = new Bootstrap({ pipeline: this.#pipeline, storage, facts: cluster, address: this.#advertised, port: this.#bound.port, clock, log });
+    this.#bootstrap = new Bootstrap({
+      pipeline: this.#pipeline,
+      storage,
+      facts: cluster,
+      address: this.#advertised,
+      port: this.#bound.port,
+      clock,
+      log,
+    });
     await this.#bootstrap.start(signal);
     this.#phase = 'running';
     log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
@@ -148,7 +201,9 @@ export class HttpApiServer implements Role {
         log.warn({ requests: this.#handler.active }, 'requests were cut off');
         resolve();
       });
-      void drained.then(() => { timer.cancel(); });
+      void drained.then(() => {
+        timer.cancel();
+      });
     });
     await Promise.race([drained, late]);
     await this.#server?.close();
@@ -156,7 +211,18 @@ export class HttpApiServer implements Role {
   }
 
   ready(signal: AbortSignal): Promise<void> {
-    return Promise.race([this.#ready, new Promise<never>((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason); }, { once: true }); })]);
+    return Promise.race([
+      this.#ready,
+      new Promise<never>((_, reject) => {
+        signal.addEventListener(
+          'abort',
+          () => {
+            reject(signal.reason);
+          },
+          { once: true },
+        );
+      }),
+    ]);
   }
 
   health(): Health {
@@ -173,7 +239,9 @@ export class HttpApiServer implements Role {
     const onLoopback = cluster.serviceCIDRs.some(isLoopback);
     const usable = (address: string | undefined): address is string =>
       address !== undefined && isIP(address) !== 0 && address !== '0.0.0.0' && address !== '::' && (onLoopback || !isLoopback(address));
-    const outside = Object.values(networkInterfaces()).flatMap((list) => list ?? []).find(({ internal, family }) => !internal && family === 'IPv4');
+    const outside = Object.values(networkInterfaces())
+      .flatMap((list) => list ?? [])
+      .find(({ internal, family }) => !internal && family === 'IPv4');
     return [config.advertiseAddress, config.listen.address, outside?.address].find(usable) ?? '127.0.0.1';
   }
 
@@ -182,8 +250,21 @@ export class HttpApiServer implements Role {
     const others = (process?.roles() ?? []).filter((role) => role !== this && role.name !== this.name);
     return [
       ping,
-      { name: 'storage', live: true, ready: true, check: async () => { await storage.get(storageKey); return healthy; } },
-      { name: 'watch-cache', live: false, ready: true, check: () => (this.#pipeline.ready ? healthy : unhealthy('it does not follow the storage')) },
+      {
+        name: 'storage',
+        live: true,
+        ready: true,
+        check: async () => {
+          await storage.get(storageKey);
+          return healthy;
+        },
+      },
+      {
+        name: 'watch-cache',
+        live: false,
+        ready: true,
+        check: () => (this.#pipeline.ready ? healthy : unhealthy('it does not follow the storage')),
+      },
       { name: 'bootstrap', live: false, ready: true, check: () => (this.#phase === 'starting' ? unhealthy('not finished') : healthy) },
       { name: 'shutdown', live: false, ready: true, check: () => (this.#phase === 'stopping' ? unhealthy('shutting down') : healthy) },
       ...others.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.health() })),

@@ -32,7 +32,15 @@ export class AuditTrail {
   }
 
   #record(stage: AuditEvent['stage'], attributes: Attributes, code?: number): void {
-    const event: AuditEvent = { auditID: this.#auditID, stage, attributes, receivedAt: this.#receivedAt, at: this.#clock.now(), annotations: none, ...(code !== undefined && { code }) };
+    const event: AuditEvent = {
+      auditID: this.#auditID,
+      stage,
+      attributes,
+      receivedAt: this.#receivedAt,
+      at: this.#clock.now(),
+      annotations: none,
+      ...(code !== undefined && { code }),
+    };
     for (const sink of this.#sinks) sink.record(event);
   }
 }

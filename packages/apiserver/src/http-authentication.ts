@@ -10,7 +10,10 @@ export function credentialsOf(headers: IncomingHttpHeaders, connection: Connecti
   const bearerToken = bearerTokenOf(headers);
   const certificate = connection.certificate();
   return {
-    headers, path, ...(bearerToken !== undefined && { bearerToken }), ...(certificate !== undefined && { certificate }),
+    headers,
+    path,
+    ...(bearerToken !== undefined && { bearerToken }),
+    ...(certificate !== undefined && { certificate }),
     ...(connection.remoteAddress !== undefined && { remoteAddress: connection.remoteAddress }),
   };
 }
@@ -21,7 +24,10 @@ const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
 function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers;
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-  const encoded = headers['sec-websocket-protocol']?.split(',').map((part) => part.trim()).find((part) => part.startsWith(subprotocolPrefix));
+  const encoded = headers['sec-websocket-protocol']
+    ?.split(',')
+    .map((part) => part.trim())
+    .find((part) => part.startsWith(subprotocolPrefix));
   if (encoded === undefined) return undefined;
   const token = Buffer.from(encoded.slice(subprotocolPrefix.length), 'base64url').toString('utf8');
   return token === '' ? undefined : token;
@@ -47,11 +53,18 @@ export async function identify(chain: readonly Authenticator[], credentials: Cre
 /** Whoever is known is in `system:authenticated`, also when an authenticator forgets it. */
 function withGroup(identity: Identity): Identity {
   const { groups } = identity;
-  if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name) return identity;
+  if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name)
+    return identity;
   return { ...identity, groups: [...groups, 'system:authenticated'] };
 }
 
 /** Records the stage after the fact, for requests that have a span. */
-export function recordAuthentication(tracer: Tracer, cause: Cause | undefined, startTime: number, endTime: number, identity: Identity): void {
+export function recordAuthentication(
+  tracer: Tracer,
+  cause: Cause | undefined,
+  startTime: number,
+  endTime: number,
+  identity: Identity,
+): void {
   startSpan(tracer, 'authentication', { cause, startTime, attributes: { 'oarlock.user': identity.name } }).end(endTime);
 }

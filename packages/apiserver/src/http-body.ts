@@ -12,13 +12,23 @@ import { mediaTypeOf } from './negotiation.ts';
 /** The largest body that is read, in bytes: upstream's limit. */
 export const maxBodyBytes = 3 * 1024 * 1024;
 
-const bodyTypes: Readonly<Record<string, BodyType>> = { '': 'application/json', 'application/json': 'application/json', 'application/yaml': 'application/yaml' };
+const bodyTypes: Readonly<Record<string, BodyType>> = {
+  '': 'application/json',
+  'application/json': 'application/json',
+  'application/yaml': 'application/yaml',
+};
 const patchTypes: Readonly<Record<string, PatchType>> = {
-  'application/json-patch+json': 'json', 'application/merge-patch+json': 'merge', 'application/strategic-merge-patch+json': 'strategic', 'application/apply-patch+yaml': 'apply',
+  'application/json-patch+json': 'json',
+  'application/merge-patch+json': 'merge',
+  'application/strategic-merge-patch+json': 'strategic',
+  'application/apply-patch+yaml': 'apply',
 };
 
 const unsupported = (accepted: readonly string[]): StatusError =>
-  failure('UnsupportedMediaType', `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`);
+  failure(
+    'UnsupportedMediaType',
+    `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`,
+  );
 
 /** Kubernetes' protobuf, with an object in it. */
 export const protobufType = 'application/vnd.kubernetes.protobuf';
@@ -57,11 +67,14 @@ export function decodeBody(received: Buffer, { route, query, contentType: receiv
   const bytes = binary ? Buffer.from(JSON.stringify(protobuf(received))) : received;
   const contentType = binary ? 'application/json' : receivedType;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
-  if (verb === 'delete' || verb === 'deletecollection') return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
+  if (verb === 'delete' || verb === 'deletecollection')
+    return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
   if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
   const expected: GroupVersionKind = subresource ?? kind;
   const { object, warnings } = decodeObject(bytes, {
-    type: plainer(bytes, bodyTypeOf(contentType)), expected, fieldValidation: binary ? 'Ignore' : (query.first['fieldValidation'] || 'Warn') as FieldValidation,
+    type: plainer(bytes, bodyTypeOf(contentType)),
+    expected,
+    fieldValidation: binary ? 'Ignore' : ((query.first['fieldValidation'] || 'Warn') as FieldValidation),
   });
   for (const warning of warnings) warn(warning);
   return object;
@@ -95,6 +108,7 @@ function isJson(bytes: Buffer): boolean {
 /** Clients send DeleteOptions under the API version of whatever they delete. */
 function deleteOptions(bytes: Buffer, type: BodyType): unknown {
   const sketch = parseBody(bytes, type);
-  const apiVersion = isObject(sketch) && typeof sketch['apiVersion'] === 'string' && sketch['apiVersion'] !== '' ? sketch['apiVersion'] : 'v1';
+  const apiVersion =
+    isObject(sketch) && typeof sketch['apiVersion'] === 'string' && sketch['apiVersion'] !== '' ? sketch['apiVersion'] : 'v1';
   return decodeObject(bytes, { type, expected: { ...parseApiVersion(apiVersion), kind: 'DeleteOptions' } }).object;
 }

@@ -25,15 +25,28 @@ export class Http1Exchange implements Exchange {
     this.#response = response;
     this.#signal = new LazySignal((gone) => {
       if (response.destroyed) gone();
-      else response.once('close', () => { if (!response.writableFinished) gone(); });
+      else
+        response.once('close', () => {
+          if (!response.writableFinished) gone();
+        });
     });
   }
 
-  get headers() { return this.#request.headers; }
-  get state() { return this.#state; }
-  get code() { return this.#code; }
-  get signal(): AbortSignal { return this.#signal.signal; }
-  cancel(reason: unknown): void { this.#signal.cancel(reason); }
+  get headers() {
+    return this.#request.headers;
+  }
+  get state() {
+    return this.#state;
+  }
+  get code() {
+    return this.#code;
+  }
+  get signal(): AbortSignal {
+    return this.#signal.signal;
+  }
+  cancel(reason: unknown): void {
+    this.#signal.cancel(reason);
+  }
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
@@ -67,7 +80,9 @@ export class Http1Exchange implements Exchange {
     return socket !== null && this.#response.chunkedEncoding ? new ChunkedOutlet(this.#response, socket) : new PlainOutlet(this.#response);
   }
 
-  abort(): void { this.#response.destroy(); }
+  abort(): void {
+    this.#response.destroy();
+  }
 
   /** The connection has become something else than HTTP; this was the answer. */
   handOver(code: number): void {
@@ -79,8 +94,12 @@ export class Http1Exchange implements Exchange {
 /** Through node's own response: for HTTP/1.0, and behind earlier answers on the same connection. */
 class PlainOutlet implements Outlet {
   readonly #response: ServerResponse;
-  constructor(response: ServerResponse) { this.#response = response; }
-  get closed() { return this.#response.destroyed; }
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+  get closed() {
+    return this.#response.destroyed;
+  }
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.#response.destroyed) return true;
@@ -91,8 +110,12 @@ class PlainOutlet implements Outlet {
     return room;
   }
 
-  drained(): Promise<void> { return roomIn(this.#response); }
-  end(): void { this.#response.end(); }
+  drained(): Promise<void> {
+    return roomIn(this.#response);
+  }
+  end(): void {
+    this.#response.end();
+  }
 }
 
 /**
@@ -106,7 +129,9 @@ class ChunkedOutlet implements Outlet {
     this.#response = response;
     this.#socket = socket;
   }
-  get closed() { return this.#socket.destroyed || this.#response.destroyed; }
+  get closed() {
+    return this.#socket.destroyed || this.#response.destroyed;
+  }
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
@@ -121,8 +146,12 @@ class ChunkedOutlet implements Outlet {
     return room;
   }
 
-  drained(): Promise<void> { return roomIn(this.#socket); }
-  end(): void { this.#response.end(); }
+  drained(): Promise<void> {
+    return roomIn(this.#socket);
+  }
+  end(): void {
+    this.#response.end();
+  }
 }
 
 interface Writable {

@@ -24,14 +24,25 @@ export class Http2Exchange implements Exchange {
     this.#stream = stream;
     this.#signal = new LazySignal((gone) => {
       if (stream.destroyed) gone();
-      else stream.once('close', () => { if (!stream.writableFinished || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone(); });
+      else
+        stream.once('close', () => {
+          if (!stream.writableFinished || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone();
+        });
     });
   }
 
-  get state() { return this.#state; }
-  get code() { return this.#code; }
-  get signal(): AbortSignal { return this.#signal.signal; }
-  cancel(reason: unknown): void { this.#signal.cancel(reason); }
+  get state() {
+    return this.#state;
+  }
+  get code() {
+    return this.#code;
+  }
+  get signal(): AbortSignal {
+    return this.#signal.signal;
+  }
+  cancel(reason: unknown): void {
+    this.#signal.cancel(reason);
+  }
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
@@ -64,13 +75,19 @@ export class Http2Exchange implements Exchange {
   }
 
   // `close` with a code would let the client see a clean end
-  abort(): void { this.#stream.destroy(new Error('the answer could not be completed')); }
+  abort(): void {
+    this.#stream.destroy(new Error('the answer could not be completed'));
+  }
 }
 
 class StreamOutlet implements Outlet {
   readonly #stream: ServerHttp2Stream;
-  constructor(stream: ServerHttp2Stream) { this.#stream = stream; }
-  get closed() { return this.#stream.destroyed || this.#stream.closed; }
+  constructor(stream: ServerHttp2Stream) {
+    this.#stream = stream;
+  }
+  get closed() {
+    return this.#stream.destroyed || this.#stream.closed;
+  }
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
@@ -81,6 +98,10 @@ class StreamOutlet implements Outlet {
     return room;
   }
 
-  drained(): Promise<void> { return roomIn(this.#stream); }
-  end(): void { if (!this.closed) this.#stream.end(); }
+  drained(): Promise<void> {
+    return roomIn(this.#stream);
+  }
+  end(): void {
+    if (!this.closed) this.#stream.end();
+  }
 }

@@ -52,14 +52,19 @@ export class LazySignal {
   #cancelled = false;
 
   /** `watchClient` is called once at most, and calls `gone` at once or later. */
-  constructor(watchClient: (gone: () => void) => void) { this.#watchClient = watchClient; }
+  constructor(watchClient: (gone: () => void) => void) {
+    this.#watchClient = watchClient;
+  }
 
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       const abort = new AbortController();
       this.#abort = abort;
       if (this.#cancelled) abort.abort(this.#reason);
-      else this.#watchClient(() => { abort.abort(); });
+      else
+        this.#watchClient(() => {
+          abort.abort();
+        });
     }
     return this.#abort.signal;
   }
@@ -89,12 +94,20 @@ export function collect(source: Source, length: string | undefined, limit: numbe
     let size = 0;
     source.on('data', (chunk) => {
       size += chunk.length;
-      if (size <= limit) { chunks.push(chunk); return; }
+      if (size <= limit) {
+        chunks.push(chunk);
+        return;
+      }
       chunks.length = 0;
       source.pause();
       reject(tooLarge(limit));
     });
-    source.on('end', () => { resolve(chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks)); });
-    for (const event of ['aborted', 'close', 'error'] as const) source.on(event, () => { reject(cutShort()); });
+    source.on('end', () => {
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    });
+    for (const event of ['aborted', 'close', 'error'] as const)
+      source.on(event, () => {
+        reject(cutShort());
+      });
   });
 }

@@ -28,9 +28,13 @@ export class BodyWriter {
   }
 
   /** The client has gone: what is written further is dropped. */
-  get closed(): boolean { return this.#outlet?.closed ?? false; }
+  get closed(): boolean {
+    return this.#outlet?.closed ?? false;
+  }
   /** There is a piece to flush, or others have waited long enough. */
-  get full(): boolean { return this.#used >= gzipFrom || performance.now() - this.#turnBegan > longestTurnMs; }
+  get full(): boolean {
+    return this.#used >= gzipFrom || performance.now() - this.#turnBegan > longestTurnMs;
+  }
 
   add(bytes: Buffer): void {
     const end = this.#used + bytes.length;
@@ -88,16 +92,25 @@ class GzipOutlet implements Outlet {
   constructor(inner: Outlet) {
     this.#inner = inner;
     this.#gzip.on('data', (bytes: Buffer) => {
-      if (inner.closed) { this.#gzip.destroy(); return; }
+      if (inner.closed) {
+        this.#gzip.destroy();
+        return;
+      }
       if (inner.write([bytes])) return;
       this.#gzip.pause();
       void inner.drained().then(() => this.#gzip.resume());
     });
-    this.#gzip.on('end', () => { inner.end(); });
-    this.#gzip.on('error', () => { inner.end(); });
+    this.#gzip.on('end', () => {
+      inner.end();
+    });
+    this.#gzip.on('error', () => {
+      inner.end();
+    });
   }
 
-  get closed() { return this.#inner.closed || this.#gzip.destroyed; }
+  get closed() {
+    return this.#inner.closed || this.#gzip.destroyed;
+  }
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
@@ -110,5 +123,7 @@ class GzipOutlet implements Outlet {
     await roomIn(this.#gzip);
   }
 
-  end(): void { this.#gzip.end(); }
+  end(): void {
+    this.#gzip.end();
+  }
 }

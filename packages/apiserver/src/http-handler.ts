@@ -4,7 +4,6 @@ import type { Kind } from '@oarlock/api/kinds';
 import { badRequest, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { AuditSink } from '@oarlock/spi/audit';
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
@@ -12,18 +11,17 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import { AuditTrail } from './http-audit.ts';
 import { credentialsOf, identify } from './http-authentication.ts';
 import { refusalOf } from './http-authorization.ts';
-import { decodeBody, maxBodyBytes, patchTypeOf, protobufType } from './http-body.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
 import type { Gate } from './http-inflight.ts';
 import { parseTarget, type Target } from './http-path.ts';
 import type { PathEndpoints } from './http-paths.ts';
+import { apiRequest } from './http-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
 import { acceptedBy, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { Routes, type Route } from './http-routes.ts';
 import { deadlineMs } from './http-timeout.ts';
-import { mediaTypeOf } from './negotiation.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
 import type { KubeletProxy } from './upgrade-kubelet.ts';
@@ -58,7 +56,13 @@ export interface UpgradeSource {
 }
 
 /** What is known of a request while it is worked on. */
-interface Work { readonly auditId: string; readonly audit: AuditTrail | undefined; target?: Target; route?: Route; readonly warnings: string[] }
+interface Work {
+  readonly auditId: string;
+  readonly audit: AuditTrail | undefined;
+  target?: Target;
+  route?: Route;
+  readonly warnings: string[];
+}
 
 /** The stages of a request, in the order they run. */
 export class HttpHandler {
@@ -70,7 +74,9 @@ export class HttpHandler {
   #draining = false;
   #idle: (() => void) | undefined;
 
-  constructor(options: HttpHandlerOptions) { this.#options = options; }
+  constructor(options: HttpHandlerOptions) {
+    this.#options = options;
+  }
 
   /** Never rejects: what goes wrong is an answer, too. */
   async handle(exchange: Exchange, upgrade?: UpgradeSource): Promise<void> {
@@ -91,18 +97,29 @@ export class HttpHandler {
       this.#longRunning.delete(exchange);
       const { route, target } = work;
       work.audit?.complete(exchange.code);
-      metrics.finished(reportedVerb(exchange.method, route), route, target?.query.first['dryRun'] === 'All', exchange.code, (clock.monotonic() - began) / 1000);
+      metrics.finished(
+        reportedVerb(exchange.method, route),
+        route,
+        target?.query.first['dryRun'] === 'All',
+        exchange.code,
+        (clock.monotonic() - began) / 1000,
+      );
       if (this.#draining && this.#active.size === 0) this.#idle?.();
     }
   }
 
-  get active(): number { return this.#active.size; }
+  get active(): number {
+    return this.#active.size;
+  }
 
   /** Ends watches and streams, refuses what comes, and resolves when what is under way has been answered. */
   async drain(): Promise<void> {
     this.#draining = true;
     for (const exchange of this.#longRunning) exchange.cancel(shuttingDown());
-    if (this.#active.size > 0) await new Promise<void>((resolve) => { this.#idle = resolve; });
+    if (this.#active.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+      });
   }
 
   /** Parses the request and gives it the place and the time that its kind of request has. */
@@ -142,7 +159,14 @@ export class HttpHandler {
     }
   }
 
-  async #authenticated(exchange: Exchange, work: Work, target: Target, info: RequestInfo, found: Route | StatusError | undefined, upgrade: UpgradeSource | undefined): Promise<void> {
+  async #authenticated(
+    exchange: Exchange,
+    work: Work,
+    target: Target,
+    info: RequestInfo,
+    found: Route | StatusError | undefined,
+    upgrade: UpgradeSource | undefined,
+  ): Promise<void> {
     const { authn, authz, clock, paths } = this.#options;
     const from = clock.now();
     const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
@@ -172,42 +196,44 @@ export class HttpHandler {
   }
 
   async #resource(
-    exchange: Exchange, work: Work, route: Route, target: Target, identity: Identity, authentication: { readonly from: number; readonly to: number }, upgrade: UpgradeSource | undefined,
+    exchange: Exchange,
+    work: Work,
+    route: Route,
+    target: Target,
+    identity: Identity,
+    authentication: { readonly from: number; readonly to: number },
+    upgrade: UpgradeSource | undefined,
   ): Promise<void> {
     const { pipeline, kubelets, clock } = this.#options;
     const { query } = target;
     const accepted = acceptedBy(exchange, query);
-    const request = await this.#request(exchange, work, route, target, identity, authentication);
+    const request = await apiRequest(exchange, route, query, identity, authentication, (message) => {
+      work.warnings.push(message);
+    });
     const response = await pipeline.handle(request);
     if (response.kind !== 'kubelet') {
-      await sendResponse(response, { exchange, accepted, resource: route.resource, query, clock, warnings: work.warnings, statusOf: (error) => this.#statusOf(exchange, error) });
+      await sendResponse(response, {
+        exchange,
+        accepted,
+        resource: route.resource,
+        query,
+        clock,
+        warnings: work.warnings,
+        statusOf: (error) => this.#statusOf(exchange, error),
+      });
     } else if (!response.upgrade) await kubelets.stream(response, exchange);
     else if (upgrade === undefined) throw badRequest('Upgrade request required');
     else {
-      await kubelets.upgrade(response, { ...upgrade, method: exchange.method, headers: exchange.headers, signal: exchange.signal, begin: (code) => { upgrade.begin(code); } });
+      await kubelets.upgrade(response, {
+        ...upgrade,
+        method: exchange.method,
+        headers: exchange.headers,
+        signal: exchange.signal,
+        begin: (code) => {
+          upgrade.begin(code);
+        },
+      });
     }
-  }
-
-  async #request(exchange: Exchange, work: Work, route: Route, { query }: Target, identity: Identity, authentication: { readonly from: number; readonly to: number }): Promise<ApiRequest> {
-    const { headers } = exchange;
-    const { verb, resource, subresource, namespace, name, optionsKind } = route;
-    const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
-    const patchType = verb === 'patch' ? patchTypeOf(headers['content-type']) : undefined;
-    const bytes = writes ? await exchange.read(maxBodyBytes) : noBytes;
-    const protobuf = bytes.length > 0 && mediaTypeOf(headers['content-type']) === protobufType ? (await import('./negotiation-protobuf.ts')).decodeProtobuf : undefined;
-    const cause = parseTraceparent(headers['traceparent'] as string | undefined);
-    let body: { readonly decoded: unknown } | undefined;
-    return {
-      verb, resource, subresource: subresource?.name ?? '', namespace, name, identity, authentication,
-      query: route.watchedName === undefined ? query.first : { ...query.first, fieldSelector: nameSelector(query.first['fieldSelector'], route.watchedName) },
-      ...(patchType !== undefined && { patchType }), ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }), ...(cause !== undefined && { cause }),
-      get body() {
-        if (!writes && optionsKind === undefined) return undefined;
-        body ??= { decoded: decodeBody(bytes, { route, query, contentType: headers['content-type'], protobuf, warn: (message) => { work.warnings.push(message); } }) };
-        return body.decoded;
-      },
-      get signal() { return exchange.signal; },
-    };
   }
 
   #currentRoutes(): Routes {
@@ -241,7 +267,6 @@ function attributesOf(info: RequestInfo, identity: Identity): Attributes {
   return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
 }
 
-const noBytes = Buffer.alloc(0);
 const maxAuditIdLength = 64;
 
 /** The client's own, or a new one. */
@@ -249,5 +274,3 @@ function auditIdOf({ headers }: Exchange): string {
   const given = headers['audit-id'];
   return typeof given === 'string' && /^[\w-]+$/.test(given) ? given.slice(0, maxAuditIdLength) : randomUUID();
 }
-
-const nameSelector = (selector: string | undefined, name: string): string => (selector === undefined || selector === '' ? `metadata.name=${name}` : `${selector},metadata.name=${name}`);

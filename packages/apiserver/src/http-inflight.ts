@@ -18,8 +18,12 @@ export class Gate {
     this.#line = line;
   }
 
-  get taken(): number { return this.#taken; }
-  get waiting(): number { return this.#waiting.length - this.#first; }
+  get taken(): number {
+    return this.#taken;
+  }
+  get waiting(): number {
+    return this.#waiting.length - this.#first;
+  }
 
   /** Takes a place at once, else resolves when one is free. Each is to be given back with `leave`. @throws StatusError `TooManyRequests` */
   enter(): Promise<void> | undefined {
@@ -28,7 +32,9 @@ export class Gate {
       return undefined;
     }
     if (this.waiting >= this.#line) throw tooMany();
-    return new Promise((resolve) => { this.#waiting.push(resolve); });
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
   }
 
   leave(): void {

@@ -11,7 +11,8 @@ export function optionsOf(kind: string, query: Query, more: Readonly<Record<stri
   for (const [name, schema] of schemaOf({ group: '', version: 'v1', kind })?.properties ?? []) {
     const value = query.first[name];
     if (value === undefined || name === 'kind' || name === 'apiVersion') continue;
-    if (schema.type === 'array') options[name] = schema.items?.type === 'integer' ? query.all(name).map((item) => integer(name, item)) : [...query.all(name)];
+    if (schema.type === 'array')
+      options[name] = schema.items?.type === 'integer' ? query.all(name).map((item) => integer(name, item)) : [...query.all(name)];
     else if (schema.type === 'boolean') options[name] = isTrue(value);
     else if (schema.type === 'integer') options[name] = integer(name, value);
     else if (schema.type === 'string') options[name] = value;

@@ -31,7 +31,8 @@ const noQuery: Query = { first: nothing, all: () => none };
  * @throws StatusError `BadRequest`; code 414 for one that is too long
  */
 export function parseTarget(target: string): Target {
-  if (target.length > maxTargetLength) throw failure('BadRequest', `the request URI is longer than ${maxTargetLength} characters`, undefined, 414);
+  if (target.length > maxTargetLength)
+    throw failure('BadRequest', `the request URI is longer than ${maxTargetLength} characters`, undefined, 414);
   if (target.charCodeAt(0) !== 47) throw badRequest('the request target has to be a path');
   const mark = target.indexOf('?');
   const path = mark < 0 ? target : target.slice(0, mark);

@@ -39,7 +39,8 @@ export class PathEndpoints {
     this.#version = versionInfo(options.version);
     for (const handler of options.handlers) {
       const below = handler.path.endsWith('/*');
-      if (below ? this.#below.some(({ prefix }) => handler.path === `${prefix}*`) : this.#exact.has(handler.path)) throw new Error(`two handlers claim ${handler.path}`);
+      if (below ? this.#below.some(({ prefix }) => handler.path === `${prefix}*`) : this.#exact.has(handler.path))
+        throw new Error(`two handlers claim ${handler.path}`);
       if (below) this.#below.push({ prefix: handler.path.slice(0, -1), handler });
       else this.#exact.set(handler.path, handler);
     }
@@ -57,7 +58,8 @@ export class PathEndpoints {
       return;
     }
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
-    const known = plain === '/' || plain === '/version' || plain === '/metrics' || health.has(plain) || openApi.has(path) || discovery.has(plain);
+    const known =
+      plain === '/' || plain === '/version' || plain === '/metrics' || health.has(plain) || openApi.has(path) || discovery.has(plain);
     if (!known) {
       sendText(exchange, 404, plainNotFound);
       return;
@@ -72,7 +74,11 @@ export class PathEndpoints {
       const { contentType, text } = await exposition(this.#options.registries());
       exchange.setHeader('Content-Type', contentType);
       exchange.send(200, text);
-    } else sendValue(exchange, 200, plain === '/version' ? this.#version : { paths: this.#paths() }, { ...acceptedBy(exchange, query), pretty: true });
+    } else
+      sendValue(exchange, 200, plain === '/version' ? this.#version : { paths: this.#paths() }, {
+        ...acceptedBy(exchange, query),
+        pretty: true,
+      });
   }
 
   /** The same for callers without HTTP. @throws StatusError */
@@ -146,7 +152,18 @@ function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
   const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
   return {
-    major, minor, emulationMajor: major, emulationMinor: minor, minCompatibilityMajor: major, minCompatibilityMinor: minor === '' ? '' : String(Number(minor) - 1), gitVersion,
-    gitCommit: '', gitTreeState: 'clean', buildDate: '1970-01-01T00:00:00Z', goVersion: process.version, compiler: 'node', platform,
+    major,
+    minor,
+    emulationMajor: major,
+    emulationMinor: minor,
+    minCompatibilityMajor: major,
+    minCompatibilityMinor: minor === '' ? '' : String(Number(minor) - 1),
+    gitVersion,
+    gitCommit: '',
+    gitTreeState: 'clean',
+    buildDate: '1970-01-01T00:00:00Z',
+    goVersion: process.version,
+    compiler: 'node',
+    platform,
   };
 }

@@ -2,7 +2,11 @@ import { isTrue, type Query, type Target } from './http-path.ts';
 
 /** What a method and a path mean, before it is known whether anything is served there. `RequestInfo` of Kubernetes. */
 export type RequestInfo = PathInfo | ResourceInfo;
-export interface PathInfo { readonly kind: 'path'; readonly verb: string; readonly path: string }
+export interface PathInfo {
+  readonly kind: 'path';
+  readonly verb: string;
+  readonly path: string;
+}
 export interface ResourceInfo {
   readonly kind: 'resource';
   /** get, list, watch, create, update, patch, delete, deletecollection; '' for methods that mean nothing here. */
@@ -20,7 +24,14 @@ export interface ResourceInfo {
   readonly watchPrefix: boolean;
 }
 
-const verbs: Readonly<Record<string, string>> = { GET: 'get', HEAD: 'get', POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' };
+const verbs: Readonly<Record<string, string>> = {
+  GET: 'get',
+  HEAD: 'get',
+  POST: 'create',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+};
 const namespaceSubresources: ReadonlySet<string> = new Set(['status', 'finalize']);
 
 export function requestInfo(method: string, { segments, path, query }: Target): RequestInfo {
@@ -28,7 +39,7 @@ export function requestInfo(method: string, { segments, path, query }: Target): 
   const grouped = prefix === 'apis';
   const at = grouped ? 3 : 2;
   if ((!grouped && prefix !== 'api') || segments.length <= at) return { kind: 'path', verb: method.toLowerCase(), path };
-  const group = grouped ? segments[1] ?? '' : '';
+  const group = grouped ? (segments[1] ?? '') : '';
   const version = segments[at - 1] ?? '';
   const watchPrefix = segments[at] === 'watch' && segments.length > at + 1;
   let parts = segments.slice(watchPrefix ? at + 1 : at);
@@ -38,7 +49,18 @@ export function requestInfo(method: string, { segments, path, query }: Target): 
     if (parts.length > 2 && !namespaceSubresources.has(parts[2] ?? '')) parts = parts.slice(2);
   }
   const [resource = '', name = '', subresource = '', ...rest] = parts;
-  return { kind: 'resource', verb: watchPrefix ? 'watch' : verbOf(method, name, query), group, version, resource, subresource, namespace, name, rest, watchPrefix };
+  return {
+    kind: 'resource',
+    verb: watchPrefix ? 'watch' : verbOf(method, name, query),
+    group,
+    version,
+    resource,
+    subresource,
+    namespace,
+    name,
+    rest,
+    watchPrefix,
+  };
 }
 
 function verbOf(method: string, name: string, query: Query): string {

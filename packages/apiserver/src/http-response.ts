@@ -1,5 +1,5 @@
 import type { Resource } from '@oarlock/api/resource';
-import { badRequest, StatusError, type Status } from '@oarlock/api/status';
+import { badRequest, type Status, type StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Exchange } from './http-exchange.ts';
 import { BodyWriter } from './http-flush.ts';
@@ -18,7 +18,8 @@ const maxWarningLength = 4096;
 export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query): Accepted {
   const accepted = negotiate(headers.accept);
   const { pretty } = query.first;
-  const wanted = pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
+  const wanted =
+    pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
   return wanted === accepted.pretty ? accepted : { ...accepted, pretty: wanted };
 }
 
@@ -49,7 +50,11 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
     }
     case 'watch': {
       const encoding = encodingOf(accepted, 'watch', response.resource, options);
-      await sendWatch(exchange, response.frames, { encoding, causes: exchange.headers['x-oarlock-cause'] === '1', statusOf: sending.statusOf });
+      await sendWatch(exchange, response.frames, {
+        encoding,
+        causes: exchange.headers['x-oarlock-cause'] === '1',
+        statusOf: sending.statusOf,
+      });
     }
   }
 }
@@ -64,7 +69,12 @@ function sendItem(code: number, item: Encoded, { exchange, accepted, resource }:
   exchange.send(code, encoding.item(item));
 }
 
-async function sendList({ items, metadata, resource }: Extract<PipelineResponse, { kind: 'list' }>, exchange: Exchange, accepted: Accepted, options: EncodingOptions): Promise<void> {
+async function sendList(
+  { items, metadata, resource }: Extract<PipelineResponse, { kind: 'list' }>,
+  exchange: Exchange,
+  accepted: Accepted,
+  options: EncodingOptions,
+): Promise<void> {
   const encoding = encodingOf(accepted, 'list', resource, options);
   exchange.setHeader('Content-Type', encoding.contentType);
   const body = new BodyWriter(exchange, 200, { gzip: acceptsGzip(exchange.headers['accept-encoding'] as string | undefined) });

@@ -20,13 +20,18 @@ export interface Route {
   readonly longRunning: boolean;
 }
 
-interface Served { readonly kind: Kind; readonly resource: Resource; readonly subresources: ReadonlyMap<string, Subresource> }
+interface Served {
+  readonly kind: Kind;
+  readonly resource: Resource;
+  readonly subresources: ReadonlyMap<string, Subresource>;
+}
 
 const longRunning: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward', 'log', 'proxy']);
 const connectMethods: ReadonlySet<string> = new Set(['GET', 'POST']);
 
 export const noSuchPath = (): StatusError => failure('NotFound', 'the server could not find the requested resource', {});
-export const noSuchMethod = (): StatusError => failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
+export const noSuchMethod = (): StatusError =>
+  failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
 
 /** What is served, looked up by path. */
 export class Routes {
@@ -38,7 +43,8 @@ export class Routes {
       const resources = this.#byGroupVersion.get(key) ?? new Map<string, Served>();
       this.#byGroupVersion.set(key, resources);
       resources.set(kind.resource, {
-        kind, resource: describe(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
+        kind,
+        resource: describe(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
         subresources: new Map(kind.subresources.map((subresource) => [subresource.name, subresource])),
       });
     }
@@ -69,8 +75,15 @@ function route({ kind, resource }: Served, method: string, info: ResourceInfo): 
   if (everywhere && verb !== 'list' && verb !== 'watch') return noSuchMethod();
   if (method === 'HEAD' || (needsName.has(verb) !== (name !== '') && !watchPrefix)) return noSuchMethod();
   return {
-    verb, kind, resource, subresource: undefined, namespace: kind.namespaced ? namespace : '', name: watchPrefix ? '' : name, optionsKind: undefined,
-    watchedName: watchPrefix && name !== '' ? name : undefined, longRunning: verb === 'watch',
+    verb,
+    kind,
+    resource,
+    subresource: undefined,
+    namespace: kind.namespaced ? namespace : '',
+    name: watchPrefix ? '' : name,
+    optionsKind: undefined,
+    watchedName: watchPrefix && name !== '' ? name : undefined,
+    longRunning: verb === 'watch',
   };
 }
 
@@ -82,8 +95,15 @@ function subresourceRoute({ kind, resource, subresources }: Served, method: stri
   if (!isVerb(verb) || info.watchPrefix) return noSuchMethod();
   if (connects ? !connectMethods.has(method) && subresource.name !== 'proxy' : !subresource.verbs.includes(verb)) return noSuchMethod();
   return {
-    verb, kind, resource, subresource, namespace: kind.namespaced ? info.namespace : '', name: info.name,
-    watchedName: undefined, optionsKind: connects ? subresource.kind : subresource.name === 'log' ? 'PodLogOptions' : undefined, longRunning: longRunning.has(subresource.name),
+    verb,
+    kind,
+    resource,
+    subresource,
+    namespace: kind.namespaced ? info.namespace : '',
+    name: info.name,
+    watchedName: undefined,
+    optionsKind: connects ? subresource.kind : subresource.name === 'log' ? 'PodLogOptions' : undefined,
+    longRunning: longRunning.has(subresource.name),
   };
 }
 

@@ -1,6 +1,12 @@
 import { once } from 'node:events';
 import { ServerResponse, type IncomingMessage } from 'node:http';
-import { createSecureServer, type Http2SecureServer, type Http2Session, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import {
+  createSecureServer,
+  type Http2SecureServer,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
@@ -49,9 +55,22 @@ export class HttpServer {
     this.#options = options;
     this.#certificates = new ClientCertificates(options.caBundle, options.clock);
     this.#server = createSecureServer({
-      allowHTTP1: true, requestCert: true, rejectUnauthorized: false, minVersion: 'TLSv1.2', cert: options.pair.certificate, key: options.pair.key, ca: options.caBundle,
-      handshakeTimeout: handshakeTimeoutMs, maxHeaderListPairs: maxHeaderPairs, maxSessionMemory, noDelay: true,
-      settings: { maxConcurrentStreams: options.maxStreamsPerConnection, initialWindowSize: streamWindow, maxHeaderListSize: maxHeaderBytes },
+      allowHTTP1: true,
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: 'TLSv1.2',
+      cert: options.pair.certificate,
+      key: options.pair.key,
+      ca: options.caBundle,
+      handshakeTimeout: handshakeTimeoutMs,
+      maxHeaderListPairs: maxHeaderPairs,
+      maxSessionMemory,
+      noDelay: true,
+      settings: {
+        maxConcurrentStreams: options.maxStreamsPerConnection,
+        initialWindowSize: streamWindow,
+        maxHeaderListSize: maxHeaderBytes,
+      },
     });
     // node reads these for HTTP/1.1 from the server itself
     Object.assign(this.#server, { headersTimeout: headersTimeoutMs, keepAliveTimeout: idleTimeoutMs, maxHeaderSize: maxHeaderBytes });
@@ -62,7 +81,9 @@ export class HttpServer {
   async listen(address: string, port: number): Promise<AddressInfo> {
     this.#server.listen({ host: address, port, backlog: 1024 });
     await once(this.#server, 'listening');
-    this.#server.on('error', (error) => { this.#options.log.error({ err: error }, 'the server failed'); });
+    this.#server.on('error', (error) => {
+      this.#options.log.error({ err: error }, 'the server failed');
+    });
     return this.#server.address() as AddressInfo;
   }
 
@@ -82,7 +103,16 @@ export class HttpServer {
   /** Resolves when every connection is closed: those whose answers are on their way get a moment to take them, the rest is cut off. */
   async close(): Promise<void> {
     this.refuse();
-    const gone = Promise.all([...this.#sockets].map((socket) => new Promise<void>((resolve) => { socket.once('close', () => { resolve(); }); })));
+    const gone = Promise.all(
+      [...this.#sockets].map(
+        (socket) =>
+          new Promise<void>((resolve) => {
+            socket.once('close', () => {
+              resolve();
+            });
+          }),
+      ),
+    );
     const cut = this.#options.clock.after(lingerMs, () => {
       for (const session of this.#sessions.keys()) session.destroy();
       for (const socket of this.#sockets) socket.destroy();
@@ -96,49 +126,79 @@ export class HttpServer {
     const { log } = this.#options;
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
-      socket.once('close', () => { this.#sockets.delete(socket); });
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+      });
     });
     server.on('session', (session) => {
       this.#sessions.set(session, 0);
       session.setLocalWindowSize(sessionWindow);
-      session.once('close', () => { this.#sessions.delete(session); });
-      session.setTimeout(idleTimeoutMs, () => { if (this.#sessions.get(session) === 0) session.close(); });
+      session.once('close', () => {
+        this.#sessions.delete(session);
+      });
+      session.setTimeout(idleTimeoutMs, () => {
+        if (this.#sessions.get(session) === 0) session.close();
+      });
       if (this.#stopping) session.close();
     });
-    server.on('request', (request: unknown, response: unknown) => { this.#http1(request as IncomingMessage, response as ServerResponse); });
+    server.on('request', (request: unknown, response: unknown) => {
+      this.#http1(request as IncomingMessage, response as ServerResponse);
+    });
     // the listener above has node serve HTTP/2 in the guise of HTTP/1.1, too, which costs more than the streams themselves
     server.removeAllListeners('stream');
-    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => { this.#http2(stream, headers); });
-    server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => { this.#upgrade(request, socket, head); });
-    server.on('sessionError', (error) => { log.debug({ err: error }, 'an HTTP/2 session failed'); });
-    server.on('tlsClientError', (error) => { log.debug({ err: error }, 'a TLS handshake failed'); });
-    server.on('clientError', (error: Error, socket: Duplex) => { refuseConnection(error, socket); });
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
+      this.#http2(stream, headers);
+    });
+    server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      this.#upgrade(request, socket, head);
+    });
+    server.on('sessionError', (error) => {
+      log.debug({ err: error }, 'an HTTP/2 session failed');
+    });
+    server.on('tlsClientError', (error) => {
+      log.debug({ err: error }, 'a TLS handshake failed');
+    });
+    server.on('clientError', (error: Error, socket: Duplex) => {
+      refuseConnection(error, socket);
+    });
   }
 
   #http1(request: IncomingMessage, response: ServerResponse): void {
     if (this.#stopping) response.shouldKeepAlive = false;
-    response.once('finish', () => { if (this.#stopping) request.socket.destroySoon(); });
-    response.on('error', () => { response.destroy(); });
+    response.once('finish', () => {
+      if (this.#stopping) request.socket.destroySoon();
+    });
+    response.on('error', () => {
+      response.destroy();
+    });
     void this.#options.handle(new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket)));
   }
 
   #http2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const { session } = stream;
-    stream.on('error', () => { stream.destroy(); });
+    stream.on('error', () => {
+      stream.destroy();
+    });
     if (session === undefined || stream.destroyed) return;
     this.#count(session, 1);
-    stream.once('close', () => { this.#count(session, -1); });
+    stream.once('close', () => {
+      this.#count(session, -1);
+    });
     void this.#options.handle(new Http2Exchange(stream, headers, this.#connection(session, session.socket as TLSSocket)));
   }
 
   /** Once the upgrade is agreed on the socket is nobody's but the handler's; until then there is an answer as usual, and the last one. */
   #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
-    socket.on('error', () => { socket.destroy(); });
+    socket.on('error', () => {
+      socket.destroy();
+    });
     socket.setTimeout(0);
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
-    response.once('finish', () => { socket.end(); });
+    response.once('finish', () => {
+      socket.end();
+    });
     const exchange = new Http1Exchange(request, response, this.#connection(socket, socket as TLSSocket));
     const begin = (code: number) => {
       response.detachSocket(socket);
@@ -162,7 +222,10 @@ export class HttpServer {
   }
 }
 
-const answers: Readonly<Record<string, string>> = { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large', ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout' };
+const answers: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+};
 
 /** What cannot be parsed is answered, if it can be, and cut off. */
 function refuseConnection(error: Error, socket: Duplex): void {
@@ -170,5 +233,7 @@ function refuseConnection(error: Error, socket: Duplex): void {
     socket.destroy();
     return;
   }
-  socket.end(`HTTP/1.1 ${answers[(error as NodeJS.ErrnoException).code ?? ''] ?? '400 Bad Request'}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+  socket.end(
+    `HTTP/1.1 ${answers[(error as NodeJS.ErrnoException).code ?? ''] ?? '400 Bad Request'}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`,
+  );
 }

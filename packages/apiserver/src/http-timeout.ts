@@ -13,4 +13,3 @@ export function deadlineMs(limitMs: number, timeout: string | undefined): number
     throw error;
   }
 }
-

@@ -1,4 +1,4 @@
-import { StatusError } from '@oarlock/api/status';
+import type { StatusError } from '@oarlock/api/status';
 import type { Exchange } from './http-exchange.ts';
 import { errorLine, withCause, type Encoding } from './negotiation-encoding.ts';
 import type { WatchFrame } from './response.ts';
@@ -15,14 +15,22 @@ export interface WatchOptions {
  * Writes a watch until its source ends or the client goes. Each batch is one write; the next is not asked for before the client has
  * taken most of what was written, and what a slow client lets pile up is bounded by the source.
  */
-export async function sendWatch(exchange: Exchange, frames: AsyncIterable<readonly WatchFrame[]>, { encoding, causes, statusOf }: WatchOptions): Promise<void> {
+export async function sendWatch(
+  exchange: Exchange,
+  frames: AsyncIterable<readonly WatchFrame[]>,
+  { encoding, causes, statusOf }: WatchOptions,
+): Promise<void> {
   exchange.setHeader('Content-Type', encoding.contentType);
   const outlet = exchange.open(200);
   try {
     for await (const batch of frames) {
       const [only] = batch;
-      const lines = batch.length === 1 && only !== undefined && !causes ? [encoding.frame(only)]
-        : causes ? batch.flatMap((frame) => withCause(encoding.frame(frame), frame)) : batch.map((frame) => encoding.frame(frame));
+      const lines =
+        batch.length === 1 && only !== undefined && !causes
+          ? [encoding.frame(only)]
+          : causes
+            ? batch.flatMap((frame) => withCause(encoding.frame(frame), frame))
+            : batch.map((frame) => encoding.frame(frame));
       if (!outlet.write(lines)) await outlet.drained();
       if (outlet.closed) return;
     }

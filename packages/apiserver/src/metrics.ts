@@ -7,7 +7,10 @@ const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subre
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 const maxKept = 10_000;
 
-interface Series { count(): void; observe(seconds: number): void }
+interface Series {
+  count(): void;
+  observe(seconds: number): void;
+}
 
 /** What the server counts of its requests. */
 export class RequestMetrics {
@@ -15,18 +18,42 @@ export class RequestMetrics {
   readonly #duration: Histogram<(typeof requestLabels)[number]>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
+  /** Read by the registry alone, when it is asked. */
+  readonly #inflight: Gauge<'request_kind'>;
   readonly #series = new Map<string, Series>();
 
   constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }) {
     const registers = [registry];
-    this.#total = new Counter({ name: 'apiserver_request_total', help: 'Requests by verb, resource and response code.', labelNames: [...requestLabels, 'code'], registers });
-    this.#duration = new Histogram({ name: 'apiserver_request_duration_seconds', help: 'Seconds from the first byte of a request to the end of its response; watches are left out.', labelNames: [...requestLabels], buckets, registers });
-    this.#longRunning = new Gauge({
-      name: 'apiserver_longrunning_requests', help: 'Watches, logs and streams that are open.', labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'], registers,
+    this.#total = new Counter({
+      name: 'apiserver_request_total',
+      help: 'Requests by verb, resource and response code.',
+      labelNames: [...requestLabels, 'code'],
+      registers,
     });
-    this.#terminations = new Counter({ name: 'apiserver_request_terminations_total', help: 'Requests that ended early: timed out or turned away.', labelNames: ['code', 'component'], registers });
-    new Gauge({
-      name: 'apiserver_current_inflight_requests', help: 'Requests being worked on.', labelNames: ['request_kind'], registers,
+    this.#duration = new Histogram({
+      name: 'apiserver_request_duration_seconds',
+      help: 'Seconds from the first byte of a request to the end of its response; watches are left out.',
+      labelNames: [...requestLabels],
+      buckets,
+      registers,
+    });
+    this.#longRunning = new Gauge({
+      name: 'apiserver_longrunning_requests',
+      help: 'Watches, logs and streams that are open.',
+      labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'],
+      registers,
+    });
+    this.#terminations = new Counter({
+      name: 'apiserver_request_terminations_total',
+      help: 'Requests that ended early: timed out or turned away.',
+      labelNames: ['code', 'component'],
+      registers,
+    });
+    this.#inflight = new Gauge({
+      name: 'apiserver_current_inflight_requests',
+      help: 'Requests being worked on.',
+      labelNames: ['request_kind'],
+      registers,
       collect() {
         this.set({ request_kind: 'mutating' }, inflight.mutating());
         this.set({ request_kind: 'readOnly' }, inflight.readOnly());
@@ -43,7 +70,14 @@ export class RequestMetrics {
     if (series === undefined) {
       const labels = { verb, dry_run: dryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
       const [total, duration] = [this.#total.labels({ ...labels, code: String(code) }), this.#duration.labels(labels)];
-      series = { count: () => { total.inc(); }, observe: (value) => { duration.observe(value); } };
+      series = {
+        count: () => {
+          total.inc();
+        },
+        observe: (value) => {
+          duration.observe(value);
+        },
+      };
       if (this.#series.size < maxKept) this.#series.set(key, series);
     }
     series.count();
@@ -54,23 +88,38 @@ export class RequestMetrics {
   /** Counts an open stream until the returned function is called. */
   longRunning(verb: string, route: Route): () => void {
     const { group, version, resource } = route.resource;
-    const gauge = this.#longRunning.labels({ verb, group, version, resource, subresource: route.subresource?.name ?? '', scope: scopeOf(route), component: 'apiserver' });
+    const gauge = this.#longRunning.labels({
+      verb,
+      group,
+      version,
+      resource,
+      subresource: route.subresource?.name ?? '',
+      scope: scopeOf(route),
+      component: 'apiserver',
+    });
     gauge.inc();
-    return () => { gauge.dec(); };
+    return () => {
+      gauge.dec();
+    };
   }
 }
 
-const scopeOf = (route: Route | undefined): string => (route === undefined ? '' : route.name !== '' || route.verb === 'create' ? 'resource' : route.namespace !== '' ? 'namespace' : 'cluster');
+const scopeOf = (route: Route | undefined): string =>
+  route === undefined ? '' : route.name !== '' || route.verb === 'create' ? 'resource' : route.namespace !== '' ? 'namespace' : 'cluster';
 
 /** How metrics name a verb: by its method, except where one method means several. */
 export function reportedVerb(method: string, route: Route | undefined): string {
   if (route === undefined) return method;
   if (route.subresource?.verbs.includes('connect') === true) return 'CONNECT';
   switch (route.verb) {
-    case 'list': return 'LIST';
-    case 'watch': return 'WATCH';
-    case 'deletecollection': return 'DELETECOLLECTION';
-    default: return method;
+    case 'list':
+      return 'LIST';
+    case 'watch':
+      return 'WATCH';
+    case 'deletecollection':
+      return 'DELETECOLLECTION';
+    default:
+      return method;
   }
 }
 
@@ -94,5 +143,8 @@ export async function exposition(registries: readonly Registry[]): Promise<{ rea
       else known.push(...text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
     }
   }
-  return { contentType: 'text/plain; version=0.0.4; charset=utf-8', text: `${[...texts.values()].map((lines) => lines.join('\n')).join('\n\n')}\n` };
+  return {
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+    text: `${[...texts.values()].map((lines) => lines.join('\n')).join('\n\n')}\n`,
+  };
 }

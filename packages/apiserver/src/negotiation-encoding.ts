@@ -17,7 +17,9 @@ const empty = Buffer.alloc(0);
 const toYaml = (value: unknown): string => stringify(value, { version: '1.1', aliasDuplicateObjects: false, lineWidth: 0 });
 
 /** Takes the bytes of a list one after the other. */
-export interface Sink { add(bytes: Buffer): void }
+export interface Sink {
+  add(bytes: Buffer): void;
+}
 
 /** How one request wants what it asked for. */
 export interface Encoding {
@@ -30,12 +32,22 @@ export interface Encoding {
   frame(frame: WatchFrame): Buffer;
 }
 
-export interface EncodingOptions { readonly includeObject: IncludeObject; readonly now: () => number }
+export interface EncodingOptions {
+  readonly includeObject: IncludeObject;
+  readonly now: () => number;
+}
 
 /** @throws StatusError `NotAcceptable` when the asked for shape is not one of this kind of answer */
-export function encodingOf(accepted: Accepted, answer: 'object' | 'list' | 'watch', resource: Resource, options: EncodingOptions): Encoding {
-  if (accepted.as === 'PartialObjectMetadata' && answer === 'list') throw notAcceptable(['application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', 'application/json']);
-  if (accepted.as === 'PartialObjectMetadataList' && answer !== 'list') throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
+export function encodingOf(
+  accepted: Accepted,
+  answer: 'object' | 'list' | 'watch',
+  resource: Resource,
+  options: EncodingOptions,
+): Encoding {
+  if (accepted.as === 'PartialObjectMetadata' && answer === 'list')
+    throw notAcceptable(['application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', 'application/json']);
+  if (accepted.as === 'PartialObjectMetadataList' && answer !== 'list')
+    throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
   if (accepted.as === 'Table') return inFormat(accepted, answer, new TableEncoder(resource, accepted.version, options));
   return inFormat(accepted, answer, accepted.as === undefined ? new PlainEncoding(resource) : new MetadataEncoding(accepted.version));
 }
@@ -56,11 +68,16 @@ class PlainEncoding implements Encoding {
   constructor(resource: Resource) {
     const apiVersion = apiVersionOf(resource);
     this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
-    this.#head = (metadata) => `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(metadata)},"items":[`;
+    this.#head = (metadata) =>
+      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(metadata)},"items":[`;
   }
 
-  item(item: Encoded): Buffer { return Buffer.concat([item.json(), lineBreak]); }
-  listHead(metadata: ListMeta): Buffer { return Buffer.from(this.#head(metadata)); }
+  item(item: Encoded): Buffer {
+    return Buffer.concat([item.json(), lineBreak]);
+  }
+  listHead(metadata: ListMeta): Buffer {
+    return Buffer.from(this.#head(metadata));
+  }
 
   /** Items of a typed list do not repeat its kind. */
   listItem(item: Encoded, first: boolean, sink: Sink): void {
@@ -75,34 +92,52 @@ class PlainEncoding implements Encoding {
     }
   }
 
-  listTail(_metadata: ListMeta): Buffer { return Buffer.from(']}\n'); }
-  frame(frame: WatchFrame): Buffer { return frame.json(); }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from(']}\n');
+  }
+  frame(frame: WatchFrame): Buffer {
+    return frame.json();
+  }
 }
 
 /** `PartialObjectMetadata` and lists of it. */
 class MetadataEncoding implements Encoding {
   readonly contentType = 'application/json';
   readonly #version: Accepted['version'];
-  constructor(version: Accepted['version']) { this.#version = version; }
+  constructor(version: Accepted['version']) {
+    this.#version = version;
+  }
 
-  item(item: Encoded): Buffer { return Buffer.concat([metadataJson(item, this.#version), lineBreak]); }
+  item(item: Encoded): Buffer {
+    return Buffer.concat([metadataJson(item, this.#version), lineBreak]);
+  }
   listHead(metadata: ListMeta): Buffer {
-    return Buffer.from(`{"kind":"PartialObjectMetadataList","apiVersion":"${metaVersion(this.#version)}","metadata":${JSON.stringify(metadata)},"items":[`);
+    return Buffer.from(
+      `{"kind":"PartialObjectMetadataList","apiVersion":"${metaVersion(this.#version)}","metadata":${JSON.stringify(metadata)},"items":[`,
+    );
   }
   listItem(item: Encoded, first: boolean, sink: Sink): void {
     if (!first) sink.add(comma);
     sink.add(metadataJson(item, this.#version));
   }
-  listTail(_metadata: ListMeta): Buffer { return Buffer.from(']}\n'); }
-  frame({ type, item }: WatchFrame): Buffer { return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), metadataJson(item, this.#version), Buffer.from('}\n')]); }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from(']}\n');
+  }
+  frame({ type, item }: WatchFrame): Buffer {
+    return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), metadataJson(item, this.#version), Buffer.from('}\n')]);
+  }
 }
 
 class PrettyEncoding implements Encoding {
   readonly contentType = 'application/json';
   readonly #inner: Encoding;
-  constructor(inner: Encoding) { this.#inner = inner; }
+  constructor(inner: Encoding) {
+    this.#inner = inner;
+  }
 
-  item(item: Encoded): Buffer { return prettyJson(JSON.parse(this.#inner.item(item).toString('utf8'))); }
+  item(item: Encoded): Buffer {
+    return prettyJson(JSON.parse(this.#inner.item(item).toString('utf8')));
+  }
   /** The head of the compact list, indented: everything up to the opening bracket of the items. */
   listHead(metadata: ListMeta): Buffer {
     const whole = JSON.parse(this.#inner.listHead(metadata).toString('utf8') + this.#inner.listTail(metadata).toString('utf8')) as unknown;
@@ -111,12 +146,20 @@ class PrettyEncoding implements Encoding {
   }
   listItem(item: Encoded, first: boolean, sink: Sink): void {
     const bytes: Buffer[] = [];
-    this.#inner.listItem(item, true, { add: (part) => { bytes.push(part); } });
+    this.#inner.listItem(item, true, {
+      add: (part) => {
+        bytes.push(part);
+      },
+    });
     const text = JSON.stringify(JSON.parse(Buffer.concat(bytes).toString('utf8')), undefined, 2);
     sink.add(Buffer.from(`${first ? '' : ','}\n    ${text.replaceAll('\n', '\n    ')}`));
   }
-  listTail(_metadata: ListMeta): Buffer { return Buffer.from('\n  ]\n}\n'); }
-  frame(frame: WatchFrame): Buffer { return this.#inner.frame(frame); }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from('\n  ]\n}\n');
+  }
+  frame(frame: WatchFrame): Buffer {
+    return this.#inner.frame(frame);
+  }
 }
 
 class YamlEncoding implements Encoding {
@@ -124,25 +167,40 @@ class YamlEncoding implements Encoding {
   readonly #inner: Encoding;
   #items = '';
   #any = false;
-  constructor(inner: Encoding) { this.#inner = inner; }
+  constructor(inner: Encoding) {
+    this.#inner = inner;
+  }
 
-  item(item: Encoded): Buffer { return Buffer.from(toYaml(JSON.parse(this.#inner.item(item).toString('utf8')))); }
+  item(item: Encoded): Buffer {
+    return Buffer.from(toYaml(JSON.parse(this.#inner.item(item).toString('utf8'))));
+  }
   /** A sequence may stand at the indentation of its key, so that items are written one by one. */
   listHead(metadata: ListMeta): Buffer {
-    const whole = JSON.parse(this.#inner.listHead(metadata).toString('utf8') + this.#inner.listTail(metadata).toString('utf8')) as Record<string, unknown>;
+    const whole = JSON.parse(this.#inner.listHead(metadata).toString('utf8') + this.#inner.listTail(metadata).toString('utf8')) as Record<
+      string,
+      unknown
+    >;
     const { items, rows, ...head } = whole;
     this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
     return Buffer.from(toYaml(head));
   }
   listItem(item: Encoded, first: boolean, sink: Sink): void {
     const bytes: Buffer[] = [];
-    this.#inner.listItem(item, true, { add: (part) => { bytes.push(part); } });
+    this.#inner.listItem(item, true, {
+      add: (part) => {
+        bytes.push(part);
+      },
+    });
     if (first) sink.add(Buffer.from(`${this.#items}:\n`));
     this.#any = true;
     sink.add(Buffer.from(toYaml([JSON.parse(Buffer.concat(bytes).toString('utf8'))])));
   }
-  listTail(_metadata: ListMeta): Buffer { return this.#any ? empty : Buffer.from(`${this.#items}: []\n`); }
-  frame(frame: WatchFrame): Buffer { return this.#inner.frame(frame); }
+  listTail(_metadata: ListMeta): Buffer {
+    return this.#any ? empty : Buffer.from(`${this.#items}: []\n`);
+  }
+  frame(frame: WatchFrame): Buffer {
+    return this.#inner.frame(frame);
+  }
 }
 
 export function prettyJson(value: unknown): Buffer {
@@ -150,10 +208,16 @@ export function prettyJson(value: unknown): Buffer {
 }
 
 /** An answer that is not an object of the registry: Status, discovery, the answers of extra paths. */
-export function encodeValue(value: unknown, { format, pretty }: Pick<Accepted, 'format' | 'pretty'>): { readonly contentType: string; readonly body: string | Buffer } {
+export function encodeValue(
+  value: unknown,
+  { format, pretty }: Pick<Accepted, 'format' | 'pretty'>,
+): { readonly contentType: string; readonly body: string | Buffer } {
   if (format === 'yaml') return { contentType: 'application/yaml', body: toYaml(value) };
   if (pretty) return { contentType: 'application/json', body: prettyJson(value) };
-  return { contentType: 'application/json', body: `${typeof value === 'object' && value !== null && !Array.isArray(value) ? encodeObject(value) : JSON.stringify(value)}\n` };
+  return {
+    contentType: 'application/json',
+    body: `${typeof value === 'object' && value !== null && !Array.isArray(value) ? encodeObject(value) : JSON.stringify(value)}\n`,
+  };
 }
 
 /** The same line with the cause of the event in it, for clients that ask for it. */

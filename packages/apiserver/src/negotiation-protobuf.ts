@@ -13,12 +13,21 @@ const maxDepth = 100;
 const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
 const runtimePackage = 'k8s.io.apimachinery.pkg.runtime';
 const packages: Readonly<Record<string, string>> = {
-  '': 'k8s.io.api.core', 'apiextensions.k8s.io': 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions', 'apiregistration.k8s.io': 'k8s.io.kube_aggregator.pkg.apis.apiregistration',
+  '': 'k8s.io.api.core',
+  'apiextensions.k8s.io': 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions',
+  'apiregistration.k8s.io': 'k8s.io.kube_aggregator.pkg.apis.apiregistration',
   'internal.apiserver.k8s.io': 'k8s.io.api.apiserverinternal',
 };
 
 type Scalar = 'string' | 'bool' | 'int32' | 'int64' | 'bytes' | 'double';
-interface Field { readonly name: string; readonly type: string; readonly repeated: boolean; readonly inline: boolean; readonly pointer: boolean; readonly map: boolean }
+interface Field {
+  readonly name: string;
+  readonly type: string;
+  readonly repeated: boolean;
+  readonly inline: boolean;
+  readonly pointer: boolean;
+  readonly map: boolean;
+}
 type Message = ReadonlyMap<number, Field>;
 type Fields = Record<string, unknown>;
 
@@ -28,7 +37,10 @@ const malformed = (why: string) => badRequest(`the object provided is unrecogniz
 /** @throws StatusError `BadRequest` */
 export function decodeProtobuf(body: Buffer): KubeObject {
   if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('the body does not begin with its mark');
-  const unknown = read(new Reader(body.subarray(magic.length)), `${runtimePackage}.Unknown`, 0) as { readonly typeMeta?: { readonly apiVersion?: string; readonly kind?: string }; readonly raw?: string };
+  const unknown = read(new Reader(body.subarray(magic.length)), `${runtimePackage}.Unknown`, 0) as {
+    readonly typeMeta?: { readonly apiVersion?: string; readonly kind?: string };
+    readonly raw?: string;
+  };
   const { apiVersion = '', kind = '' } = unknown.typeMeta ?? {};
   const name = messageOf(apiVersion, kind);
   if (name === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
@@ -72,10 +84,19 @@ function compile(field: string, text: string, pointers: ReadonlySet<string>): re
   const repeated = words[0] === 'repeated';
   const type = words.slice(repeated ? 1 : 0, inline ? -1 : undefined).join(' ');
   const entry = /^map<string,(.*)>$/.exec(type);
-  return [Number(number), { name: jsonName(field), type: entry?.[1] ?? type, repeated, inline, pointer: pointers.has(field), map: entry !== null }];
+  return [
+    Number(number),
+    { name: jsonName(field), type: entry?.[1] ?? type, repeated, inline, pointer: pointers.has(field), map: entry !== null },
+  ];
 }
 
-const jsonNames: Readonly<Record<string, string>> = { uID: 'uid', aPIGroup: 'apiGroup', Webhooks: 'webhooks', Expression: 'expression', Name: 'name' };
+const jsonNames: Readonly<Record<string, string>> = {
+  uID: 'uid',
+  aPIGroup: 'apiGroup',
+  Webhooks: 'webhooks',
+  Expression: 'expression',
+  Name: 'name',
+};
 /** Where JSON calls a field by another name than protobuf. */
 function jsonName(field: string): string {
   if (Object.hasOwn(jsonNames, field)) return jsonNames[field] as string;
@@ -85,8 +106,12 @@ function jsonName(field: string): string {
 class Reader {
   readonly bytes: Buffer;
   at = 0;
-  constructor(bytes: Buffer) { this.bytes = bytes; }
-  get done() { return this.at >= this.bytes.length; }
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+  get done() {
+    return this.at >= this.bytes.length;
+  }
 
   varint(): bigint {
     let value = 0n;
@@ -116,11 +141,20 @@ class Reader {
 
   skip(wire: number): void {
     switch (wire) {
-      case 0: this.varint(); return;
-      case 1: this.chunk(8); return;
-      case 2: this.chunk(); return;
-      case 5: this.chunk(4); return;
-      default: throw malformed(`wire type ${wire} is not known`);
+      case 0:
+        this.varint();
+        return;
+      case 1:
+        this.chunk(8);
+        return;
+      case 2:
+        this.chunk();
+        return;
+      case 5:
+        this.chunk(4);
+        return;
+      default:
+        throw malformed(`wire type ${wire} is not known`);
     }
   }
 }
@@ -161,12 +195,18 @@ function scalar(reader: Reader, wire: number, type: Scalar): string | number | b
   const expected = type === 'string' || type === 'bytes' ? 2 : type === 'double' ? 1 : 0;
   if (wire !== expected) throw malformed(`a ${type} comes with wire type ${wire}`);
   switch (type) {
-    case 'string': return reader.chunk().toString('utf8');
-    case 'bytes': return reader.chunk().toString('base64');
-    case 'bool': return reader.varint() !== 0n;
-    case 'double': return reader.chunk(8).readDoubleLE(0);
-    case 'int32': return Number(BigInt.asIntN(32, reader.varint()));
-    case 'int64': return Number(reader.varint());
+    case 'string':
+      return reader.chunk().toString('utf8');
+    case 'bytes':
+      return reader.chunk().toString('base64');
+    case 'bool':
+      return reader.varint() !== 0n;
+    case 'double':
+      return reader.chunk(8).readDoubleLE(0);
+    case 'int32':
+      return Number(BigInt.asIntN(32, reader.varint()));
+    case 'int64':
+      return Number(reader.varint());
   }
 }
 
@@ -197,18 +237,32 @@ function readMessage(chunk: Buffer, { name, type, repeated, inline }: Field, res
 /** What a message is as JSON: most are objects, some are one value. */
 function valueOf(chunk: Buffer, type: string, depth: number): unknown {
   switch (type.slice(type.lastIndexOf('.') + 1)) {
-    case 'Quantity': return fieldOf(chunk, type, depth, 'string') ?? '0';
-    case 'Time': return chunk.length === 0 ? undefined : `${timeOf(chunk, type, depth).slice(0, 19)}Z`;
-    case 'MicroTime': return chunk.length === 0 ? undefined : timeOf(chunk, type, depth);
-    case 'IntOrString': return intOrString(chunk, type, depth);
-    case 'FieldsV1': return json(fieldOf(chunk, type, depth, 'Raw'));
-    case 'RawExtension': case 'JSON': return json(fieldOf(chunk, type, depth, 'raw'));
-    case 'ExtraValue': case 'Verbs': return fieldOf(chunk, type, depth, 'items') ?? [];
-    case 'JSONSchemaProps': return schemaNames(read(new Reader(chunk), type, depth));
-    case 'JSONSchemaPropsOrBool': return either(chunk, type, depth, 'allows', false);
-    case 'JSONSchemaPropsOrArray': return either(chunk, type, depth, 'jSONSchemas', []);
-    case 'JSONSchemaPropsOrStringArray': return either(chunk, type, depth, 'property', []);
-    default: return read(new Reader(chunk), type, depth);
+    case 'Quantity':
+      return fieldOf(chunk, type, depth, 'string') ?? '0';
+    case 'Time':
+      return chunk.length === 0 ? undefined : `${timeOf(chunk, type, depth).slice(0, 19)}Z`;
+    case 'MicroTime':
+      return chunk.length === 0 ? undefined : timeOf(chunk, type, depth);
+    case 'IntOrString':
+      return intOrString(chunk, type, depth);
+    case 'FieldsV1':
+      return json(fieldOf(chunk, type, depth, 'Raw'));
+    case 'RawExtension':
+    case 'JSON':
+      return json(fieldOf(chunk, type, depth, 'raw'));
+    case 'ExtraValue':
+    case 'Verbs':
+      return fieldOf(chunk, type, depth, 'items') ?? [];
+    case 'JSONSchemaProps':
+      return schemaNames(read(new Reader(chunk), type, depth));
+    case 'JSONSchemaPropsOrBool':
+      return either(chunk, type, depth, 'allows', false);
+    case 'JSONSchemaPropsOrArray':
+      return either(chunk, type, depth, 'jSONSchemas', []);
+    case 'JSONSchemaPropsOrStringArray':
+      return either(chunk, type, depth, 'property', []);
+    default:
+      return read(new Reader(chunk), type, depth);
   }
 }
 

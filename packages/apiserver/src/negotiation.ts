@@ -12,7 +12,12 @@ export interface Accepted {
   readonly pretty: boolean;
 }
 
-interface Clause { readonly type: string; readonly subtype: string; readonly parameters: ReadonlyMap<string, string>; readonly quality: number }
+interface Clause {
+  readonly type: string;
+  readonly subtype: string;
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly quality: number;
+}
 
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
 const mediaTypes = ['application/json', 'application/yaml'];
@@ -38,7 +43,8 @@ export function negotiate(accept: string | undefined): Accepted {
   return chosen;
 }
 
-export const notAcceptable = (types: readonly string[]): StatusError => failure('NotAcceptable', `only the following media types are accepted: ${types.join(', ')}`);
+export const notAcceptable = (types: readonly string[]): StatusError =>
+  failure('NotAcceptable', `only the following media types are accepted: ${types.join(', ')}`);
 
 function choose(clauses: readonly Clause[]): Accepted | null {
   for (const clause of clauses) {
@@ -79,7 +85,10 @@ export function parseAccept(header: string): readonly Clause[] {
       const equals = parameter.indexOf('=');
       if (equals < 0) continue;
       const name = parameter.slice(0, equals).trim().toLowerCase();
-      const value = parameter.slice(equals + 1).trim().replace(/^"(.*)"$/, '$1');
+      const value = parameter
+        .slice(equals + 1)
+        .trim()
+        .replace(/^"(.*)"$/, '$1');
       if (name === 'q') quality = Number(value);
       else parameters.set(name, value);
     }

@@ -15,7 +15,9 @@ export function* openApiParts(kinds: readonly Kind[], openApi: OpenApiVersion, v
   const definitions = new Definitions(openApi);
   yield { kind: 'head', value: { ...(openApi === 2 ? { swagger: '2.0' } : { openapi: '3.0.0' }), info: { title: 'Kubernetes', version } } };
   for (const kind of kinds) for (const [name, value] of pathsOf(kind, definitions, openApi)) yield { kind: 'path', name, value };
-  const groupVersions = [...new Map(kinds.map(({ group, version: v }) => [`${group}/${v}`, { group, version: v, kind: 'WatchEvent' }])).values()];
+  const groupVersions = [
+    ...new Map(kinds.map(({ group, version: v }) => [`${group}/${v}`, { group, version: v, kind: 'WatchEvent' }])).values(),
+  ];
   definitions.refToKind('meta/v1.WatchEvent', ...groupVersions);
   for (const [name, value] of definitions.bodies()) yield { kind: 'definition', name, value };
   yield { kind: 'tail', value: openApi === 2 ? { securityDefinitions: bearer, security: [{ BearerToken: [] }] } : bearer };

@@ -11,13 +11,20 @@ import { notAcceptable, parseAccept } from './negotiation.ts';
 import { jsonOf, openApiParts } from './openapi-document.ts';
 import { protobufOf } from './openapi-v2-protobuf.ts';
 
-const v2ProtobufTypes: ReadonlySet<string> = new Set(['com.github.proto-openapi.spec.v2@v1.0+protobuf', 'com.github.proto-openapi.spec.v2.v1.0+protobuf']);
+const v2ProtobufTypes: ReadonlySet<string> = new Set([
+  'com.github.proto-openapi.spec.v2@v1.0+protobuf',
+  'com.github.proto-openapi.spec.v2.v1.0+protobuf',
+]);
 /** Clients that ask for the older name cannot parse it in an answer. */
 const v2Protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf';
 const longestTurnMs = 5;
 const yearSeconds = 31_536_000;
 
-interface State { readonly served: readonly Kind[]; readonly byPath: ReadonlyMap<string, { readonly kinds: readonly Kind[]; readonly hash: string }>; readonly hash: string }
+interface State {
+  readonly served: readonly Kind[];
+  readonly byPath: ReadonlyMap<string, { readonly kinds: readonly Kind[]; readonly hash: string }>;
+  readonly hash: string;
+}
 
 /**
  * OpenAPI of what is served. Documents are made when first asked for, a little at a time, and only their compressed bytes are kept.
@@ -34,8 +41,12 @@ export class OpenApiEndpoints {
     this.#version = version;
   }
 
-  get paths(): readonly string[] { return ['/openapi/v2', '/openapi/v3', ...this.#current().byPath.keys()]; }
-  has(path: string): boolean { return path === '/openapi/v2' || path === '/openapi/v3' || path === '/openapi/v3/' || this.#current().byPath.has(path); }
+  get paths(): readonly string[] {
+    return ['/openapi/v2', '/openapi/v3', ...this.#current().byPath.keys()];
+  }
+  has(path: string): boolean {
+    return path === '/openapi/v2' || path === '/openapi/v3' || path === '/openapi/v3/' || this.#current().byPath.has(path);
+  }
 
   async send(exchange: Exchange, path: string, query: Query): Promise<void> {
     if (path === '/openapi/v2') return this.#sendV2(exchange);
@@ -49,13 +60,22 @@ export class OpenApiEndpoints {
     if (form === undefined) throw notAcceptable(['application/json', v2Protobuf]);
     const document = await this.#document(`v2 ${form}`, () => {
       const parts = openApiParts(served, 2, this.#version);
-      return build(form === 'json' ? 'application/json' : v2Protobuf, form === 'json' ? jsonOf(parts, 2) : protobufOf(parts), `"${hash}${form === 'json' ? '' : '-PB'}"`);
+      return build(
+        form === 'json' ? 'application/json' : v2Protobuf,
+        form === 'json' ? jsonOf(parts, 2) : protobufOf(parts),
+        `"${hash}${form === 'json' ? '' : '-PB'}"`,
+      );
     });
     await sendDocument(exchange, document);
   }
 
   async #sendIndex(exchange: Exchange): Promise<void> {
-    const paths = Object.fromEntries([...this.#current().byPath].map(([path, { hash }]) => [path.slice('/openapi/v3/'.length), { serverRelativeURL: `${path}?hash=${hash}` }]));
+    const paths = Object.fromEntries(
+      [...this.#current().byPath].map(([path, { hash }]) => [
+        path.slice('/openapi/v3/'.length),
+        { serverRelativeURL: `${path}?hash=${hash}` },
+      ]),
+    );
     const content = `${JSON.stringify({ paths })}\n`;
     await sendDocument(exchange, { contentType: 'application/json', etag: tagOf(content), bytes: Buffer.from(content), compressed: false });
   }
@@ -76,7 +96,10 @@ export class OpenApiEndpoints {
       exchange.setHeader('Cache-Control', `public, immutable, max-age=${yearSeconds}`);
       exchange.setHeader('Expires', new Date(Date.now() + yearSeconds * 1000).toUTCString());
     }
-    await sendDocument(exchange, await this.#document(path, () => build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`)));
+    await sendDocument(
+      exchange,
+      await this.#document(path, () => build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`)),
+    );
   }
 
   /** Made once, also when several ask at the same time; a failure is not kept. */
@@ -85,7 +108,9 @@ export class OpenApiEndpoints {
     if (document === undefined) {
       document = make();
       this.#documents.set(key, document);
-      document.catch(() => { this.#documents.delete(key); });
+      document.catch(() => {
+        this.#documents.delete(key);
+      });
     }
     return document;
   }
@@ -95,7 +120,8 @@ export class OpenApiEndpoints {
     if (this.#state?.served === served) return this.#state;
     const byPath = new Map<string, { readonly kinds: readonly Kind[]; readonly hash: string }>();
     for (const { name, versions } of servedGroups(served)) {
-      for (const { version, kinds } of versions) byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, { kinds, hash: this.#hash(kinds) });
+      for (const { version, kinds } of versions)
+        byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, { kinds, hash: this.#hash(kinds) });
     }
     this.#documents = new Map();
     this.#state = { served, byPath, hash: this.#hash(served) };
@@ -111,7 +137,9 @@ export class OpenApiEndpoints {
 async function build(contentType: string, pieces: Iterable<string | Buffer>, etag: string): Promise<StaticDocument> {
   const gzip = createGzip();
   const chunks: Buffer[] = [];
-  gzip.on('data', (chunk: Buffer) => { chunks.push(chunk); });
+  gzip.on('data', (chunk: Buffer) => {
+    chunks.push(chunk);
+  });
   let began = performance.now();
   for (const piece of pieces) {
     gzip.write(piece);
@@ -134,5 +162,9 @@ function v2Form(accept: string | undefined): 'json' | 'protobuf' | undefined {
 }
 
 function acceptsJson(accept: string | undefined): boolean {
-  return accept === undefined || accept === '' || parseAccept(accept).some(({ type, subtype }) => type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')));
+  return (
+    accept === undefined ||
+    accept === '' ||
+    parseAccept(accept).some(({ type, subtype }) => type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')))
+  );
 }

@@ -14,20 +14,48 @@ interface Operation {
   readonly answer: Json | 'text';
   readonly codes: readonly number[];
 }
-interface Place { readonly path: string; readonly tag: string; readonly name: string; readonly kind: GroupVersionKind; readonly namespaced: boolean; readonly named: boolean }
+interface Place {
+  readonly path: string;
+  readonly tag: string;
+  readonly name: string;
+  readonly kind: GroupVersionKind;
+  readonly namespaced: boolean;
+  readonly named: boolean;
+}
 
 const listParameters: readonly Parameter[] = [
-  ['allowWatchBookmarks', 'boolean'], ['continue', 'string'], ['fieldSelector', 'string'], ['labelSelector', 'string'], ['limit', 'integer'], ['resourceVersion', 'string'],
-  ['resourceVersionMatch', 'string'], ['sendInitialEvents', 'boolean'], ['timeoutSeconds', 'integer'], ['watch', 'boolean'],
+  ['allowWatchBookmarks', 'boolean'],
+  ['continue', 'string'],
+  ['fieldSelector', 'string'],
+  ['labelSelector', 'string'],
+  ['limit', 'integer'],
+  ['resourceVersion', 'string'],
+  ['resourceVersionMatch', 'string'],
+  ['sendInitialEvents', 'boolean'],
+  ['timeoutSeconds', 'integer'],
+  ['watch', 'boolean'],
 ];
-const writeParameters: readonly Parameter[] = [['dryRun', 'string'], ['fieldManager', 'string'], ['fieldValidation', 'string']];
+const writeParameters: readonly Parameter[] = [
+  ['dryRun', 'string'],
+  ['fieldManager', 'string'],
+  ['fieldValidation', 'string'],
+];
 const patchParameters: readonly Parameter[] = [...writeParameters, ['force', 'boolean']];
 const deleteParameters: readonly Parameter[] = [
-  ['dryRun', 'string'], ['gracePeriodSeconds', 'integer'], ['ignoreStoreReadErrorWithClusterBreakingPotential', 'boolean'], ['orphanDependents', 'boolean'], ['propagationPolicy', 'string'],
+  ['dryRun', 'string'],
+  ['gracePeriodSeconds', 'integer'],
+  ['ignoreStoreReadErrorWithClusterBreakingPotential', 'boolean'],
+  ['orphanDependents', 'boolean'],
+  ['propagationPolicy', 'string'],
 ];
 const mediaTypes = ['application/json', 'application/yaml'];
 const streamTypes = [...mediaTypes, 'application/json;stream=watch'];
-const patchTypes = ['application/apply-patch+yaml', 'application/json-patch+json', 'application/merge-patch+json', 'application/strategic-merge-patch+json'];
+const patchTypes = [
+  'application/apply-patch+yaml',
+  'application/json-patch+json',
+  'application/merge-patch+json',
+  'application/strategic-merge-patch+json',
+];
 const phrases: Readonly<Record<number, string>> = { 200: 'OK', 201: 'Created', 202: 'Accepted' };
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -38,16 +66,29 @@ export function* pathsOf(kind: Kind, definitions: Definitions, version: OpenApiV
   const title = group === '' ? 'core' : (group.split('.')[0] ?? '');
   const tag = `${group === '' ? 'core' : camel(group)}_${apiVersion}`;
   const gvk = { group, version: apiVersion, kind: kind.kind };
-  const place = (path: string, named: boolean, within: boolean): Place =>
-    ({ path, tag, name: `${capital(title)}${capital(apiVersion)}${within ? 'Namespaced' : ''}${kind.kind}`, kind: gvk, namespaced: within, named });
+  const place = (path: string, named: boolean, within: boolean): Place => ({
+    path,
+    tag,
+    name: `${capital(title)}${capital(apiVersion)}${within ? 'Namespaced' : ''}${kind.kind}`,
+    kind: gvk,
+    namespaced: within,
+    named,
+  });
   const collection = `${root}/${namespaced ? 'namespaces/{namespace}/' : ''}${resource}`;
   const own = ownOperations(kind, gvk, definitions);
   const item = (where: Place, operations: readonly Operation[]) => [where.path, pathItem(where, operations, version)] as const;
   yield item(place(collection, false, namespaced), own.collection);
   if (own.object.length > 0) yield item(place(`${collection}/{name}`, true, namespaced), own.object);
-  if (namespaced && verbs.includes('list')) yield item({ ...place(`${root}/${resource}`, false, false), name: `${capital(title)}${capital(apiVersion)}${kind.kind}ForAllNamespaces` }, own.everywhere);
+  if (namespaced && verbs.includes('list'))
+    yield item(
+      { ...place(`${root}/${resource}`, false, false), name: `${capital(title)}${capital(apiVersion)}${kind.kind}ForAllNamespaces` },
+      own.everywhere,
+    );
   for (const subresource of kind.subresources) {
-    const where = { ...place(`${collection}/{name}/${subresource.name}`, true, namespaced), kind: { group: subresource.group, version: subresource.version, kind: subresource.kind } };
+    const where = {
+      ...place(`${collection}/{name}/${subresource.name}`, true, namespaced),
+      kind: { group: subresource.group, version: subresource.version, kind: subresource.kind },
+    };
     yield item({ ...where, name: `${where.name}${capital(subresource.name)}` }, subresourceOperations(subresource, definitions));
   }
 }
@@ -57,12 +98,41 @@ function ownOperations({ verbs }: Kind, gvk: GroupVersionKind, definitions: Defi
   const object = definitions.refToKind(id, gvk);
   const has = (verb: string) => verbs.includes(verb);
   const remove = deletion(gvk, definitions);
-  const list = (): Operation => ({ method: 'get', action: 'list', verb: 'list', parameters: listParameters, answer: definitions.refToList(id, gvk), codes: [200] });
+  const list = (): Operation => ({
+    method: 'get',
+    action: 'list',
+    verb: 'list',
+    parameters: listParameters,
+    answer: definitions.refToList(id, gvk),
+    codes: [200],
+  });
   return {
     collection: [
       ...(has('list') ? [list()] : []),
-      ...(has('create') ? [{ method: 'post', action: 'post', verb: 'create', parameters: writeParameters, body: object, answer: object, codes: [200, 201, 202] } as const] : []),
-      ...(has('deletecollection') ? [{ ...remove, action: 'deletecollection', verb: 'deleteCollection', parameters: [...deleteParameters, ...listParameters.filter(([name]) => !['watch', 'allowWatchBookmarks'].includes(name))], codes: [200] }] : []),
+      ...(has('create')
+        ? [
+            {
+              method: 'post',
+              action: 'post',
+              verb: 'create',
+              parameters: writeParameters,
+              body: object,
+              answer: object,
+              codes: [200, 201, 202],
+            } as const,
+          ]
+        : []),
+      ...(has('deletecollection')
+        ? [
+            {
+              ...remove,
+              action: 'deletecollection',
+              verb: 'deleteCollection',
+              parameters: [...deleteParameters, ...listParameters.filter(([name]) => !['watch', 'allowWatchBookmarks'].includes(name))],
+              codes: [200],
+            },
+          ]
+        : []),
     ] satisfies readonly Operation[],
     object: objectOperations(has, object, definitions, remove),
     everywhere: has('list') ? [list()] : [],
@@ -70,16 +140,59 @@ function ownOperations({ verbs }: Kind, gvk: GroupVersionKind, definitions: Defi
 }
 
 function deletion({ group, version }: GroupVersionKind, definitions: Definitions): Operation {
-  const meta = (kind: string) => definitions.refToKind(`meta/v1.${kind}`, { group: '', version: 'v1', kind }, ...(kind === 'DeleteOptions' ? [{ group, version, kind }] : []));
-  return { method: 'delete', action: 'delete', verb: 'delete', parameters: deleteParameters, body: meta('DeleteOptions'), answer: meta('Status'), codes: [200, 202] };
+  const meta = (kind: string) =>
+    definitions.refToKind(
+      `meta/v1.${kind}`,
+      { group: '', version: 'v1', kind },
+      ...(kind === 'DeleteOptions' ? [{ group, version, kind }] : []),
+    );
+  return {
+    method: 'delete',
+    action: 'delete',
+    verb: 'delete',
+    parameters: deleteParameters,
+    body: meta('DeleteOptions'),
+    answer: meta('Status'),
+    codes: [200, 202],
+  };
 }
 
-function objectOperations(has: (verb: string) => boolean, object: Json, definitions: Definitions, remove: Operation | undefined): readonly Operation[] {
+function objectOperations(
+  has: (verb: string) => boolean,
+  object: Json,
+  definitions: Definitions,
+  remove: Operation | undefined,
+): readonly Operation[] {
   return [
     ...(has('get') ? [{ method: 'get', action: 'get', verb: 'read', parameters: [], answer: object, codes: [200] } as const] : []),
-    ...(has('update') ? [{ method: 'put', action: 'put', verb: 'replace', parameters: writeParameters, body: object, answer: object, codes: [200, 201] } as const] : []),
+    ...(has('update')
+      ? [
+          {
+            method: 'put',
+            action: 'put',
+            verb: 'replace',
+            parameters: writeParameters,
+            body: object,
+            answer: object,
+            codes: [200, 201],
+          } as const,
+        ]
+      : []),
     ...(has('delete') && remove !== undefined ? [remove] : []),
-    ...(has('patch') ? [{ method: 'patch', action: 'patch', verb: 'patch', parameters: patchParameters, body: definitions.refTo('meta/v1.Patch'), patch: true, answer: object, codes: [200, 201] } as const] : []),
+    ...(has('patch')
+      ? [
+          {
+            method: 'patch',
+            action: 'patch',
+            verb: 'patch',
+            parameters: patchParameters,
+            body: definitions.refTo('meta/v1.Patch'),
+            patch: true,
+            answer: object,
+            codes: [200, 201],
+          } as const,
+        ]
+      : []),
   ];
 }
 
@@ -87,35 +200,81 @@ function subresourceOperations(subresource: Subresource, definitions: Definition
   const { name, group, version, kind, verbs } = subresource;
   if (verbs.includes('connect')) {
     const parameters = optionParameters(schemaOf({ group, version, kind }));
-    return (['get', 'post'] as const).map((method) => ({ method, action: 'connect', verb: `connect${capital(method)}`, parameters, answer: 'text', codes: [200] }));
+    return (['get', 'post'] as const).map((method) => ({
+      method,
+      action: 'connect',
+      verb: `connect${capital(method)}`,
+      parameters,
+      answer: 'text',
+      codes: [200],
+    }));
   }
-  if (name === 'log') return [{ method: 'get', action: 'get', verb: 'read', parameters: optionParameters(schemaOf({ group: '', version: 'v1', kind: 'PodLogOptions' })), answer: 'text', codes: [200] }];
+  if (name === 'log')
+    return [
+      {
+        method: 'get',
+        action: 'get',
+        verb: 'read',
+        parameters: optionParameters(schemaOf({ group: '', version: 'v1', kind: 'PodLogOptions' })),
+        answer: 'text',
+        codes: [200],
+      },
+    ];
   const object = definitions.refToKind(definitionId(subresource), { group, version, kind });
-  const created: readonly Operation[] = verbs.includes('create') ? [{ method: 'post', action: 'post', verb: 'create', parameters: writeParameters, body: object, answer: object, codes: [200, 201, 202] }] : [];
+  const created: readonly Operation[] = verbs.includes('create')
+    ? [
+        {
+          method: 'post',
+          action: 'post',
+          verb: 'create',
+          parameters: writeParameters,
+          body: object,
+          answer: object,
+          codes: [200, 201, 202],
+        },
+      ]
+    : [];
   return [...created, ...objectOperations((verb) => verbs.includes(verb), object, definitions, undefined)];
 }
 
 function optionParameters(schema: Schema | undefined): readonly Parameter[] {
-  return [...schema?.properties ?? []].filter(([name]) => name !== 'kind' && name !== 'apiVersion')
+  return [...(schema?.properties ?? [])]
+    .filter(([name]) => name !== 'kind' && name !== 'apiVersion')
     .map(([name, { type }]) => [name, type === 'boolean' || type === 'integer' ? type : 'string'] as const);
 }
 
 function pathItem(place: Place, operations: readonly Operation[], version: OpenApiVersion): Json {
   const parameters = [
-    ...(place.named ? [pathParameter('name', version)] : []), ...(place.namespaced ? [pathParameter('namespace', version)] : []), queryParameter(['pretty', 'string'], version),
+    ...(place.named ? [pathParameter('name', version)] : []),
+    ...(place.namespaced ? [pathParameter('namespace', version)] : []),
+    queryParameter(['pretty', 'string'], version),
   ];
   return { ...Object.fromEntries(operations.map((operation) => [operation.method, describe(operation, place, version)])), parameters };
 }
 
-const pathParameter = (name: string, version: OpenApiVersion): Json => ({ name, in: 'path', required: true, ...(version === 2 ? { type: 'string' } : { schema: { type: 'string' } }), ...unique });
-const queryParameter = ([name, type]: Parameter, version: OpenApiVersion): Json => ({ name, in: 'query', ...(version === 2 ? { type } : { schema: { type } }), ...unique });
+const pathParameter = (name: string, version: OpenApiVersion): Json => ({
+  name,
+  in: 'path',
+  required: true,
+  ...(version === 2 ? { type: 'string' } : { schema: { type: 'string' } }),
+  ...unique,
+});
+const queryParameter = ([name, type]: Parameter, version: OpenApiVersion): Json => ({
+  name,
+  in: 'query',
+  ...(version === 2 ? { type } : { schema: { type } }),
+  ...unique,
+});
 const unique = { uniqueItems: true };
 
 function describe(operation: Operation, { tag, name, kind }: Place, version: OpenApiVersion): Json {
   const { action, verb, parameters, body, patch, answer, codes } = operation;
   const { group, version: apiVersion } = kind;
   const common = {
-    tags: [tag], operationId: `${verb}${name}`, description: `${verb} ${kind.kind}`, 'x-kubernetes-action': action,
+    tags: [tag],
+    operationId: `${verb}${name}`,
+    description: `${verb} ${kind.kind}`,
+    'x-kubernetes-action': action,
     'x-kubernetes-group-version-kind': { group, version: apiVersion, kind: kind.kind },
   };
   const query = parameters.map((parameter) => queryParameter(parameter, version));
@@ -124,15 +283,31 @@ function describe(operation: Operation, { tag, name, kind }: Place, version: Ope
   const optional = action === 'delete' || action === 'deletecollection';
   if (version === 2) {
     return {
-      ...common, consumes: patch === true ? patchTypes : ['*/*'], produces, schemes: ['https'],
-      parameters: [...query, ...(body === undefined ? [] : [{ name: 'body', in: 'body', ...(!optional && { required: true }), schema: body }])],
-      responses: { ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], schema }])), 401: { description: 'Unauthorized' } },
+      ...common,
+      consumes: patch === true ? patchTypes : ['*/*'],
+      produces,
+      schemes: ['https'],
+      parameters: [
+        ...query,
+        ...(body === undefined ? [] : [{ name: 'body', in: 'body', ...(!optional && { required: true }), schema: body }]),
+      ],
+      responses: {
+        ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], schema }])),
+        401: { description: 'Unauthorized' },
+      },
     };
   }
   const content = (types: readonly string[], value: Json) => Object.fromEntries(types.map((type) => [type, { schema: value }]));
   return {
-    ...common, parameters: query, ...(body !== undefined && { requestBody: { content: content(patch === true ? patchTypes : ['*/*'], body), ...(!optional && { required: true }) } }),
-    responses: { ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], content: content(produces, schema) }])), 401: { description: 'Unauthorized' } },
+    ...common,
+    parameters: query,
+    ...(body !== undefined && {
+      requestBody: { content: content(patch === true ? patchTypes : ['*/*'], body), ...(!optional && { required: true }) },
+    }),
+    responses: {
+      ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], content: content(produces, schema) }])),
+      401: { description: 'Unauthorized' },
+    },
   };
 }
 

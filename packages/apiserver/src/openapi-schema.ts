@@ -5,8 +5,10 @@ export type Json = Readonly<Record<string, unknown>>;
 export type OpenApiVersion = 2 | 3;
 
 const packages: Readonly<Record<string, string>> = {
-  meta: 'io.k8s.apimachinery.pkg.apis.meta', 'apiextensions.k8s.io': 'io.k8s.apiextensions-apiserver.pkg.apis.apiextensions',
-  'apiregistration.k8s.io': 'io.k8s.kube-aggregator.pkg.apis.apiregistration', 'internal.apiserver.k8s.io': 'io.k8s.api.apiserverinternal',
+  meta: 'io.k8s.apimachinery.pkg.apis.meta',
+  'apiextensions.k8s.io': 'io.k8s.apiextensions-apiserver.pkg.apis.apiextensions',
+  'apiregistration.k8s.io': 'io.k8s.kube-aggregator.pkg.apis.apiregistration',
+  'internal.apiserver.k8s.io': 'io.k8s.api.apiserverinternal',
 };
 const stringOrNumber = [{ type: 'string' }, { type: 'number' }];
 const integerOrString = [{ type: 'integer' }, { type: 'string' }];
@@ -15,7 +17,10 @@ const integerOrString = [{ type: 'integer' }, { type: 'string' }];
 const scalarDefinitions: Readonly<Record<string, { readonly name: string; readonly body: (version: OpenApiVersion) => Json }>> = {
   'date-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.Time', body: () => ({ type: 'string', format: 'date-time' }) },
   'micro-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime', body: () => ({ type: 'string', format: 'date-time' }) },
-  quantity: { name: 'io.k8s.apimachinery.pkg.api.resource.Quantity', body: (version) => (version === 2 ? { type: 'string' } : { oneOf: stringOrNumber }) },
+  quantity: {
+    name: 'io.k8s.apimachinery.pkg.api.resource.Quantity',
+    body: (version) => (version === 2 ? { type: 'string' } : { oneOf: stringOrNumber }),
+  },
   'int-or-string': {
     name: 'io.k8s.apimachinery.pkg.util.intstr.IntOrString',
     body: (version) => (version === 2 ? { type: 'string', format: 'int-or-string' } : { format: 'int-or-string', oneOf: integerOrString }),
@@ -36,7 +41,9 @@ export class Definitions {
   readonly #pending: { readonly name: string; readonly schema: Schema }[] = [];
   readonly #kinds = new Map<string, GroupVersionKind[]>();
 
-  constructor(version: OpenApiVersion) { this.#version = version; }
+  constructor(version: OpenApiVersion) {
+    this.#version = version;
+  }
 
   /** A reference to the definition of a schema. */
   refTo(id: string): Json {
@@ -59,8 +66,14 @@ export class Definitions {
     const name = `${definitionName(id)}List`;
     if (!this.#bodies.has(name)) {
       this.#bodies.set(name, {
-        type: 'object', required: ['items'],
-        properties: { apiVersion: { type: 'string' }, items: { type: 'array', items: this.#placed(this.refTo(id)) }, kind: { type: 'string' }, metadata: this.#placed(this.refTo('meta/v1.ListMeta')) },
+        type: 'object',
+        required: ['items'],
+        properties: {
+          apiVersion: { type: 'string' },
+          items: { type: 'array', items: this.#placed(this.refTo(id)) },
+          kind: { type: 'string' },
+          metadata: this.#placed(this.refTo('meta/v1.ListMeta')),
+        },
       });
       this.#mark(name, [{ ...kind, kind: `${kind.kind}List` }]);
     }
@@ -69,7 +82,8 @@ export class Definitions {
 
   /** Every definition by name, in order of names. */
   *bodies(): Generator<readonly [name: string, body: Json]> {
-    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) this.#bodies.set(next.name, this.#struct(next.schema));
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
+      this.#bodies.set(next.name, this.#struct(next.schema));
     for (const name of [...this.#bodies.keys()].sort()) {
       const kinds = this.#kinds.get(name);
       yield [name, { ...this.#bodies.get(name), ...(kinds && { 'x-kubernetes-group-version-kind': kinds }) }];
@@ -79,7 +93,9 @@ export class Definitions {
   #mark(name: string, kinds: readonly GroupVersionKind[]): void {
     const known = this.#kinds.get(name) ?? [];
     this.#kinds.set(name, known);
-    for (const { group, version, kind } of kinds) if (!known.some((other) => other.group === group && other.version === version && other.kind === kind)) known.push({ group, version, kind });
+    for (const { group, version, kind } of kinds)
+      if (!known.some((other) => other.group === group && other.version === version && other.kind === kind))
+        known.push({ group, version, kind });
   }
 
   #want(name: string, schema: Schema): void {
@@ -102,7 +118,9 @@ export class Definitions {
     for (const [name, property] of schema.properties ?? []) properties[name] = this.#value(property, schema);
     const { required } = schema;
     return {
-      type: 'object', ...(Object.keys(properties).length > 0 && { properties }), ...(required !== undefined && required.length > 0 && { required: [...required] }),
+      type: 'object',
+      ...(Object.keys(properties).length > 0 && { properties }),
+      ...(required !== undefined && required.length > 0 && { required: [...required] }),
       ...(schema.mapType && { 'x-kubernetes-map-type': schema.mapType }),
     };
   }
@@ -119,18 +137,29 @@ export class Definitions {
       return this.#version === 2 ? { ...this.#ref(scalar.name), ...attributes } : { allOf: [this.#ref(scalar.name)], ...attributes };
     }
     switch (schema.type) {
-      case 'any': return within.name?.startsWith('apiextensions.k8s.io/') === true ? {} : { type: 'object' };
-      case 'array': return { type: 'array', items: schema.items === undefined ? { type: 'object' } : this.#value(schema.items, within), ...attributes };
-      case 'object': return { type: 'object', additionalProperties: schema.additionalProperties === undefined ? { type: 'object' } : this.#value(schema.additionalProperties, within), ...attributes };
-      default: return { type: schema.type, ...(schema.format !== undefined && { format: schema.format }), ...attributes };
+      case 'any':
+        return within.name?.startsWith('apiextensions.k8s.io/') === true ? {} : { type: 'object' };
+      case 'array':
+        return { type: 'array', items: schema.items === undefined ? { type: 'object' } : this.#value(schema.items, within), ...attributes };
+      case 'object':
+        return {
+          type: 'object',
+          additionalProperties:
+            schema.additionalProperties === undefined ? { type: 'object' } : this.#value(schema.additionalProperties, within),
+          ...attributes,
+        };
+      default:
+        return { type: schema.type, ...(schema.format !== undefined && { format: schema.format }), ...attributes };
     }
   }
 }
 
 function attributesOf({ listType, listMapKeys, mapType, patchStrategy, patchMergeKey, name }: Schema): Json {
   return {
-    ...(listMapKeys && { 'x-kubernetes-list-map-keys': listMapKeys }), ...(listType && { 'x-kubernetes-list-type': listType }),
-    ...(mapType && name === undefined && { 'x-kubernetes-map-type': mapType }), ...(patchMergeKey && { 'x-kubernetes-patch-merge-key': patchMergeKey }),
+    ...(listMapKeys && { 'x-kubernetes-list-map-keys': listMapKeys }),
+    ...(listType && { 'x-kubernetes-list-type': listType }),
+    ...(mapType && name === undefined && { 'x-kubernetes-map-type': mapType }),
+    ...(patchMergeKey && { 'x-kubernetes-patch-merge-key': patchMergeKey }),
     ...(patchStrategy && { 'x-kubernetes-patch-strategy': patchStrategy.join(',') }),
   };
 }

@@ -5,7 +5,11 @@ import type { Part } from './openapi-document.ts';
  * documents contain is here.
  */
 type Type = 'string' | 'bool' | 'any' | Message;
-interface Field { readonly number: number; readonly type: Type; readonly repeated?: boolean }
+interface Field {
+  readonly number: number;
+  readonly type: Type;
+  readonly repeated?: boolean;
+}
 interface Message {
   /** JSON member -> field. */
   readonly fields: Readonly<Record<string, Field>>;
@@ -24,35 +28,73 @@ const itemsItem: Message = { fields: { schema: field(1, schema, true) } };
 const additionalItem: Message = { fields: { schema: field(1, schema) } };
 const named = (type: Type): Message => ({ fields: {}, named: { number: 1, type } });
 Object.assign(schema.fields, {
-  $ref: text(1), format: text(2), title: text(3), description: text(4), default: field(5, 'any'), required: field(19, 'string', true),
-  additionalProperties: field(21, additionalItem), type: field(22, typeItem), items: field(23, itemsItem),
-  allOf: field(24, schema, true), properties: field(25, named(schema)),
+  $ref: text(1),
+  format: text(2),
+  title: text(3),
+  description: text(4),
+  default: field(5, 'any'),
+  required: field(19, 'string', true),
+  additionalProperties: field(21, additionalItem),
+  type: field(22, typeItem),
+  items: field(23, itemsItem),
+  allOf: field(24, schema, true),
+  properties: field(25, named(schema)),
 });
 
 const schemaItem: Message = { fields: { schema: field(1, schema) } };
 const response: Message = { fields: { description: text(1), schema: field(2, schemaItem) }, extensions: 5 };
 const responses: Message = { fields: {}, extensions: 2, named: { number: 1, type: { fields: { response: field(1, response) } } } };
-const bodyParameter: Message = { fields: { description: text(1), name: text(2), in: text(3), required: field(4, 'bool'), schema: field(5, schema) }, extensions: 6 };
-const plainParameter = (type: number, unique: number): Message =>
-  ({ fields: { required: field(1, 'bool'), in: text(2), description: text(3), name: text(4), type: text(type), uniqueItems: field(unique, 'bool') } });
+const bodyParameter: Message = {
+  fields: { description: text(1), name: text(2), in: text(3), required: field(4, 'bool'), schema: field(5, schema) },
+  extensions: 6,
+};
+const plainParameter = (type: number, unique: number): Message => ({
+  fields: {
+    required: field(1, 'bool'),
+    in: text(2),
+    description: text(3),
+    name: text(4),
+    type: text(type),
+    uniqueItems: field(unique, 'bool'),
+  },
+});
 const nonBodyParameter: Message = { fields: { query: field(3, plainParameter(6, 20)), path: field(4, plainParameter(5, 19)) } };
-const parameter: Message = { fields: { parameter: field(1, { fields: { body: field(1, bodyParameter), nonBody: field(2, nonBodyParameter) } }) } };
+const parameter: Message = {
+  fields: { parameter: field(1, { fields: { body: field(1, bodyParameter), nonBody: field(2, nonBodyParameter) } }) },
+};
 const operation: Message = {
   fields: {
-    tags: field(1, 'string', true), description: text(3), operationId: text(5), produces: field(6, 'string', true), consumes: field(7, 'string', true),
-    parameters: field(8, parameter, true), responses: field(9, responses), schemes: field(10, 'string', true),
+    tags: field(1, 'string', true),
+    description: text(3),
+    operationId: text(5),
+    produces: field(6, 'string', true),
+    consumes: field(7, 'string', true),
+    parameters: field(8, parameter, true),
+    responses: field(9, responses),
+    schemes: field(10, 'string', true),
   },
   extensions: 13,
 };
 const pathItem: Message = {
-  fields: { get: field(2, operation), put: field(3, operation), post: field(4, operation), delete: field(5, operation), patch: field(8, operation), parameters: field(9, parameter, true) },
+  fields: {
+    get: field(2, operation),
+    put: field(3, operation),
+    post: field(4, operation),
+    delete: field(5, operation),
+    patch: field(8, operation),
+    parameters: field(9, parameter, true),
+  },
   extensions: 10,
 };
 const apiKey: Message = { fields: { type: text(1), name: text(2), in: text(3), description: text(4) } };
 const document: Message = {
   fields: {
-    swagger: text(1), info: field(2, { fields: { title: text(1), version: text(2) } }), paths: field(8, { fields: {}, named: { number: 2, type: pathItem } }),
-    definitions: field(9, named(schema)), security: field(12, named(typeItem), true), securityDefinitions: field(13, named({ fields: { apiKey: field(2, apiKey) } })),
+    swagger: text(1),
+    info: field(2, { fields: { title: text(1), version: text(2) } }),
+    paths: field(8, { fields: {}, named: { number: 2, type: pathItem } }),
+    definitions: field(9, named(schema)),
+    security: field(12, named(typeItem), true),
+    securityDefinitions: field(13, named({ fields: { apiKey: field(2, apiKey) } })),
   },
 };
 
@@ -60,13 +102,23 @@ const document: Message = {
 export function* protobufOf(parts: Iterable<Part>): Generator<Buffer> {
   for (const part of parts) {
     switch (part.kind) {
-      case 'head': yield encode(document, part.value); break;
-      case 'path': yield encode(document, { paths: { [part.name]: part.value } }); break;
-      case 'definition': yield encode(document, { definitions: { [part.name]: part.value } }); break;
+      case 'head':
+        yield encode(document, part.value);
+        break;
+      case 'path':
+        yield encode(document, { paths: { [part.name]: part.value } });
+        break;
+      case 'definition':
+        yield encode(document, { definitions: { [part.name]: part.value } });
+        break;
       case 'tail': {
-        const { securityDefinitions, security } = part.value as { readonly securityDefinitions: Readonly<Record<string, unknown>>; readonly security: unknown };
+        const { securityDefinitions, security } = part.value as {
+          readonly securityDefinitions: Readonly<Record<string, unknown>>;
+          readonly security: unknown;
+        };
         yield encode(document, {
-          securityDefinitions: Object.fromEntries(Object.entries(securityDefinitions).map(([name, value]) => [name, { apiKey: value }])), security,
+          securityDefinitions: Object.fromEntries(Object.entries(securityDefinitions).map(([name, value]) => [name, { apiKey: value }])),
+          security,
         });
       }
     }
@@ -81,7 +133,8 @@ function encode(message: Message, value: Value): Buffer {
     if (member === undefined) continue;
     const known = message.fields[key];
     if (known !== undefined) put(chunks, known, member);
-    else if (message.extensions !== undefined && key.startsWith('x-')) chunks.push(delimited(message.extensions, namedValue(key, 'any', member)));
+    else if (message.extensions !== undefined && key.startsWith('x-'))
+      chunks.push(delimited(message.extensions, namedValue(key, 'any', member)));
     else if (message.named !== undefined) chunks.push(delimited(message.named.number, namedValue(key, message.named.type, member)));
     else throw new Error(`OpenAPI has no field for ${key} in its protobuf form`);
   }
@@ -106,10 +159,14 @@ function shape(type: Type, value: unknown): unknown {
 
 function single(number: number, type: Type, value: unknown): Buffer {
   switch (type) {
-    case 'string': return delimited(number, Buffer.from(String(value)));
-    case 'bool': return Buffer.from([...varint(number << 3), value === true ? 1 : 0]);
-    case 'any': return delimited(number, any(value));
-    default: return delimited(number, encode(type, value as Value));
+    case 'string':
+      return delimited(number, Buffer.from(String(value)));
+    case 'bool':
+      return Buffer.from([...varint(number << 3), value === true ? 1 : 0]);
+    case 'any':
+      return delimited(number, any(value));
+    default:
+      return delimited(number, encode(type, value as Value));
   }
 }
 

@@ -20,7 +20,9 @@ export default Roles.plugin({
   id: 'apiserver',
   config: z.strictObject({
     /** Port 0 takes any that is free. */
-    listen: z.strictObject({ address: z.string().min(1).default('127.0.0.1'), port: z.int().min(0).max(65_535).default(6443) }).prefault({}),
+    listen: z
+      .strictObject({ address: z.string().min(1).default('127.0.0.1'), port: z.int().min(0).max(65_535).default(6443) })
+      .prefault({}),
     /** The IP address under which other machines reach this server; unless given, that of the listener, or the machine's first. */
     advertiseAddress: z.string().min(1).optional(),
     /** Further names and addresses of the serving certificate. */
@@ -34,7 +36,16 @@ export default Roles.plugin({
     drainSeconds: seconds.max(300).default(5),
   }),
   needs: {
-    storage: Storage, authn: Authn, authz: Authz, admission: Admission, audit: Audit, loopback: Loopback, cluster: Cluster, keys: Keys, paths: Paths, process: optional(Process),
+    storage: Storage,
+    authn: Authn,
+    authz: Authz,
+    admission: Admission,
+    audit: Audit,
+    loopback: Loopback,
+    cluster: Cluster,
+    keys: Keys,
+    paths: Paths,
+    process: optional(Process),
   },
   create: (given, context) => new HttpApiServer(given, context),
 });

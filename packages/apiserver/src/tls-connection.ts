@@ -13,7 +13,10 @@ export interface Connection {
   certificate(): X509Certificate | undefined;
 }
 
-interface Authority { readonly certificate: X509Certificate; readonly key: KeyObject }
+interface Authority {
+  readonly certificate: X509Certificate;
+  readonly key: KeyObject;
+}
 
 /**
  * Decides which client certificates count: those whose chain ends at the cluster's CA, for the usage of clients, within their
@@ -47,7 +50,13 @@ export class ClientCertificates {
     if (!socket.authorized) return undefined;
     const certificate = socket.getPeerX509Certificate();
     const authority = certificate && this.#authorityOf(certificate);
-    if (certificate === undefined || authority === undefined || certificate.ca || !certificate.keyUsage?.some((usage) => usage === clientAuth || usage === anyUsage)) return undefined;
+    if (
+      certificate === undefined ||
+      authority === undefined ||
+      certificate.ca ||
+      !certificate.keyUsage?.some((usage) => usage === clientAuth || usage === anyUsage)
+    )
+      return undefined;
     const dates = [certificate, authority.certificate];
     return {
       certificate,

@@ -8,9 +8,17 @@ const retryMs = 60_000;
 
 /** The names and addresses that the server can be reached by. */
 export function servingRequest(facts: ClusterFacts, extra: readonly (string | undefined)[]): CertificateRequest {
-  const names = new Set(['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', `kubernetes.default.svc.${facts.domain}`, 'localhost', hostname().toLowerCase()]);
+  const names = new Set([
+    'kubernetes',
+    'kubernetes.default',
+    'kubernetes.default.svc',
+    `kubernetes.default.svc.${facts.domain}`,
+    'localhost',
+    hostname().toLowerCase(),
+  ]);
   const addresses = new Set(['127.0.0.1', '::1', facts.kubernetesServiceIP]);
-  for (const list of Object.values(networkInterfaces())) for (const { address, scopeid } of list ?? []) if (!scopeid) addresses.add(address);
+  for (const list of Object.values(networkInterfaces()))
+    for (const { address, scopeid } of list ?? []) if (!scopeid) addresses.add(address);
   for (const name of [...extra, hostOf(facts.serverUrl)]) {
     if (name === undefined || name === '' || name === '0.0.0.0' || name === '::') continue;
     (isIP(name) === 0 ? names : addresses).add(name);
@@ -40,7 +48,9 @@ export class ServingCertificate {
     return pair;
   }
 
-  stop(): void { this.#timer?.cancel(); }
+  stop(): void {
+    this.#timer?.cancel();
+  }
 
   #lifeOf({ certificate }: KeyPair): number {
     const { validFrom, validTo } = new X509Certificate(certificate);
@@ -50,13 +60,16 @@ export class ServingCertificate {
 
   #renewIn(ms: number, renewed: (pair: KeyPair) => void, failed: (error: unknown) => void): void {
     this.#timer = this.#clock.after(ms, () => {
-      this.#keys.issue(this.#request).then((pair) => {
-        renewed(pair);
-        this.#renewIn(this.#lifeOf(pair), renewed, failed);
-      }).catch((error: unknown) => {
-        failed(error);
-        this.#renewIn(retryMs, renewed, failed);
-      });
+      this.#keys
+        .issue(this.#request)
+        .then((pair) => {
+          renewed(pair);
+          this.#renewIn(this.#lifeOf(pair), renewed, failed);
+        })
+        .catch((error: unknown) => {
+          failed(error);
+          this.#renewIn(retryMs, renewed, failed);
+        });
     });
   }
 }

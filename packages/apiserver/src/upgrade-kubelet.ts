@@ -16,7 +16,19 @@ const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
 /** Of one connection, or of the sender's credentials: not for the kubelet. */
 const keptBack: ReadonlySet<string> = new Set([
-  'authorization', 'connection', 'cookie', 'host', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings',
+  'authorization',
+  'connection',
+  'cookie',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
 ]);
 
 export interface Upgrade {
@@ -33,13 +45,22 @@ export interface Upgrade {
 /** Goes on at a node: the API server as a client of kubelets, which it knows by the cluster's CA and which know it by its certificate. */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
-  readonly #signal: AbortSignal;
   #agent: Promise<Agent> | undefined;
 
   constructor(keys: ClusterKeys, signal: AbortSignal) {
     this.#keys = keys;
-    this.#signal = signal;
-    signal.addEventListener('abort', () => { void this.#agent?.then((agent) => { agent.destroy(); }, () => undefined); }, { once: true });
+    signal.addEventListener(
+      'abort',
+      () => {
+        void this.#agent?.then(
+          (agent) => {
+            agent.destroy();
+          },
+          () => undefined,
+        );
+      },
+      { once: true },
+    );
   }
 
   /** Answers with what the kubelet answers, as it comes: logs, whether they follow or not. @throws StatusError */
@@ -67,9 +88,16 @@ export class KubeletProxy {
   async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: Upgrade): Promise<void> {
     const agent = await this.#connections();
     const request = httpsRequest({
-      ...agent.options, ...this.#address(target), agent: false, method, path: target.path, headers: { ...passedOn(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
+      ...agent.options,
+      ...this.#address(target),
+      agent: false,
+      method,
+      path: target.path,
+      headers: { ...passedOn(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
     });
-    const abandon = () => { request.destroy(); };
+    const abandon = () => {
+      request.destroy();
+    };
     socket.once('close', abandon);
     signal.addEventListener('abort', abandon, { once: true });
     try {
@@ -80,7 +108,10 @@ export class KubeletProxy {
         await passRefusal(response, socket);
         return;
       }
-      const stop = () => { socket.destroy(); upgraded.socket.destroy(); };
+      const stop = () => {
+        socket.destroy();
+        upgraded.socket.destroy();
+      };
       signal.addEventListener('abort', stop, { once: true });
       socket.write(headText(101, response));
       await splice(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
@@ -95,8 +126,12 @@ export class KubeletProxy {
     const agent = await this.#connections();
     return new Promise((resolve, reject) => {
       const request = httpsRequest({ ...this.#address(target), method: 'GET', path: target.path, agent, signal });
-      request.setTimeout(connectMs, () => { request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`)); });
-      request.once('error', (error) => { reject(unreachable(target, error)); });
+      request.setTimeout(connectMs, () => {
+        request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+      });
+      request.once('error', (error) => {
+        reject(unreachable(target, error));
+      });
       request.once('response', (response) => {
         request.setTimeout(0);
         resolve(response);
@@ -105,25 +140,38 @@ export class KubeletProxy {
     });
   }
 
-  #address({ host, port }: KubeletTarget): RequestOptions { return { host, port, ...(host.includes(':') && { family: 6 }) }; }
+  #address({ host, port }: KubeletTarget): RequestOptions {
+    return { host, port, ...(host.includes(':') && { family: 6 }) };
+  }
 
   /** The certificate is issued when it is first needed; a failure is not kept. */
   #connections(): Promise<Agent> {
     if (this.#agent === undefined) {
-      this.#agent = this.#keys.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'], usages: ['client'] }).then((pair) => agentOf(pair, this.#keys.caBundle));
-      this.#agent.catch(() => { this.#agent = undefined; });
+      this.#agent = this.#keys
+        .issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'], usages: ['client'] })
+        .then((pair) => agentOf(pair, this.#keys.caBundle));
+      this.#agent.catch(() => {
+        this.#agent = undefined;
+      });
     }
     return this.#agent;
   }
 }
 
-interface Answer { readonly response: IncomingMessage; readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer } }
+interface Answer {
+  readonly response: IncomingMessage;
+  readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
+}
 
 function answerOf(request: ClientRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    request.setTimeout(connectMs, () => { request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`)); });
+    request.setTimeout(connectMs, () => {
+      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+    });
     request.once('error', reject);
-    request.once('response', (response) => { resolve({ response }); });
+    request.once('response', (response) => {
+      resolve({ response });
+    });
     request.once('upgrade', (response, socket, head) => {
       socket.setTimeout(0);
       resolve({ response, upgraded: { socket, head } });
@@ -133,11 +181,22 @@ function answerOf(request: ClientRequest): Promise<Answer> {
 }
 
 function agentOf({ certificate, key }: KeyPair, ca: string): Agent {
-  return new Agent({ cert: certificate, key, ca, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'], keepAlive: true, maxSockets: maxConnectionsPerNode, maxFreeSockets: 2 });
+  return new Agent({
+    cert: certificate,
+    key,
+    ca,
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: ['http/1.1'],
+    keepAlive: true,
+    maxSockets: maxConnectionsPerNode,
+    maxFreeSockets: 2,
+  });
 }
 
 function passedOn(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !keptBack.has(name) && !name.startsWith('impersonate-') && !name.startsWith(':')));
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !keptBack.has(name) && !name.startsWith('impersonate-') && !name.startsWith(':')),
+  );
 }
 
 function unreachable({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {
@@ -150,10 +209,14 @@ function unreachable({ host, port, nodeName }: KubeletTarget, error: unknown): S
 async function refusalOf(response: IncomingMessage, code: number): Promise<StatusError> {
   const text = await errorText(response);
   switch (code) {
-    case 400: return badRequest(text);
-    case 500: return internalError(text);
-    case 404: return failure('NotFound', `the server could not find the requested resource: ${text}`, {});
-    default: return failure('InternalError', text, {}, code);
+    case 400:
+      return badRequest(text);
+    case 500:
+      return internalError(text);
+    case 404:
+      return failure('NotFound', `the server could not find the requested resource: ${text}`, {});
+    default:
+      return failure('InternalError', text, {}, code);
   }
 }
 
@@ -172,7 +235,9 @@ async function passRefusal(response: IncomingMessage, socket: Duplex): Promise<v
   const text = await errorText(response);
   const type = response.headers['content-type'] ?? 'text/plain';
   const code = response.statusCode ?? 502;
-  socket.end(`HTTP/1.1 ${code} ${STATUS_CODES[code] ?? ''}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`);
+  socket.end(
+    `HTTP/1.1 ${code} ${STATUS_CODES[code] ?? ''}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+  );
 }
 
 function headText(code: number, response: IncomingMessage): string {

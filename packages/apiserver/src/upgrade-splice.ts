@@ -4,7 +4,11 @@ import type { Duplex } from 'node:stream';
  * Joins two byte streams: what comes out of one goes into the other, no faster than it is taken. The end of one direction is passed
  * on alone; an error or a disappearance of either end destroys both. Resolves when both are gone.
  */
-export function splice(a: Duplex, b: Duplex, { headA, headB, lingerMs }: { readonly headA: Buffer; readonly headB: Buffer; readonly lingerMs: number }): Promise<void> {
+export function splice(
+  a: Duplex,
+  b: Duplex,
+  { headA, headB, lingerMs }: { readonly headA: Buffer; readonly headB: Buffer; readonly lingerMs: number },
+): Promise<void> {
   // sockets of servers end their writing side with their reading side unless told otherwise
   a.allowHalfOpen = true;
   b.allowHalfOpen = true;
@@ -15,9 +19,16 @@ export function splice(a: Duplex, b: Duplex, { headA, headB, lingerMs }: { reado
       if (open === 0) resolve();
       else endSoon(other, lingerMs);
     };
-    for (const [from, to, head] of [[a, b, headA], [b, a, headB]] as const) {
-      from.on('error', () => { from.destroy(); });
-      from.once('close', () => { gone(to); });
+    for (const [from, to, head] of [
+      [a, b, headA],
+      [b, a, headB],
+    ] as const) {
+      from.on('error', () => {
+        from.destroy();
+      });
+      from.once('close', () => {
+        gone(to);
+      });
       if (head.length > 0) to.write(head);
       from.pipe(to);
     }
@@ -28,8 +39,14 @@ export function splice(a: Duplex, b: Duplex, { headA, headB, lingerMs }: { reado
 function endSoon(stream: Duplex, lingerMs: number): void {
   if (stream.destroyed) return;
   stream.end();
-  const timer = setTimeout(() => { stream.destroy(); }, lingerMs);
+  const timer = setTimeout(() => {
+    stream.destroy();
+  }, lingerMs);
   timer.unref();
-  stream.once('close', () => { clearTimeout(timer); });
-  stream.once('finish', () => { stream.destroy(); });
+  stream.once('close', () => {
+    clearTimeout(timer);
+  });
+  stream.once('finish', () => {
+    stream.destroy();
+  });
 }

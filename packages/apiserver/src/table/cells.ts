@@ -13,7 +13,10 @@ export const createdAt = (object: KubeObject): string => object.metadata?.creati
 
 /** `a=b,c=d`, or `<none>`. */
 export function labelsText(labels: Readonly<Record<string, string>> | undefined): string {
-  const text = Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).sort().join(',');
+  const text = Object.entries(labels ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .sort()
+    .join(',');
   return text === '' ? none : text;
 }
 
@@ -22,7 +25,9 @@ export function selectorText(selector: LabelSelector | undefined): string {
   return text === '' ? none : text;
 }
 
-interface Containers { readonly spec?: { readonly containers?: readonly { readonly name?: string; readonly image?: string }[] } }
+interface Containers {
+  readonly spec?: { readonly containers?: readonly { readonly name?: string; readonly image?: string }[] };
+}
 /** Names and images of a pod template's containers. */
 export function containerCells(template: Containers | undefined): readonly [names: string, images: string] {
   const containers = template?.spec?.containers ?? [];
@@ -36,11 +41,21 @@ export function firstFew(items: readonly string[], whenEmpty: string, max = 3): 
   return items.length > max ? `${shown} + ${items.length - max} more...` : shown;
 }
 
-const modes: Readonly<Record<string, string>> = { ReadWriteOnce: 'RWO', ReadOnlyMany: 'ROX', ReadWriteMany: 'RWX', ReadWriteOncePod: 'RWOP' };
+const modes: Readonly<Record<string, string>> = {
+  ReadWriteOnce: 'RWO',
+  ReadOnlyMany: 'ROX',
+  ReadWriteMany: 'RWX',
+  ReadWriteOncePod: 'RWOP',
+};
 export function accessModes(wanted: readonly string[] | undefined): string {
   const has = new Set(wanted);
-  return Object.keys(modes).filter((mode) => has.has(mode)).map((mode) => modes[mode]).join(',');
+  return Object.keys(modes)
+    .filter((mode) => has.has(mode))
+    .map((mode) => modes[mode])
+    .join(',');
 }
 
-export const hasCondition = (conditions: readonly { readonly type?: string; readonly status?: string }[] | undefined, type: string): boolean =>
-  conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
+export const hasCondition = (
+  conditions: readonly { readonly type?: string; readonly status?: string }[] | undefined,
+  type: string,
+): boolean => conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;

@@ -20,7 +20,8 @@ export function humanDuration(milliseconds: number): string {
   return hours < 24 * 365 * 8 ? two(years, 'y', days % 365, 'd') : `${years}y`;
 }
 
-const two = (coarse: number, unit: string, fine: number, fineUnit: string) => (fine === 0 ? `${coarse}${unit}` : `${coarse}${unit}${fine}${fineUnit}`);
+const two = (coarse: number, unit: string, fine: number, fineUnit: string) =>
+  fine === 0 ? `${coarse}${unit}` : `${coarse}${unit}${fine}${fineUnit}`;
 
 /** How long ago a timestamp was. */
 export function since(time: string | null | undefined, now: number): string {

@@ -21,23 +21,33 @@ export class TableEncoder implements Encoding {
   /** A watch says once what its columns are. */
   #headed = false;
 
-  constructor(resource: Resource, version: MetaVersion, { includeObject, now }: { readonly includeObject: IncludeObject; readonly now: () => number }) {
+  constructor(
+    resource: Resource,
+    version: MetaVersion,
+    { includeObject, now }: { readonly includeObject: IncludeObject; readonly now: () => number },
+  ) {
     this.#printer = printerOf(resource);
     this.#version = version;
     this.#include = includeObject;
     this.#now = now;
   }
 
-  item(item: Encoded): Buffer { return Buffer.concat([this.#single(item, true), Buffer.from('\n')]); }
+  item(item: Encoded): Buffer {
+    return Buffer.concat([this.#single(item, true), Buffer.from('\n')]);
+  }
 
-  listHead(metadata: ListMeta): Buffer { return Buffer.from(this.#head(metadata, true)); }
+  listHead(metadata: ListMeta): Buffer {
+    return Buffer.from(this.#head(metadata, true));
+  }
 
   listItem(item: Encoded, first: boolean, sink: Sink): void {
     if (!first) sink.add(comma);
     for (const part of this.#row(item, this.#now())) sink.add(part);
   }
 
-  listTail(_metadata: ListMeta): Buffer { return Buffer.from(']}\n'); }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from(']}\n');
+  }
 
   frame({ type, item }: WatchFrame): Buffer {
     const table = this.#single(item, !this.#headed);
@@ -47,7 +57,11 @@ export class TableEncoder implements Encoding {
 
   #single(item: Encoded, columns: boolean): Buffer {
     const { resourceVersion } = item.object.metadata ?? {};
-    return Buffer.concat([Buffer.from(this.#head(resourceVersion === undefined ? {} : { resourceVersion }, columns)), ...this.#row(item, this.#now()), Buffer.from(']}')]);
+    return Buffer.concat([
+      Buffer.from(this.#head(resourceVersion === undefined ? {} : { resourceVersion }, columns)),
+      ...this.#row(item, this.#now()),
+      Buffer.from(']}'),
+    ]);
   }
 
   #head(metadata: ListMeta, columns: boolean): string {
@@ -58,9 +72,12 @@ export class TableEncoder implements Encoding {
     const conditions = this.#printer.conditions?.(item.object) ?? [];
     const cells = `{"cells":${JSON.stringify(this.#printer.cells(item.object, now))}${conditions.length === 0 ? '' : `,"conditions":${JSON.stringify(conditions)}`}`;
     switch (this.#include) {
-      case 'None': return [Buffer.from(`${cells},"object":null}`)];
-      case 'Metadata': return [Buffer.from(`${cells},"object":`), metadataJson(item, this.#version), closing];
-      case 'Object': return [Buffer.from(`${cells},"object":`), item.json(), closing];
+      case 'None':
+        return [Buffer.from(`${cells},"object":null}`)];
+      case 'Metadata':
+        return [Buffer.from(`${cells},"object":`), metadataJson(item, this.#version), closing];
+      case 'Object':
+        return [Buffer.from(`${cells},"object":`), item.json(), closing];
     }
   }
 }

@@ -9,10 +9,17 @@ const finished: Readonly<Record<string, readonly RowCondition[]>> = {
 };
 
 /** The state of a pod in one word, with what is counted on the way to it. */
-interface Summary { reason: string; ready: number; readonly total: number; restarts: number; lastRestart: string }
+interface Summary {
+  reason: string;
+  ready: number;
+  readonly total: number;
+  restarts: number;
+  lastRestart: string;
+}
 
 const isSidecar = (container: Container | undefined) => container?.restartPolicy === 'Always';
-const isTrue = (pod: Pod, type: string) => pod.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
+const isTrue = (pod: Pod, type: string) =>
+  pod.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
 const later = (a: string, b: string | undefined) => (b !== undefined && b !== null && b > a ? b : a);
 const stopped = ({ reason, signal, exitCode }: { readonly reason?: string; readonly signal?: number; readonly exitCode?: number }) =>
   reason !== undefined && reason !== '' ? reason : signal !== undefined && signal !== 0 ? `Signal:${signal}` : `ExitCode:${exitCode ?? 0}`;
@@ -23,7 +30,11 @@ function summarize(pod: Pod): Summary {
   const sidecars = [...initContainers.values()].filter(isSidecar).length;
   const gated = status?.conditions?.some(({ type, reason }) => type === 'PodScheduled' && reason === 'SchedulingGated') ?? false;
   const summary: Summary = {
-    reason: gated ? 'SchedulingGated' : status?.reason || status?.phase || '', ready: 0, total: (spec?.containers?.length ?? 0) + sidecars, restarts: 0, lastRestart: '',
+    reason: gated ? 'SchedulingGated' : status?.reason || status?.phase || '',
+    ready: 0,
+    total: (spec?.containers?.length ?? 0) + sidecars,
+    restarts: 0,
+    lastRestart: '',
   };
   const before = initialize(pod, summary, initContainers);
   if (!before.initializing || isTrue(pod, 'Initialized')) {
@@ -39,7 +50,11 @@ function summarize(pod: Pod): Summary {
 }
 
 /** Looks through the init containers up to the first that holds the pod back. */
-function initialize(pod: Pod, summary: Summary, containers: ReadonlyMap<string, Container>): { readonly initializing: boolean; readonly sidecarRestarts: number; readonly lastSidecarRestart: string } {
+function initialize(
+  pod: Pod,
+  summary: Summary,
+  containers: ReadonlyMap<string, Container>,
+): { readonly initializing: boolean; readonly sidecarRestarts: number; readonly lastSidecarRestart: string } {
   let sidecarRestarts = 0;
   let lastSidecarRestart = '';
   for (const [index, status] of (pod.status?.initContainerStatuses ?? []).entries()) {
@@ -90,16 +105,28 @@ function gates(pod: Pod): string {
 
 export const podPrinter: Printer<Pod> = {
   columns: columnsOf(
-    'Name', { name: 'Ready', about: 'Containers that are ready, of all.' }, { name: 'Status', about: 'The state of the pod in one word.' },
-    { name: 'Restarts', about: 'How often containers were started again, and when last.' }, 'Age',
-    { name: 'IP', wide: true, about: 'The address of the pod.' }, { name: 'Node', wide: true, about: 'The node that the pod is bound to.' },
-    { name: 'Nominated Node', wide: true, about: 'The node that makes room for the pod.' }, { name: 'Readiness Gates', wide: true, about: 'Readiness gates that are open, of all.' },
+    'Name',
+    { name: 'Ready', about: 'Containers that are ready, of all.' },
+    { name: 'Status', about: 'The state of the pod in one word.' },
+    { name: 'Restarts', about: 'How often containers were started again, and when last.' },
+    'Age',
+    { name: 'IP', wide: true, about: 'The address of the pod.' },
+    { name: 'Node', wide: true, about: 'The node that the pod is bound to.' },
+    { name: 'Nominated Node', wide: true, about: 'The node that makes room for the pod.' },
+    { name: 'Readiness Gates', wide: true, about: 'Readiness gates that are open, of all.' },
   ),
   cells(pod, now) {
     const { reason, ready, total, restarts, lastRestart } = summarize(pod);
     return [
-      nameOf(pod), `${ready}/${total}`, reason, restarts !== 0 && lastRestart !== '' ? `${restarts} (${since(lastRestart, now)} ago)` : String(restarts), ageOf(pod, now),
-      pod.status?.podIPs?.[0]?.ip || none, pod.spec?.nodeName || none, pod.status?.nominatedNodeName || none, gates(pod),
+      nameOf(pod),
+      `${ready}/${total}`,
+      reason,
+      restarts !== 0 && lastRestart !== '' ? `${restarts} (${since(lastRestart, now)} ago)` : String(restarts),
+      ageOf(pod, now),
+      pod.status?.podIPs?.[0]?.ip || none,
+      pod.spec?.nodeName || none,
+      pod.status?.nominatedNodeName || none,
+      gates(pod),
     ];
   },
   conditions: (pod) => finished[pod.status?.phase ?? ''] ?? [],

@@ -11,7 +11,12 @@ export interface Column {
   readonly priority: 0 | 1;
 }
 
-export interface RowCondition { readonly type: string; readonly status: string; readonly reason: string; readonly message: string }
+export interface RowCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+}
 
 /** How objects of one kind look as a row. Cells are made for the moment `now` (epoch milliseconds): ages are part of them. */
 export interface Printer<T extends KubeObject = KubeObject> {
@@ -20,12 +25,17 @@ export interface Printer<T extends KubeObject = KubeObject> {
   conditions?(object: T): readonly RowCondition[];
 }
 
-export interface ColumnSketch { readonly name: string; readonly wide?: boolean; readonly type?: Column['type']; readonly about?: string }
+export interface ColumnSketch {
+  readonly name: string;
+  readonly wide?: boolean;
+  readonly type?: Column['type'];
+  readonly about?: string;
+}
 
 /** Columns from their names; one called Name is the object's name to clients that look for it. */
 export function columnsOf(...sketches: readonly (string | ColumnSketch)[]): readonly Column[] {
   return sketches.map((sketch) => {
-    const { name, wide = false, type = 'string', about } = typeof sketch === 'string' ? { name: sketch } as ColumnSketch : sketch;
+    const { name, wide = false, type = 'string', about } = typeof sketch === 'string' ? ({ name: sketch } as ColumnSketch) : sketch;
     return { name, type, format: name === 'Name' ? 'name' : '', description: about ?? descriptions[name] ?? name, priority: wide ? 1 : 0 };
   });
 }

@@ -9,7 +9,9 @@ import type { Encoded, PipelineResponse, WatchFrame } from '../../src/response.t
 export function encoded(object: KubeObject, revision = Number(object.metadata?.resourceVersion ?? 1)): Encoded & { encodings: number } {
   let json: Buffer | undefined;
   const item = {
-    object: deepFreeze(object), revision, encodings: 0,
+    object: deepFreeze(object),
+    revision,
+    encodings: 0,
     json() {
       if (json === undefined) {
         item.encodings += 1;
@@ -26,19 +28,27 @@ export function frame(type: WatchFrame['type'], item: Encoded, cause?: Cause): W
   return { type, item, cause, json: () => line };
 }
 
-export const configMap = (name: string, more: object = {}): KubeObject => ({
-  kind: 'ConfigMap', apiVersion: 'v1', metadata: { name, namespace: 'default', resourceVersion: '7', uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' }, ...more,
-}) as KubeObject;
+export const configMap = (name: string, more: object = {}): KubeObject =>
+  ({
+    kind: 'ConfigMap',
+    apiVersion: 'v1',
+    metadata: { name, namespace: 'default', resourceVersion: '7', uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' },
+    ...more,
+  }) as KubeObject;
 
 /** Answers from functions that a test sets, and keeps the requests. */
 export class FakePipeline implements HttpPipeline {
   readonly requests: ApiRequest[] = [];
   readonly bodies: unknown[] = [];
   readonly #served: readonly Kind[] = kinds.filter(({ servedByDefault }) => servedByDefault);
-  answer: (request: ApiRequest) => PipelineResponse | Promise<PipelineResponse> = ({ resource, name }) => { throw notFound(resource, name); };
+  answer: (request: ApiRequest) => PipelineResponse | Promise<PipelineResponse> = ({ resource, name }) => {
+    throw notFound(resource, name);
+  };
   readBody = true;
 
-  served() { return this.#served; }
+  served() {
+    return this.#served;
+  }
 
   async handle(request: ApiRequest): Promise<PipelineResponse> {
     this.requests.push(request);

@@ -7,7 +7,9 @@ import { startServer, type ServerSettings, type TestServer } from './start-serve
 const maps = '/api/v1/namespaces/default/configmaps';
 const json = { 'content-type': 'application/json' };
 let server: TestServer;
-const start = async (settings: ServerSettings = {}) => { server = await startServer(settings); };
+const start = async (settings: ServerSettings = {}) => {
+  server = await startServer(settings);
+};
 afterEach(() => server.stop());
 
 describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
@@ -16,7 +18,11 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     server.pipeline.object(configMap('a'), 201);
     const body = Buffer.alloc(3 * 1024 * 1024 + 1, 0x20);
     const answer = await server[protocol]('POST', maps, { headers: json, body });
-    expect(answer.json()).toMatchObject({ code: 413, reason: 'RequestEntityTooLarge', message: 'Request entity too large: limit is 3145728' });
+    expect(answer.json()).toMatchObject({
+      code: 413,
+      reason: 'RequestEntityTooLarge',
+      message: 'Request entity too large: limit is 3145728',
+    });
     const exact = Buffer.alloc(3 * 1024 * 1024, 0x20);
     exact.write(JSON.stringify({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a' } }));
     expect((await server[protocol]('POST', maps, { headers: json, body: exact })).code).toBe(201);
@@ -36,7 +42,11 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     let release: () => void = () => undefined;
     server.pipeline.answer = (request) => {
       signal = request.signal;
-      return new Promise((_, reject) => { release = () => { reject(new Error('late')); }; });
+      return new Promise((_, reject) => {
+        release = () => {
+          reject(new Error('late'));
+        };
+      });
     };
     const answer = await server[protocol]('GET', `${maps}/a`);
     expect(answer.json()).toMatchObject({ code: 504, reason: 'Timeout', message: 'request did not complete within the allotted timeout' });
@@ -46,17 +56,32 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
 
   it('take a shorter time from the request', async () => {
     await start();
-    server.pipeline.answer = ({ signal }) => new Promise((_, reject) => { signal?.addEventListener('abort', () => { reject(signal.reason); }); });
+    server.pipeline.answer = ({ signal }) =>
+      new Promise((_, reject) => {
+        signal?.addEventListener('abort', () => {
+          reject(signal.reason);
+        });
+      });
     expect((await server[protocol]('GET', `${maps}/a?timeout=20ms`)).code).toBe(504);
-    expect((await server[protocol]('GET', `${maps}/a?timeout=soon`)).json()).toMatchObject({ code: 400, message: expect.stringContaining('invalid timeout specified in the request URL') as string });
+    expect((await server[protocol]('GET', `${maps}/a?timeout=soon`)).json()).toMatchObject({
+      code: 400,
+      message: expect.stringContaining('invalid timeout specified in the request URL') as string,
+    });
   });
 
   it('do not cut watches and logs off', async () => {
     await start({ requestTimeoutMs: 30 });
     let end: () => void = () => undefined;
-    server.pipeline.watch(async function* () { await new Promise<void>((resolve) => { end = resolve; }); yield []; });
+    server.pipeline.watch(async function* () {
+      await new Promise<void>((resolve) => {
+        end = resolve;
+      });
+      yield [];
+    });
     const answer = server[protocol]('GET', `${maps}?watch=1`);
-    setTimeout(() => { end(); }, 120);
+    setTimeout(() => {
+      end();
+    }, 120);
     expect((await answer).code).toBe(200);
   });
 
@@ -64,7 +89,12 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     const gates = { readOnly: new Gate(2, 1), mutating: new Gate(1, 0) };
     await start({ gates });
     const release: (() => void)[] = [];
-    server.pipeline.answer = () => new Promise((resolve) => { release.push(() => { resolve({ kind: 'object', code: 200, item: encoded(configMap('a')), warnings: [] }); }); });
+    server.pipeline.answer = () =>
+      new Promise((resolve) => {
+        release.push(() => {
+          resolve({ kind: 'object', code: 200, item: encoded(configMap('a')), warnings: [] });
+        });
+      });
     const asked = [1, 2, 3].map(() => server[protocol]('GET', `${maps}/a`));
     await expect.poll(() => [release.length, gates.readOnly.waiting]).toEqual([2, 1]);
     const refused = await server[protocol]('GET', `${maps}/a`);
@@ -78,26 +108,39 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
   });
 });
 
-const raw = (port: number, ca: string, text: string) => new Promise<string>((resolve, reject) => {
-  const socket = connect({ host: '127.0.0.1', port, ca, ALPNProtocols: ['http/1.1'] }, () => { socket.write(text); });
-  let answer = '';
-  socket.on('data', (chunk: Buffer) => { answer += chunk.toString('latin1'); });
-  socket.once('close', () => { resolve(answer); });
-  socket.once('error', reject);
-});
+const raw = (port: number, ca: string, text: string) =>
+  new Promise<string>((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, ca, ALPNProtocols: ['http/1.1'] }, () => {
+      socket.write(text);
+    });
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => {
+      answer += chunk.toString('latin1');
+    });
+    socket.once('close', () => {
+      resolve(answer);
+    });
+    socket.once('error', reject);
+  });
 
 describe('HTTP/1.1', () => {
   it('answers what it cannot parse', async () => {
     await start();
     expect(await raw(server.port, server.keys.caBundle, 'nonsense\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
-    expect(await raw(server.port, server.keys.caBundle, `GET / HTTP/1.1\r\nhost: x\r\nlong: ${'y'.repeat(99_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
+    expect(await raw(server.port, server.keys.caBundle, `GET / HTTP/1.1\r\nhost: x\r\nlong: ${'y'.repeat(99_000)}\r\n\r\n`)).toMatch(
+      /^HTTP\/1.1 431 /,
+    );
   });
 
   it('takes no second request from the rest of a body that was too large', async () => {
     await start();
     server.pipeline.object(configMap('a'));
     const smuggled = `GET ${maps}/a HTTP/1.1\r\nhost: x\r\n\r\n`;
-    const answer = await raw(server.port, server.keys.caBundle, `POST ${maps} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9999999\r\n\r\n${smuggled}`);
+    const answer = await raw(
+      server.port,
+      server.keys.caBundle,
+      `POST ${maps} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9999999\r\n\r\n${smuggled}`,
+    );
     expect(answer).toMatch(/^HTTP\/1.1 413 /);
     expect(answer).toMatch(/Connection: close/);
     expect(server.pipeline.requests).toHaveLength(0);
@@ -105,7 +148,13 @@ describe('HTTP/1.1', () => {
 
   it('refuses a body that is said to have two lengths', async () => {
     await start();
-    expect(await raw(server.port, server.keys.caBundle, `POST ${maps} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`)).toMatch(/^HTTP\/1.1 400 /);
+    expect(
+      await raw(
+        server.port,
+        server.keys.caBundle,
+        `POST ${maps} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+      ),
+    ).toMatch(/^HTTP\/1.1 400 /);
   });
 });
 
@@ -113,7 +162,12 @@ describe('a stop', () => {
   it('lets requests finish, refuses others, and gives the port back', async () => {
     await start();
     let release: () => void = () => undefined;
-    server.pipeline.answer = () => new Promise((resolve) => { release = () => { resolve({ kind: 'object', code: 200, item: encoded(configMap('a')), warnings: [] }); }; });
+    server.pipeline.answer = () =>
+      new Promise((resolve) => {
+        release = () => {
+          resolve({ kind: 'object', code: 200, item: encoded(configMap('a')), warnings: [] });
+        };
+      });
     const session = server.session();
     const early = server.http2('GET', `${maps}/a`, { over: session });
     await expect.poll(() => server.pipeline.requests.length).toBe(1);

@@ -6,20 +6,38 @@ const table = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=
 
 describe('Accept', () => {
   it.each([
-    [undefined, json], ['', json], ['*/*', json], ['application/*', json], ['application/json', json], ['text/html,application/xhtml+xml,*/*;q=0.8', json],
-    ['application/vnd.kubernetes.protobuf,application/json', json], ['application/vnd.kubernetes.protobuf, */*', json], ['application/cbor;q=1, application/json;q=0.1', json],
-    ['application/yaml', { ...json, format: 'yaml' }], ['application/json;q=0.1,application/yaml;q=0.9', { ...json, format: 'yaml' }],
-    ['application/json;charset=utf-8', json], [table, { ...json, as: 'Table' }],
+    [undefined, json],
+    ['', json],
+    ['*/*', json],
+    ['application/*', json],
+    ['application/json', json],
+    ['text/html,application/xhtml+xml,*/*;q=0.8', json],
+    ['application/vnd.kubernetes.protobuf,application/json', json],
+    ['application/vnd.kubernetes.protobuf, */*', json],
+    ['application/cbor;q=1, application/json;q=0.1', json],
+    ['application/yaml', { ...json, format: 'yaml' }],
+    ['application/json;q=0.1,application/yaml;q=0.9', { ...json, format: 'yaml' }],
+    ['application/json;charset=utf-8', json],
+    [table, { ...json, as: 'Table' }],
     ['application/json;as=Table;v=v1beta1;g=meta.k8s.io', { ...json, as: 'Table', version: 'v1beta1' }],
     ['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', { ...json, as: 'PartialObjectMetadata' }],
-    ['application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', { ...json, as: 'PartialObjectMetadataList' }],
-    ['application/json;as=Else;g=meta.k8s.io;v=v1,application/json', json], ['application/json;pretty=1', { ...json, pretty: true }],
+    [
+      'application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+      { ...json, as: 'PartialObjectMetadataList' },
+    ],
+    ['application/json;as=Else;g=meta.k8s.io;v=v1,application/json', json],
+    ['application/json;pretty=1', { ...json, pretty: true }],
     ['nonsense, application/json;q=0.5', json],
-  ])('%s', (accept, expected) => { expect(negotiate(accept)).toEqual(expected); });
-
-  it.each(['application/vnd.kubernetes.protobuf', 'text/html', 'application/json;q=0', 'application/json;as=Table;g=meta.k8s.io;v=v9'])('refuses %s', (accept) => {
-    expect(() => negotiate(accept)).toThrow(expect.objectContaining({ code: 406, reason: 'NotAcceptable' }));
+  ])('%s', (accept, expected) => {
+    expect(negotiate(accept)).toEqual(expected);
   });
+
+  it.each(['application/vnd.kubernetes.protobuf', 'text/html', 'application/json;q=0', 'application/json;as=Table;g=meta.k8s.io;v=v9'])(
+    'refuses %s',
+    (accept) => {
+      expect(() => negotiate(accept)).toThrow(expect.objectContaining({ code: 406, reason: 'NotAcceptable' }));
+    },
+  );
 
   it('gives equal headers one answer, also the thousandth', () => {
     const first = negotiate(table);

@@ -23,10 +23,26 @@ const refusal = (target: string): number => {
 
 describe('targets', () => {
   it.each([
-    '/api/v1/namespaces/../nodes', '/api/v1/namespaces/%2e%2e/nodes', '/api/v1/namespaces/./pods', '/api//v1/pods', '//api/v1/pods', '/api/v1/namespaces/a%2Fb/pods',
-    '/api/v1/namespaces/a%00b/pods', '/api/v1/namespaces/%252e%252e/pods', '/api/v1/namespaces/a%252Fb', '/api/v1/%zz', '/api/v1/%', '/api/v1/%ff', '/api/v1/a%0ab', 'api/v1', '*',
-    'https://elsewhere/api/v1', `/${'a/'.repeat(100)}`,
-  ])('refuses %s', (target) => { expect(refusal(target)).toBe(400); });
+    '/api/v1/namespaces/../nodes',
+    '/api/v1/namespaces/%2e%2e/nodes',
+    '/api/v1/namespaces/./pods',
+    '/api//v1/pods',
+    '//api/v1/pods',
+    '/api/v1/namespaces/a%2Fb/pods',
+    '/api/v1/namespaces/a%00b/pods',
+    '/api/v1/namespaces/%252e%252e/pods',
+    '/api/v1/namespaces/a%252Fb',
+    '/api/v1/%zz',
+    '/api/v1/%',
+    '/api/v1/%ff',
+    '/api/v1/a%0ab',
+    'api/v1',
+    '*',
+    'https://elsewhere/api/v1',
+    `/${'a/'.repeat(100)}`,
+  ])('refuses %s', (target) => {
+    expect(refusal(target)).toBe(400);
+  });
 
   it('refuses what is too long', () => {
     expect(refusal(`/api?x=${'y'.repeat(33_000)}`)).toBe(414);
@@ -34,7 +50,13 @@ describe('targets', () => {
   });
 
   it('decodes once', () => {
-    expect(parseTarget('/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode').segments).toEqual(['apis', 'rbac.authorization.k8s.io', 'v1', 'clusterroles', 'system:node']);
+    expect(parseTarget('/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode').segments).toEqual([
+      'apis',
+      'rbac.authorization.k8s.io',
+      'v1',
+      'clusterroles',
+      'system:node',
+    ]);
     expect(parseTarget('/version/').path).toBe('/version/');
     expect(parseTarget('/%76ersion').path).toBe('/version');
   });
@@ -49,19 +71,30 @@ describe('targets', () => {
   });
 
   it('never yields a segment that is another path', () => {
-    fc.assert(fc.property(fc.string({ unit: fc.constantFrom('/', '.', '%', '2', '5', 'e', 'f', '0', 'a', '\\') }), (text) => {
-      try {
-        for (const segment of parseTarget(`/${text}`).segments) {
-          expect(segment).not.toMatch(/[/%\0]|^\.{0,2}$/);
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('/', '.', '%', '2', '5', 'e', 'f', '0', 'a', '\\') }), (text) => {
+        try {
+          for (const segment of parseTarget(`/${text}`).segments) {
+            expect(segment).not.toMatch(/[/%\0]|^\.{0,2}$/);
+          }
+        } catch (error) {
+          expect(error).toBeInstanceOf(StatusError);
         }
-      } catch (error) {
-        expect(error).toBeInstanceOf(StatusError);
-      }
-    }));
+      }),
+    );
   });
 
   it('reads booleans as Kubernetes does', () => {
-    expect(['true', '1', '', 'yes', 'False', 'false', '0', undefined].map(isTrue)).toEqual([true, true, true, true, false, false, false, false]);
+    expect(['true', '1', '', 'yes', 'False', 'false', '0', undefined].map(isTrue)).toEqual([
+      true,
+      true,
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 });
 
@@ -82,19 +115,37 @@ describe('requests', () => {
     ['GET', '/api/v1/namespaces/a', 'get', 'namespaces', '', 'a'],
     ['GET', '/api/v1/nodes/n/', 'get', 'nodes', '', 'n'],
   ])('%s %s', (method, target, verb, resource, namespace, name) => {
-    expect(find(method, target)).toMatchObject({ verb, resource: { resource }, namespace, name, subresource: undefined, longRunning: verb === 'watch' });
+    expect(find(method, target)).toMatchObject({
+      verb,
+      resource: { resource },
+      namespace,
+      name,
+      subresource: undefined,
+      longRunning: verb === 'watch',
+    });
   });
 
   it.each([
-    ['GET', '/api/v1/namespaces/a/status', 'namespaces', 'status'], ['PUT', '/api/v1/namespaces/a/finalize', 'namespaces', 'finalize'],
-    ['PATCH', '/api/v1/namespaces/a/pods/b/status', 'pods', 'status'], ['POST', '/api/v1/namespaces/a/pods/b/eviction', 'pods', 'eviction'],
+    ['GET', '/api/v1/namespaces/a/status', 'namespaces', 'status'],
+    ['PUT', '/api/v1/namespaces/a/finalize', 'namespaces', 'finalize'],
+    ['PATCH', '/api/v1/namespaces/a/pods/b/status', 'pods', 'status'],
+    ['POST', '/api/v1/namespaces/a/pods/b/eviction', 'pods', 'eviction'],
     ['GET', '/apis/apps/v1/namespaces/a/deployments/b/scale', 'deployments', 'scale'],
   ])('%s %s is a subresource', (method, target, resource, subresource) => {
-    expect(find(method, target)).toMatchObject({ resource: { resource }, subresource: { name: subresource }, optionsKind: undefined, longRunning: false });
+    expect(find(method, target)).toMatchObject({
+      resource: { resource },
+      subresource: { name: subresource },
+      optionsKind: undefined,
+      longRunning: false,
+    });
   });
 
   it('knows streams and their options', () => {
-    expect(find('POST', '/api/v1/namespaces/a/pods/b/exec?command=ls')).toMatchObject({ verb: 'create', optionsKind: 'PodExecOptions', longRunning: true });
+    expect(find('POST', '/api/v1/namespaces/a/pods/b/exec?command=ls')).toMatchObject({
+      verb: 'create',
+      optionsKind: 'PodExecOptions',
+      longRunning: true,
+    });
     expect(find('GET', '/api/v1/namespaces/a/pods/b/log')).toMatchObject({ verb: 'get', optionsKind: 'PodLogOptions', longRunning: true });
     expect(find('PUT', '/api/v1/namespaces/a/pods/b/exec')).toBe(405);
   });
@@ -106,10 +157,22 @@ describe('requests', () => {
   });
 
   it.each([
-    ['GET', '/api/v1/things', 404], ['GET', '/api/v1/namespaces/a/nodes', 404], ['GET', '/api/v1/pods/b', 404], ['POST', '/api/v1/pods', 405], ['PUT', '/api/v1/namespaces/a/pods', 405],
-    ['POST', '/api/v1/namespaces/a/pods/b', 405], ['DELETE', '/api/v1/namespaces', 405], ['GET', '/api/v1/namespaces/a/pods/b/nothing', 404], ['GET', '/api/v1/namespaces/a/pods/b/status/more', 404],
-    ['HEAD', '/api/v1/namespaces/a/pods/b', 405], ['OPTIONS', '/api/v1/nodes', 405], ['DELETE', '/api/v1/pods', 405], ['GET', '/api/v1/namespaces/a/bindings', 405],
-  ])('%s %s is answered %i', (method, target, code) => { expect(find(method, target)).toBe(code); });
+    ['GET', '/api/v1/things', 404],
+    ['GET', '/api/v1/namespaces/a/nodes', 404],
+    ['GET', '/api/v1/pods/b', 404],
+    ['POST', '/api/v1/pods', 405],
+    ['PUT', '/api/v1/namespaces/a/pods', 405],
+    ['POST', '/api/v1/namespaces/a/pods/b', 405],
+    ['DELETE', '/api/v1/namespaces', 405],
+    ['GET', '/api/v1/namespaces/a/pods/b/nothing', 404],
+    ['GET', '/api/v1/namespaces/a/pods/b/status/more', 404],
+    ['HEAD', '/api/v1/namespaces/a/pods/b', 405],
+    ['OPTIONS', '/api/v1/nodes', 405],
+    ['DELETE', '/api/v1/pods', 405],
+    ['GET', '/api/v1/namespaces/a/bindings', 405],
+  ])('%s %s is answered %i', (method, target, code) => {
+    expect(find(method, target)).toBe(code);
+  });
 
   it('tells paths from resources', () => {
     expect(info('GET', '/api/v1')).toEqual({ kind: 'path', verb: 'get', path: '/api/v1' });

@@ -5,7 +5,9 @@ import { deploymentBytes } from './protobuf-bodies.ts';
 import { startServer, type TestServer } from './start-server.ts';
 
 let server: TestServer;
-beforeAll(async () => { server = await startServer(); });
+beforeAll(async () => {
+  server = await startServer();
+});
 afterAll(() => server.stop());
 beforeEach(() => {
   server.pipeline.requests.length = 0;
@@ -31,18 +33,37 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
     expect(answer.text.endsWith('}\n')).toBe(true);
     expect(answer.json()).toMatchObject({ kind: 'ConfigMap', data: { x: 'ü' } });
-    expect(server.pipeline.requests.at(-1)).toMatchObject({ verb: 'get', namespace: 'default', name: 'a', subresource: '', identity: { name: 'system:anonymous' } });
+    expect(server.pipeline.requests.at(-1)).toMatchObject({
+      verb: 'get',
+      namespace: 'default',
+      name: 'a',
+      subresource: '',
+      identity: { name: 'system:anonymous' },
+    });
   });
 
   it('answers a refusal as Status, in YAML to who wants that', async () => {
-    server.pipeline.answer = ({ resource, name }) => { throw Object.assign(new Error(`no ${resource.resource} ${name}`)); };
-    expect(await ask('GET', `${maps}/a`).then((answer) => [answer.code, answer.json()])).toEqual([500, expect.objectContaining({ kind: 'Status', reason: 'InternalError', message: 'Internal error occurred: no configmaps a' })]);
+    server.pipeline.answer = ({ resource, name }) => {
+      throw Object.assign(new Error(`no ${resource.resource} ${name}`));
+    };
+    expect(await ask('GET', `${maps}/a`).then((answer) => [answer.code, answer.json()])).toEqual([
+      500,
+      expect.objectContaining({ kind: 'Status', reason: 'InternalError', message: 'Internal error occurred: no configmaps a' }),
+    ]);
     const answer = await ask('GET', '/api/v1/things', { headers: { accept: 'application/yaml' } });
-    expect(parse(answer.text)).toMatchObject({ kind: 'Status', reason: 'NotFound', code: 404, message: 'the server could not find the requested resource' });
+    expect(parse(answer.text)).toMatchObject({
+      kind: 'Status',
+      reason: 'NotFound',
+      code: 404,
+      message: 'the server could not find the requested resource',
+    });
     expect((await ask('GET', '/apis/none.example.com/v1/things')).text).toBe('404 page not found\n');
     expect((await ask('POST', `${maps}/a`, { body: '{}' })).json()).toMatchObject({ reason: 'MethodNotAllowed', code: 405 });
     expect((await ask('GET', '/api/v1/namespaces/%2e%2e/configmaps')).code).toBe(400);
-    expect((await ask('GET', maps, { headers: { accept: 'application/vnd.kubernetes.protobuf' } })).json()).toMatchObject({ reason: 'NotAcceptable', code: 406 });
+    expect((await ask('GET', maps, { headers: { accept: 'application/vnd.kubernetes.protobuf' } })).json()).toMatchObject({
+      reason: 'NotAcceptable',
+      code: 406,
+    });
   });
 
   it('writes YAML and indented JSON', async () => {
@@ -63,20 +84,34 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
   });
 
   it('answers a list whose items do not repeat their kind', async () => {
-    const items = [encoded(configMap('a')), encoded(configMap('b', { data: { kind: 'x' } })), encoded({ ...configMap('c'), kind: 'Other' })];
+    const items = [
+      encoded(configMap('a')),
+      encoded(configMap('b', { data: { kind: 'x' } })),
+      encoded({ ...configMap('c'), kind: 'Other' }),
+    ];
     server.pipeline.list(items, { resourceVersion: '42', continue: 'token', remainingItemCount: 3 });
     const list = (await ask('GET', maps)).json<{ items: Record<string, unknown>[] }>();
-    expect(list).toMatchObject({ kind: 'ConfigMapList', apiVersion: 'v1', metadata: { resourceVersion: '42', continue: 'token', remainingItemCount: 3 } });
-    expect(list.items.map(({ kind, apiVersion, metadata }) => [kind, apiVersion, (metadata as { name: string }).name])).toEqual([[undefined, undefined, 'a'], [undefined, undefined, 'b'], ['Other', 'v1', 'c']]);
+    expect(list).toMatchObject({
+      kind: 'ConfigMapList',
+      apiVersion: 'v1',
+      metadata: { resourceVersion: '42', continue: 'token', remainingItemCount: 3 },
+    });
+    expect(list.items.map(({ kind, apiVersion, metadata }) => [kind, apiVersion, (metadata as { name: string }).name])).toEqual([
+      [undefined, undefined, 'a'],
+      [undefined, undefined, 'b'],
+      ['Other', 'v1', 'c'],
+    ]);
     expect(items.map(({ encodings }) => encodings)).toEqual([1, 1, 1]);
     await ask('GET', maps);
     expect(items[0]?.encodings).toBe(1);
     server.pipeline.list([]);
-    expect((await ask('GET', maps)).text).toBe('{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"42"},"items":[]}\n');
+    expect((await ask('GET', maps)).text).toBe(
+      '{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"42"},"items":[]}\n',
+    );
   });
 
   it('sends long lists in pieces, compressed to who takes that', async () => {
-    const items = Array.from({ length: 3000 }, (_, i) => encoded(configMap(`m-${i}`, { data: { text: 'x'.repeat(200 + i % 7) } })));
+    const items = Array.from({ length: 3000 }, (_, i) => encoded(configMap(`m-${i}`, { data: { text: 'x'.repeat(200 + (i % 7)) } })));
     server.pipeline.list(items);
     const [plain, zipped] = [await ask('GET', maps), await ask('GET', maps, { headers: { 'accept-encoding': 'gzip' } })];
     expect(plain.headers['content-encoding']).toBeUndefined();
@@ -95,17 +130,25 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
   it('answers tables', async () => {
     const item = encoded(configMap('a', { data: { x: '1', y: '2' } }));
     server.pipeline.list([item]);
-    const table = (await ask('GET', maps, { headers: asTable })).json<{ columnDefinitions: { name: string }[]; rows: { cells: unknown[]; object: unknown }[] }>();
+    const table = (await ask('GET', maps, { headers: asTable })).json<{
+      columnDefinitions: { name: string }[];
+      rows: { cells: unknown[]; object: unknown }[];
+    }>();
     expect(table).toMatchObject({ kind: 'Table', apiVersion: 'meta.k8s.io/v1', metadata: { resourceVersion: '42' } });
     expect(table.columnDefinitions.map(({ name }) => name)).toEqual(['Name', 'Data', 'Age']);
     expect(table.rows[0]?.cells.slice(0, 2)).toEqual(['a', 2]);
     expect(table.rows[0]?.object).toEqual({ kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: item.object.metadata });
-    const rowsOf = async (include: string) => (await ask('GET', `${maps}?includeObject=${include}`, { headers: asTable })).json<{ rows: { object: unknown }[] }>().rows;
+    const rowsOf = async (include: string) =>
+      (await ask('GET', `${maps}?includeObject=${include}`, { headers: asTable })).json<{ rows: { object: unknown }[] }>().rows;
     expect((await rowsOf('None'))[0]?.object).toBeNull();
     expect((await rowsOf('Object'))[0]?.object).toEqual(item.object);
     expect((await ask('GET', `${maps}?includeObject=Nothing`, { headers: asTable })).code).toBe(400);
     server.pipeline.object(configMap('a'));
-    expect((await ask('GET', `${maps}/a`, { headers: asTable })).json()).toMatchObject({ kind: 'Table', metadata: { resourceVersion: '7' }, rows: [{ cells: ['a', 0, expect.any(String)] }] });
+    expect((await ask('GET', `${maps}/a`, { headers: asTable })).json()).toMatchObject({
+      kind: 'Table',
+      metadata: { resourceVersion: '7' },
+      rows: [{ cells: ['a', 0, expect.any(String)] }],
+    });
     server.pipeline.object({ kind: 'Status', apiVersion: 'v1', status: 'Success' } as never);
     expect((await ask('DELETE', `${maps}/a`, { headers: asTable })).json()).toMatchObject({ kind: 'Status', status: 'Success' });
   });
@@ -113,10 +156,18 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
   it('answers metadata alone, encoded once', async () => {
     const item = encoded(configMap('a', { data: { secret: 'x' } }));
     server.pipeline.answer = () => ({ kind: 'object', code: 200, item, warnings: [] });
-    expect((await ask('GET', `${maps}/a`, { headers: asMetadata })).json()).toEqual({ kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: item.object.metadata });
+    expect((await ask('GET', `${maps}/a`, { headers: asMetadata })).json()).toEqual({
+      kind: 'PartialObjectMetadata',
+      apiVersion: 'meta.k8s.io/v1',
+      metadata: item.object.metadata,
+    });
     expect((await ask('GET', `${maps}/a`, { headers: asMetadataList })).code).toBe(406);
     server.pipeline.list([item]);
-    expect((await ask('GET', maps, { headers: asMetadataList })).json()).toMatchObject({ kind: 'PartialObjectMetadataList', metadata: { resourceVersion: '42' }, items: [{ kind: 'PartialObjectMetadata', metadata: { name: 'a' } }] });
+    expect((await ask('GET', maps, { headers: asMetadataList })).json()).toMatchObject({
+      kind: 'PartialObjectMetadataList',
+      metadata: { resourceVersion: '42' },
+      items: [{ kind: 'PartialObjectMetadata', metadata: { name: 'a' } }],
+    });
     expect((await ask('GET', maps, { headers: asMetadata })).code).toBe(406);
     expect(item.encodings).toBe(0);
   });
@@ -130,24 +181,46 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect([answer.headers['warning']].flat().join()).toContain('299 - "unknown field \\"wrong\\""');
     expect([answer.headers['warning']].flat().join()).toContain('299 - "from \\"below\\" and more"');
     expect(server.pipeline.bodies[0]).toEqual({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a' }, data: { x: 'y' } });
-    expect((await ask('POST', `${maps}?fieldValidation=Strict`, { headers: json, body })).json()).toMatchObject({ code: 400, message: expect.stringContaining('strict decoding error: unknown field "wrong"') as string });
+    expect((await ask('POST', `${maps}?fieldValidation=Strict`, { headers: json, body })).json()).toMatchObject({
+      code: 400,
+      message: expect.stringContaining('strict decoding error: unknown field "wrong"') as string,
+    });
     expect((await ask('POST', `${maps}?fieldValidation=Ignore`, { headers: json, body })).headers['warning']).not.toContain('wrong');
-    const yaml = await ask('POST', maps, { headers: { 'content-type': 'application/yaml' }, body: 'kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: b\n' });
+    const yaml = await ask('POST', maps, {
+      headers: { 'content-type': 'application/yaml' },
+      body: 'kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: b\n',
+    });
     expect([yaml.code, server.pipeline.bodies.at(-1)]).toEqual([201, { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'b' } }]);
     server.pipeline.readBody = false;
     expect((await ask('POST', maps, { headers: json, body: '{{{' })).code).toBe(201);
     server.pipeline.readBody = true;
     expect((await ask('POST', maps, { headers: json, body: '{{{' })).code).toBe(400);
-    expect((await ask('POST', maps, { headers: { 'content-type': 'text/plain' }, body: 'x' })).json()).toMatchObject({ code: 415, reason: 'UnsupportedMediaType' });
-    expect((await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: 'garbage' })).json()).toMatchObject({ code: 400, reason: 'BadRequest' });
+    expect((await ask('POST', maps, { headers: { 'content-type': 'text/plain' }, body: 'x' })).json()).toMatchObject({
+      code: 415,
+      reason: 'UnsupportedMediaType',
+    });
+    expect(
+      (await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: 'garbage' })).json(),
+    ).toMatchObject({ code: 400, reason: 'BadRequest' });
   });
 
   it('reads bodies in protobuf', async () => {
     server.pipeline.object(configMap('a'), 201);
-    const answer = await ask('POST', '/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict', { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: deploymentBytes });
+    const answer = await ask('POST', '/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict', {
+      headers: { 'content-type': 'application/vnd.kubernetes.protobuf' },
+      body: deploymentBytes,
+    });
     expect(answer.code).toBe(201);
-    expect(server.pipeline.bodies.at(-1)).toMatchObject({ kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'web', namespace: 'default' }, spec: { replicas: 0 } });
-    const elsewhere = await ask('POST', maps, { headers: { 'content-type': 'application/vnd.kubernetes.protobuf' }, body: deploymentBytes });
+    expect(server.pipeline.bodies.at(-1)).toMatchObject({
+      kind: 'Deployment',
+      apiVersion: 'apps/v1',
+      metadata: { name: 'web', namespace: 'default' },
+      spec: { replicas: 0 },
+    });
+    const elsewhere = await ask('POST', maps, {
+      headers: { 'content-type': 'application/vnd.kubernetes.protobuf' },
+      body: deploymentBytes,
+    });
     expect(elsewhere.json()).toMatchObject({ code: 400, message: expect.stringContaining('cannot be handled as a ConfigMap') as string });
   });
 
@@ -168,7 +241,10 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
 
   it('reads options of deletions from the body, whatever group they say', async () => {
     server.pipeline.object({ kind: 'Status', apiVersion: 'v1' } as never);
-    await ask('DELETE', '/apis/apps/v1/namespaces/a/deployments/b', { headers: { 'content-type': 'application/json' }, body: '{"kind":"DeleteOptions","apiVersion":"apps/v1","propagationPolicy":"Foreground"}' });
+    await ask('DELETE', '/apis/apps/v1/namespaces/a/deployments/b', {
+      headers: { 'content-type': 'application/json' },
+      body: '{"kind":"DeleteOptions","apiVersion":"apps/v1","propagationPolicy":"Foreground"}',
+    });
     expect(server.pipeline.bodies.at(-1)).toMatchObject({ kind: 'DeleteOptions', propagationPolicy: 'Foreground' });
     await ask('DELETE', '/apis/apps/v1/namespaces/a/deployments/b?gracePeriodSeconds=5');
     expect([server.pipeline.bodies.at(-1), server.pipeline.requests.at(-1)?.query['gracePeriodSeconds']]).toEqual([undefined, '5']);
@@ -179,14 +255,26 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const answer = await ask('GET', `${maps}/a`, { headers: { traceparent: trace, 'user-agent': 'kubectl/v1.33', 'audit-id': 'mine-1' } });
     expect(answer.headers['audit-id']).toBe('mine-1');
-    expect(server.pipeline.requests.at(-1)).toMatchObject({ userAgent: 'kubectl/v1.33', cause: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', isRemote: true } });
+    expect(server.pipeline.requests.at(-1)).toMatchObject({
+      userAgent: 'kubectl/v1.33',
+      cause: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', isRemote: true },
+    });
     expect(server.pipeline.requests.at(-1)?.authentication?.to).toBeGreaterThan(0);
   });
 
   it('types the options of streams', async () => {
-    server.pipeline.answer = () => { throw new Error('enough'); };
+    server.pipeline.answer = () => {
+      throw new Error('enough');
+    };
     await ask('POST', '/api/v1/namespaces/a/pods/b/exec?command=sh&command=-c&stdin=true&tty=0&container=c');
-    expect(server.pipeline.bodies.at(-1)).toEqual({ kind: 'PodExecOptions', apiVersion: 'v1', command: ['sh', '-c'], stdin: true, tty: false, container: 'c' });
+    expect(server.pipeline.bodies.at(-1)).toEqual({
+      kind: 'PodExecOptions',
+      apiVersion: 'v1',
+      command: ['sh', '-c'],
+      stdin: true,
+      tty: false,
+      container: 'c',
+    });
     await ask('GET', '/api/v1/namespaces/a/pods/b/log?follow=1&tailLines=20');
     expect(server.pipeline.bodies.at(-1)).toEqual({ kind: 'PodLogOptions', apiVersion: 'v1', follow: true, tailLines: 20 });
     expect((await ask('GET', '/api/v1/namespaces/a/pods/b/log?tailLines=x')).code).toBe(400);

@@ -38,17 +38,26 @@ export interface ServerSettings {
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
 export const byCertificate: Authenticator = {
   authenticate: ({ certificate, bearerToken }) => {
-    if (bearerToken !== undefined) return bearerToken === 'good' ? authenticated({ name: 'token-user', groups: ['testers'] }) : { outcome: 'rejected', because: 'unknown token' };
+    if (bearerToken !== undefined)
+      return bearerToken === 'good'
+        ? authenticated({ name: 'token-user', groups: ['testers'] })
+        : { outcome: 'rejected', because: 'unknown token' };
     const name = /CN=(.*)/.exec(certificate?.subject ?? '')?.[1];
     return authenticated(name === undefined ? anonymous : { name, groups: ['system:masters'] });
   },
 };
 export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', because: 'test' }) };
 
-export interface Answer { readonly code: number; readonly headers: IncomingHttpHeaders; readonly bytes: Buffer; readonly text: string; json<T = Record<string, never>>(): T }
+export interface Answer {
+  readonly code: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+  readonly text: string;
+  json<T = Record<string, never>>(): T;
+}
 
 export async function startServer(settings: ServerSettings = {}) {
-  const keys = settings.keys ?? await testKeys();
+  const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
   const pipeline = new FakePipeline();
   const registry = new Registry();
@@ -57,29 +66,80 @@ export async function startServer(settings: ServerSettings = {}) {
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.served();
   const paths = new PathEndpoints({
-    discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'), openApi: new OpenApiEndpoints(served, 'v1.36.0'), health: new HealthEndpoints(() => checks, clock, () => undefined),
-    handlers: settings.handlers ?? [], version: 'v1.36.0+oarlock.test', registries: () => [registry],
+    discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
+    openApi: new OpenApiEndpoints(served, 'v1.36.0'),
+    health: new HealthEndpoints(
+      () => checks,
+      clock,
+      () => undefined,
+    ),
+    handlers: settings.handlers ?? [],
+    version: 'v1.36.0+oarlock.test',
+    registries: () => [registry],
   });
   const handler = new HttpHandler({
-    pipeline, paths, gates, clock, log: silentLogger, audit: settings.audit ?? [], authn: settings.authn ?? [byCertificate], authz: settings.authz ?? [allowAll],
-    kubelets: new KubeletProxy(keys, abort.signal), metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
+    pipeline,
+    paths,
+    gates,
+    clock,
+    log: silentLogger,
+    audit: settings.audit ?? [],
+    authn: settings.authn ?? [byCertificate],
+    authz: settings.authz ?? [allowAll],
+    kubelets: new KubeletProxy(keys, abort.signal),
+    metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
     requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
   });
   const server = new HttpServer({
-    pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }), caBundle: keys.caBundle, clock, log: silentLogger,
-    maxStreamsPerConnection: 250, handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
+    pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
+    caBundle: keys.caBundle,
+    clock,
+    log: silentLogger,
+    maxStreamsPerConnection: 250,
+    handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
   });
   const { port }: AddressInfo = await server.listen('127.0.0.1', 0);
   const sessions: ClientHttp2Session[] = [];
 
-  const http1 = (method: string, path: string, { headers = {}, body, tls = {} }: { readonly headers?: Record<string, string | readonly string[]>; readonly body?: string | Buffer; readonly tls?: RequestOptions } = {}): Promise<Answer> =>
+  const http1 = (
+    method: string,
+    path: string,
+    {
+      headers = {},
+      body,
+      tls = {},
+    }: {
+      readonly headers?: Record<string, string | readonly string[]>;
+      readonly body?: string | Buffer;
+      readonly tls?: RequestOptions;
+    } = {},
+  ): Promise<Answer> =>
     new Promise((resolve, reject) => {
-      const request = request1({ host: '127.0.0.1', port, method, path, headers: { ...headers as Record<string, string>, ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }) }, ca: keys.caBundle, agent: false, ...tls }, (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => { chunks.push(chunk); });
-        response.on('end', () => { resolve(answerOf(response.statusCode ?? 0, response.headers, chunks)); });
-        response.on('error', reject);
-      });
+      const request = request1(
+        {
+          host: '127.0.0.1',
+          port,
+          method,
+          path,
+          headers: {
+            ...(headers as Record<string, string>),
+            ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
+          },
+          ca: keys.caBundle,
+          agent: false,
+          ...tls,
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on('data', (chunk: Buffer) => {
+            chunks.push(chunk);
+          });
+          response.on('end', () => {
+            resolve(answerOf(response.statusCode ?? 0, response.headers, chunks));
+          });
+          response.on('error', reject);
+        },
+      );
       request.on('error', reject);
       request.end(body);
     });
@@ -91,15 +151,34 @@ export async function startServer(settings: ServerSettings = {}) {
     return made;
   };
   let shared: ClientHttp2Session | undefined;
-  const http2 = (method: string, path: string, { headers = {}, body, over }: { readonly headers?: Record<string, string>; readonly body?: string | Buffer; readonly over?: ClientHttp2Session } = {}): Promise<Answer> =>
+  const http2 = (
+    method: string,
+    path: string,
+    {
+      headers = {},
+      body,
+      over,
+    }: { readonly headers?: Record<string, string>; readonly body?: string | Buffer; readonly over?: ClientHttp2Session } = {},
+  ): Promise<Answer> =>
     new Promise((resolve, reject) => {
-      const stream = (over ?? (shared ??= session())).request({ ':method': method, ':path': path, ...headers }, { endStream: body === undefined });
+      const stream = (over ?? (shared ??= session())).request(
+        { ':method': method, ':path': path, ...headers },
+        { endStream: body === undefined },
+      );
       const chunks: Buffer[] = [];
       let head: IncomingHttpHeaders = {};
       let code = 0;
-      stream.on('response', (received) => { head = received; code = Number(received[':status']); });
-      stream.on('data', (chunk: Buffer) => { chunks.push(chunk); });
-      stream.on('close', () => { if (stream.rstCode === 0) resolve(answerOf(code, head, chunks)); else reject(new Error(`the stream was reset with ${stream.rstCode}`)); });
+      stream.on('response', (received) => {
+        head = received;
+        code = Number(received[':status']);
+      });
+      stream.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+      });
+      stream.on('close', () => {
+        if (stream.rstCode === 0) resolve(answerOf(code, head, chunks));
+        else reject(new Error(`the stream was reset with ${stream.rstCode}`));
+      });
       stream.on('error', reject);
       if (body !== undefined) stream.end(body);
     });

@@ -26,7 +26,7 @@ async function userOver(protocol: 'http1' | 'http2', pair: KeyPair | undefined):
 }
 
 describe.each(['http1', 'http2'] as const)('client certificates over %s', (protocol) => {
-  it('count when they are the cluster\'s, for clients, and valid', async () => {
+  it("count when they are the cluster's, for clients, and valid", async () => {
     expect(await userOver(protocol, await keys.issue(client))).toBe('alice');
     expect(await userOver(protocol, undefined)).toBe('system:anonymous');
   });
@@ -43,21 +43,35 @@ describe.each(['http1', 'http2'] as const)('client certificates over %s', (proto
 });
 
 /** One request over a TLS connection that may resume an earlier session. */
-async function resumable(pair: KeyPair | undefined, maxVersion: 'TLSv1.2' | 'TLSv1.3', session?: Buffer): Promise<{ readonly session: Buffer | undefined; readonly reused: boolean; readonly user: string | undefined }> {
+async function resumable(
+  pair: KeyPair | undefined,
+  maxVersion: 'TLSv1.2' | 'TLSv1.3',
+  session?: Buffer,
+): Promise<{ readonly session: Buffer | undefined; readonly reused: boolean; readonly user: string | undefined }> {
   server.pipeline.requests.length = 0;
   const socket: TLSSocket = connectTls({
-    host: '127.0.0.1', port: server.port, ca: keys.caBundle, maxVersion, ALPNProtocols: ['http/1.1'], ...(pair && { cert: pair.certificate, key: pair.key }), ...(session && { session }),
+    host: '127.0.0.1',
+    port: server.port,
+    ca: keys.caBundle,
+    maxVersion,
+    ALPNProtocols: ['http/1.1'],
+    ...(pair && { cert: pair.certificate, key: pair.key }),
+    ...(session && { session }),
   });
   let latest: Buffer | undefined;
   let reused = false;
-  socket.on('session', (ticket) => { latest = ticket; });
+  socket.on('session', (ticket) => {
+    latest = ticket;
+  });
   await new Promise<void>((resolve, reject) => {
     socket.once('secureConnect', () => {
       reused = socket.isSessionReused();
       socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`);
     });
     socket.once('error', reject);
-    socket.once('close', () => { resolve(); });
+    socket.once('close', () => {
+      resolve();
+    });
     socket.resume();
   });
   return { session: latest, reused, user: server.pipeline.requests[0]?.identity.name };
@@ -97,21 +111,49 @@ it('stops to count when it expires on an open connection', async () => {
 });
 
 it('speaks TLS 1.2 and newer only', async () => {
-  const socket = connectTls({ host: '127.0.0.1', port: server.port, ca: keys.caBundle, minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' });
-  await expect(new Promise((resolve, reject) => { socket.once('secureConnect', resolve); socket.once('error', reject); })).rejects.toThrow();
+  const socket = connectTls({
+    host: '127.0.0.1',
+    port: server.port,
+    ca: keys.caBundle,
+    minVersion: 'TLSv1.1',
+    maxVersion: 'TLSv1.1',
+    ciphers: 'DEFAULT@SECLEVEL=0',
+  });
+  await expect(
+    new Promise((resolve, reject) => {
+      socket.once('secureConnect', resolve);
+      socket.once('error', reject);
+    }),
+  ).rejects.toThrow();
 });
 
 describe('the serving certificate', () => {
   const facts = {
-    name: 'test', domain: 'cluster.local', podCIDRs: [], serviceCIDRs: [], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10', serverUrl: 'https://192.0.2.7:6443',
-    nodePortRange: { from: 30000, to: 32767 }, version: 'v1.36.0',
+    name: 'test',
+    domain: 'cluster.local',
+    podCIDRs: [],
+    serviceCIDRs: [],
+    kubernetesServiceIP: '10.96.0.1',
+    dnsServiceIP: '10.96.0.10',
+    serverUrl: 'https://192.0.2.7:6443',
+    nodePortRange: { from: 30000, to: 32767 },
+    version: 'v1.36.0',
   };
 
   it('has every name the server goes by', () => {
     const { dnsNames, ipAddresses, usages } = servingRequest(facts, ['api.example.com', '198.51.100.1', '0.0.0.0', undefined]);
-    expect(dnsNames).toEqual(expect.arrayContaining(['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'kubernetes.default.svc.cluster.local', 'localhost', 'api.example.com']));
+    expect(dnsNames).toEqual(
+      expect.arrayContaining([
+        'kubernetes',
+        'kubernetes.default',
+        'kubernetes.default.svc',
+        'kubernetes.default.svc.cluster.local',
+        'localhost',
+        'api.example.com',
+      ]),
+    );
     expect(ipAddresses).toEqual(expect.arrayContaining(['127.0.0.1', '::1', '10.96.0.1', '192.0.2.7', '198.51.100.1']));
-    expect([...dnsNames ?? [], ...ipAddresses ?? []]).not.toContain('0.0.0.0');
+    expect([...(dnsNames ?? []), ...(ipAddresses ?? [])]).not.toContain('0.0.0.0');
     expect(usages).toEqual(['server']);
   });
 
@@ -127,7 +169,14 @@ describe('the serving certificate', () => {
     const certificate = new ServingCertificate({ ...keys, issue }, servingRequest(facts, []), clock);
     const renewed: KeyPair[] = [];
     const failures: unknown[] = [];
-    await certificate.start((pair) => { renewed.push(pair); }, (error) => { failures.push(error); });
+    await certificate.start(
+      (pair) => {
+        renewed.push(pair);
+      },
+      (error) => {
+        failures.push(error);
+      },
+    );
     await clock.advance(7.9 * 86_400_000);
     expect([renewed.length, failures.length]).toEqual([0, 0]);
     await clock.advance(0.1 * 86_400_000 + 5_000);
@@ -141,13 +190,14 @@ describe('the serving certificate', () => {
 
   it('is shown to new connections once it is renewed', async () => {
     const own = await startServer({ keys });
-    const serialOf = () => new Promise<string>((resolve, reject) => {
-      const socket = connectTls({ host: '127.0.0.1', port: own.port, ca: keys.caBundle }, () => {
-        resolve(socket.getPeerX509Certificate()?.serialNumber ?? '');
-        socket.destroy();
+    const serialOf = () =>
+      new Promise<string>((resolve, reject) => {
+        const socket = connectTls({ host: '127.0.0.1', port: own.port, ca: keys.caBundle }, () => {
+          resolve(socket.getPeerX509Certificate()?.serialNumber ?? '');
+          socket.destroy();
+        });
+        socket.once('error', reject);
       });
-      socket.once('error', reject);
-    });
     try {
       const before = await serialOf();
       own.server.renew(await keys.issue({ commonName: 'kube-apiserver', ipAddresses: ['127.0.0.1'], usages: ['server'] }));

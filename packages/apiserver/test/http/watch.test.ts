@@ -17,8 +17,15 @@ class Source implements AsyncIterable<readonly WatchFrame[]> {
   returned = false;
   signal: AbortSignal | undefined;
 
-  push(...frames: readonly WatchFrame[]): void { this.#batches.push(frames); this.#wake?.(); }
-  end(error?: unknown): void { this.#ended = true; this.#error = error; this.#wake?.(); }
+  push(...frames: readonly WatchFrame[]): void {
+    this.#batches.push(frames);
+    this.#wake?.();
+  }
+  end(error?: unknown): void {
+    this.#ended = true;
+    this.#error = error;
+    this.#wake?.();
+  }
 
   async *[Symbol.asyncIterator]() {
     try {
@@ -29,7 +36,13 @@ class Source implements AsyncIterable<readonly WatchFrame[]> {
           yield next;
         } else if (this.#error !== undefined) throw this.#error;
         else if (this.#ended || this.signal?.aborted === true) return;
-        else await new Promise<void>((resolve) => { this.#wake = resolve; this.signal?.addEventListener('abort', () => { resolve(); }); });
+        else
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+            this.signal?.addEventListener('abort', () => {
+              resolve();
+            });
+          });
       }
     } finally {
       this.returned = true;
@@ -37,7 +50,15 @@ class Source implements AsyncIterable<readonly WatchFrame[]> {
   }
 }
 
-interface Reader { lines(count: number): Promise<Record<string, never>[]>; readonly code: number; readonly headers: Record<string, unknown>; end: Promise<'end' | 'cut'>; close(): void; pause(): void; resume(): void }
+interface Reader {
+  lines(count: number): Promise<Record<string, never>[]>;
+  readonly code: number;
+  readonly headers: Record<string, unknown>;
+  end: Promise<'end' | 'cut'>;
+  close(): void;
+  pause(): void;
+  resume(): void;
+}
 
 let server: TestServer;
 let source: Source;
@@ -54,34 +75,69 @@ afterEach(() => server.stop());
 const path = '/api/v1/namespaces/default/configmaps?watch=1';
 type Protocol = 'http1' | 'http2';
 async function open(protocol: Protocol, headers: Record<string, string> = {}): Promise<Reader> {
-  const stream: IncomingMessage | ClientHttp2Stream = protocol === 'http1' ? await open1({ headers }) : await open2(server.session(), headers);
+  const stream: IncomingMessage | ClientHttp2Stream =
+    protocol === 'http1' ? await open1({ headers }) : await open2(server.session(), headers);
   let text = '';
   let wake: (() => void) | undefined;
-  stream.on('data', (chunk: Buffer) => { text += chunk.toString('utf8'); wake?.(); });
-  const end = new Promise<'end' | 'cut'>((resolve) => {
-    stream.once('end', () => { resolve('end'); });
-    stream.once('error', () => { resolve('cut'); });
-    stream.once('aborted', () => { resolve('cut'); });
+  stream.on('data', (chunk: Buffer) => {
+    text += chunk.toString('utf8');
+    wake?.();
   });
-  const code = 'statusCode' in stream ? stream.statusCode ?? 0 : Number((stream as ClientHttp2Stream & { head: Record<string, unknown> }).head[':status']);
+  const end = new Promise<'end' | 'cut'>((resolve) => {
+    stream.once('end', () => {
+      resolve('end');
+    });
+    stream.once('error', () => {
+      resolve('cut');
+    });
+    stream.once('aborted', () => {
+      resolve('cut');
+    });
+  });
+  const code =
+    'statusCode' in stream
+      ? (stream.statusCode ?? 0)
+      : Number((stream as ClientHttp2Stream & { head: Record<string, unknown> }).head[':status']);
   return {
-    code, headers: 'statusCode' in stream ? stream.headers : (stream as ClientHttp2Stream & { head: Record<string, unknown> }).head, end,
+    code,
+    headers: 'statusCode' in stream ? stream.headers : (stream as ClientHttp2Stream & { head: Record<string, unknown> }).head,
+    end,
     async lines(count) {
-      while (text.split('\n').length <= count) await new Promise<void>((resolve) => { wake = resolve; });
-      return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, never>);
+      while (text.split('\n').length <= count)
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      return text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as Record<string, never>);
     },
-    close: () => { if ('statusCode' in stream) stream.destroy(); else (stream as ClientHttp2Stream).close(constants.NGHTTP2_CANCEL); },
-    pause: () => { stream.pause(); }, resume: () => { stream.resume(); },
+    close: () => {
+      if ('statusCode' in stream) stream.destroy();
+      else (stream as ClientHttp2Stream).close(constants.NGHTTP2_CANCEL);
+    },
+    pause: () => {
+      stream.pause();
+    },
+    resume: () => {
+      stream.resume();
+    },
   };
 }
-const open1 = (options: RequestOptions) => new Promise<IncomingMessage>((resolve, reject) => {
-  request1({ host: '127.0.0.1', port: server.port, path, ca: server.keys.caBundle, agent: false, ...options }, resolve).on('error', reject).end();
-});
-const open2 = (session: ClientHttp2Session, headers: Record<string, string>) => new Promise<ClientHttp2Stream>((resolve, reject) => {
-  const stream = session.request({ ':path': path, ...headers });
-  stream.once('error', reject);
-  stream.once('response', (head) => { resolve(Object.assign(stream, { head })); });
-});
+const open1 = (options: RequestOptions) =>
+  new Promise<IncomingMessage>((resolve, reject) => {
+    request1({ host: '127.0.0.1', port: server.port, path, ca: server.keys.caBundle, agent: false, ...options }, resolve)
+      .on('error', reject)
+      .end();
+  });
+const open2 = (session: ClientHttp2Session, headers: Record<string, string>) =>
+  new Promise<ClientHttp2Stream>((resolve, reject) => {
+    const stream = session.request({ ':path': path, ...headers });
+    stream.once('error', reject);
+    stream.once('response', (head) => {
+      resolve(Object.assign(stream, { head }));
+    });
+  });
 
 describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
   it('begin at once and bring each event as a line', async () => {
@@ -90,7 +146,11 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     expect(reader.headers['content-type']).toBe('application/json');
     source.push(frame('ADDED', encoded(configMap('a'))));
     expect(await reader.lines(1)).toMatchObject([{ type: 'ADDED', object: { kind: 'ConfigMap', metadata: { name: 'a' } } }]);
-    source.push(frame('MODIFIED', encoded(configMap('a'))), frame('ADDED', encoded(configMap('b', { data: { x: 'ü'.repeat(5000) } }))), frame('DELETED', encoded(configMap('a'))));
+    source.push(
+      frame('MODIFIED', encoded(configMap('a'))),
+      frame('ADDED', encoded(configMap('b', { data: { x: 'ü'.repeat(5000) } }))),
+      frame('DELETED', encoded(configMap('a'))),
+    );
     source.push();
     expect((await reader.lines(4)).map(({ type }) => type)).toEqual(['ADDED', 'MODIFIED', 'ADDED', 'DELETED']);
     source.end();
@@ -106,7 +166,8 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     const caused = await open(protocol, { 'x-oarlock-cause': '1' });
     source.push(frame('ADDED', encoded(configMap('a')), cause), frame('BOOKMARK', encoded(configMap('b'))));
     expect(await caused.lines(2)).toEqual([
-      { type: 'ADDED', object: expect.anything() as never, cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }, { type: 'BOOKMARK', object: expect.anything() as never },
+      { type: 'ADDED', object: expect.anything() as never, cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' },
+      { type: 'BOOKMARK', object: expect.anything() as never },
     ]);
     asking.end();
     source.end();
@@ -116,16 +177,29 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     const reader = await open(protocol);
     source.push(frame('ADDED', encoded(configMap('a'))));
     source.end(expired('too old resource version: 1 (9)'));
-    expect((await reader.lines(2))[1]).toMatchObject({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version: 1 (9)' } });
+    expect((await reader.lines(2))[1]).toMatchObject({
+      type: 'ERROR',
+      object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version: 1 (9)' },
+    });
     expect(await reader.end).toBe('end');
   });
 
   it('bring tables, with their columns once', async () => {
     const reader = await open(protocol, { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' });
     source.push(frame('ADDED', encoded(configMap('a'))));
-    source.push(frame('MODIFIED', encoded(configMap('a'))), frame('BOOKMARK', encoded({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { resourceVersion: '9' } })));
-    const lines = await reader.lines(3) as unknown as { type: string; object: { kind: string; columnDefinitions: unknown[] | null; rows: { cells: unknown[] }[]; metadata: object } }[];
-    expect(lines.map(({ object }) => [object.kind, object.columnDefinitions?.length, object.rows.length])).toEqual([['Table', 3, 1], ['Table', undefined, 1], ['Table', undefined, 1]]);
+    source.push(
+      frame('MODIFIED', encoded(configMap('a'))),
+      frame('BOOKMARK', encoded({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { resourceVersion: '9' } })),
+    );
+    const lines = (await reader.lines(3)) as unknown as {
+      type: string;
+      object: { kind: string; columnDefinitions: unknown[] | null; rows: { cells: unknown[] }[]; metadata: object };
+    }[];
+    expect(lines.map(({ object }) => [object.kind, object.columnDefinitions?.length, object.rows.length])).toEqual([
+      ['Table', 3, 1],
+      ['Table', undefined, 1],
+      ['Table', undefined, 1],
+    ]);
     expect(lines[2]?.object.metadata).toEqual({ resourceVersion: '9' });
     source.end();
   });
@@ -133,7 +207,12 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
   it('bring metadata alone', async () => {
     const reader = await open(protocol, { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' });
     source.push(frame('ADDED', encoded(configMap('a', { data: { x: 'y' } }))));
-    expect(await reader.lines(1)).toEqual([{ type: 'ADDED', object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: configMap('a').metadata } as never }]);
+    expect(await reader.lines(1)).toEqual([
+      {
+        type: 'ADDED',
+        object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: configMap('a').metadata } as never,
+      },
+    ]);
     source.end();
   });
 
@@ -153,7 +232,16 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     const large = frame('ADDED', encoded(configMap('a', { data: { x: 'z'.repeat(256 * 1024) } })));
     for (let i = 0; i < 400; i += 1) source.push(large);
     let before = -1;
-    await expect.poll(() => { const still = source.taken === before; before = source.taken; return still && before > 0; }, { interval: 100 }).toBe(true);
+    await expect
+      .poll(
+        () => {
+          const still = source.taken === before;
+          before = source.taken;
+          return still && before > 0;
+        },
+        { interval: 100 },
+      )
+      .toBe(true);
     expect(source.taken).toBeLessThan(100);
     reader.resume();
     await expect.poll(() => source.taken, { timeout: 20_000 }).toBe(400);
@@ -176,9 +264,12 @@ it('serves a watch behind another answer on the same connection', async () => {
   const { connect } = await import('node:tls');
   const socket = connect({ host: '127.0.0.1', port: server.port, ca: server.keys.caBundle, ALPNProtocols: ['http/1.1'] });
   let text = '';
-  socket.on('data', (chunk: Buffer) => { text += chunk.toString('utf8'); });
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('utf8');
+  });
   const answer = server.pipeline.answer;
-  server.pipeline.answer = (request) => (request.verb === 'watch' ? { kind: 'watch', resource: request.resource, frames: source } : answer(request));
+  server.pipeline.answer = (request) =>
+    request.verb === 'watch' ? { kind: 'watch', resource: request.resource, frames: source } : answer(request);
   socket.write(`GET /api/v1/namespaces/default/configmaps/a HTTP/1.1\r\nhost: x\r\n\r\nGET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
   source.push(frame('ADDED', encoded(configMap('later'))));
   await expect.poll(() => text).toContain('"later"');
