@@ -16,6 +16,7 @@ import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api
 import type { Tracer } from '@opentelemetry/api';
 import { kubeletConfig, type KubeletConfig } from '../src/kubelet-config.ts';
 import { Kubelet } from '../src/kubelet.ts';
+import { unmountAll } from '../src/volumes/mount-points.ts';
 
 export const facts: ClusterFacts = {
   name: 'test', domain: 'cluster.local', podCIDRs: ['10.244.0.0/16'], serviceCIDRs: ['10.96.0.0/16'], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10',
@@ -97,6 +98,7 @@ export class Bench {
     this.#abort.abort();
     await this.kubelet.stop();
     await this.api.stop();
+    await unmountAll(this.directory);
     rmSync(this.directory, { recursive: true, force: true });
   }
 
