@@ -1,23 +1,42 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-const hasTests = (directory) => existsSync(directory)
-  && readdirSync(directory, { withFileTypes: true }).some((entry) => (entry.isDirectory() ? hasTests(join(directory, entry.name)) : entry.name.endsWith('.test.ts')));
+const hasTests = (directory) =>
+  existsSync(directory) &&
+  readdirSync(directory, { withFileTypes: true }).some((entry) =>
+    entry.isDirectory() ? hasTests(join(directory, entry.name)) : entry.name.endsWith('.test.ts'),
+  );
+const json = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {});
 
 /** Every package and plugin has the same targets, so they are said once, here, and not in fifty package.json files. */
-export const createNodesV2 = ['{packages,plugins}/*/package.json', (files, _options, { workspaceRoot }) => files.map((file) => {
-  const root = dirname(file);
-  const run = (command) => ({ command, options: { cwd: root } });
-  return [file, {
-    projects: {
-      [root]: {
-        root,
-        targets: {
-          build: run('tsc -b'),
-          lint: run('oxlint --config ../../.oxlintrc.json --deny-warnings .'),
-          ...(hasTests(join(workspaceRoot, root, 'test')) && { test: run('vitest run --config ../../vitest.config.ts --root . --reporter=default --reporter=json --outputFile.json=.reports/test.json') }),
+export const createNodesV2 = [
+  '{packages,plugins}/*/package.json',
+  (files, _options, { workspaceRoot }) =>
+    files.map((file) => {
+      const root = dirname(file);
+      const run = (command) => ({ command, options: { cwd: root } });
+      // what the sources import, as tools/sync-tsconfig.mjs wrote it down: tests may import in circles, sources may not
+      const needs = (json(join(workspaceRoot, root, 'tsconfig.json')).references ?? []).map(
+        ({ path }) => json(join(workspaceRoot, root, path, 'package.json')).name,
+      );
+      return [
+        file,
+        {
+          projects: {
+            [root]: {
+              root,
+              targets: {
+                build: { ...run('tsc -b'), dependsOn: needs.map((name) => ({ projects: [name], target: 'build' })) },
+                lint: run('oxlint --config ../../.oxlintrc.json --deny-warnings .'),
+                ...(hasTests(join(workspaceRoot, root, 'test')) && {
+                  test: run(
+                    'vitest run --config ../../vitest.config.ts --root . --reporter=default --reporter=json --outputFile.json=.reports/test.json',
+                  ),
+                }),
+              },
+            },
+          },
         },
-      },
-    },
-  }];
-})];
+      ];
+    }),
+];

@@ -21,7 +21,12 @@ export function run(command, args, { cwd = root, env = process.env, show = false
     const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
     const output = [];
     let kept = 0;
-    const keep = (chunk) => { if (kept < 1 << 20) { output.push(chunk); kept += chunk.length; } };
+    const keep = (chunk) => {
+      if (kept < 1 << 20) {
+        output.push(chunk);
+        kept += chunk.length;
+      }
+    };
     child.stdout?.on('data', keep);
     child.stderr?.on('data', keep);
     child.on('error', (error) => resolve({ code: 127, output: error.message }));
@@ -45,16 +50,26 @@ export async function step(title, work, remedy) {
 function checkNode() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
-    fail(`Node ${process.versions.node} is too old: Oarlock needs ${minimum.join('.')} or newer.`, 'Install a current Node LTS from your system\'s packages or nodejs.org, then run the command again.');
+    fail(
+      `Node ${process.versions.node} is too old: Oarlock needs ${minimum.join('.')} or newer.`,
+      "Install a current Node LTS from your system's packages or nodejs.org, then run the command again.",
+    );
   }
 }
 
 const stampFile = join(root, 'node_modules', '.oarlock-installed');
-const lockHash = () => createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+const lockHash = () =>
+  createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex');
 
 async function installPackages() {
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockHash()) return;
-  await step('Installing npm packages', () => run('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']), 'Check that the npm registry can be reached (`npm ping`), then run the command again.');
+  await step(
+    'Installing npm packages',
+    () => run('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']),
+    'Check that the npm registry can be reached (`npm ping`), then run the command again.',
+  );
   mkdirSync(dirname(stampFile), { recursive: true });
   writeFileSync(stampFile, lockHash());
 }
@@ -66,30 +81,55 @@ export const runNx = (args, options = {}) => run(nx, args, { env: nxEnv, ...opti
 
 /** One run of the compiler over every package, in the order of their references: what has not changed is not built again. */
 async function build() {
-  const folders = ['packages', 'plugins'].flatMap((group) => readdirSync(join(root, group)).map((name) => join(group, name))).filter((folder) => existsSync(join(root, folder, 'tsconfig.json')));
-  await step('Building', () => run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]), 'This is a fault of the checkout: see the compiler\'s messages above.');
+  const folders = ['packages', 'plugins']
+    .flatMap((group) => readdirSync(join(root, group)).map((name) => join(group, name)))
+    .filter((folder) => existsSync(join(root, folder, 'tsconfig.json')));
+  await step(
+    'Building',
+    () => run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]),
+    "This is a fault of the checkout: see the compiler's messages above.",
+  );
 }
 
 /** Debian packages that the tests of real components use, and a file that shows each is there. */
 const components = [
-  ['containerd', '/usr/bin/containerd'], ['runc', '/usr/sbin/runc'], ['etcd-server', '/usr/bin/etcd'], ['etcd-client', '/usr/bin/etcdctl'],
-  ['containernetworking-plugins', '/usr/lib/cni/bridge'], ['busybox-static', '/bin/busybox'], ['nftables', '/usr/sbin/nft'],
-  ['iptables', '/usr/sbin/iptables'], ['iproute2', '/sbin/ip'], ['conntrack', '/usr/sbin/conntrack'], ['util-linux', '/usr/bin/nsenter'], ['procps', '/usr/bin/pgrep'],
+  ['containerd', '/usr/bin/containerd'],
+  ['runc', '/usr/sbin/runc'],
+  ['etcd-server', '/usr/bin/etcd'],
+  ['etcd-client', '/usr/bin/etcdctl'],
+  ['containernetworking-plugins', '/usr/lib/cni/bridge'],
+  ['busybox-static', '/bin/busybox'],
+  ['nftables', '/usr/sbin/nft'],
+  ['iptables', '/usr/sbin/iptables'],
+  ['iproute2', '/sbin/ip'],
+  ['conntrack', '/usr/sbin/conntrack'],
+  ['util-linux', '/usr/bin/nsenter'],
+  ['procps', '/usr/bin/pgrep'],
 ];
 
 async function installComponents() {
   const missing = components.filter(([, file]) => !existsSync(file)).map(([name]) => name);
   if (missing.length === 0) return;
   if (process.platform !== 'linux' || !existsSync('/usr/bin/apt-get') || process.getuid?.() !== 0) {
-    console.log(`• Tests of real components that need ${missing.join(', ')} will be skipped: they are installed for root on Debian and Ubuntu only.`);
+    console.log(
+      `• Tests of real components that need ${missing.join(', ')} will be skipped: they are installed for root on Debian and Ubuntu only.`,
+    );
     return;
   }
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   // policy-rc.d keeps the packages from starting daemons of their own: the tests start theirs
   const guard = '/usr/sbin/policy-rc.d';
   if (!existsSync(guard)) writeFileSync(guard, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
-  await step('Refreshing the package lists', () => run('apt-get', ['update', '-qq'], { env }), 'Check the machine\'s apt sources, then run the command again.');
-  await step(`Installing ${missing.join(', ')}`, () => run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], { env }), 'Install these packages by hand, then run the command again.');
+  await step(
+    'Refreshing the package lists',
+    () => run('apt-get', ['update', '-qq'], { env }),
+    "Check the machine's apt sources, then run the command again.",
+  );
+  await step(
+    `Installing ${missing.join(', ')}`,
+    () => run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], { env }),
+    'Install these packages by hand, then run the command again.',
+  );
 }
 
 export async function setup({ system = false } = {}) {

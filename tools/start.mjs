@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { root, setup } from './setup.mjs';
 
 await setup();
-const child = spawn(process.execPath, [join(root, 'packages/cli/bin/oarlock.js'), 'up', ...process.argv.slice(2)], { stdio: 'inherit', cwd: process.env.INIT_CWD ?? root });
+const child = spawn(process.execPath, [join(root, 'packages/cli/bin/oarlock.js'), 'up', ...process.argv.slice(2)], {
+  stdio: 'inherit',
+  cwd: process.env.INIT_CWD ?? root,
+});
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('close', (code, signal) => process.exit(code ?? (signal ? 1 : 0)));

@@ -13,5 +13,15 @@ import serviceAccount from './service-account/service-account-controller.ts';
 
 /** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
 export const builtin: readonly Plugin[] = [
-  serviceAccount, rootCa, namespace, garbageCollector, deployment, replicaSet, endpoints, endpointSlice, nodeIpam, nodeLifecycle, podGc,
+  serviceAccount,
+  rootCa,
+  namespace,
+  garbageCollector,
+  deployment,
+  replicaSet,
+  endpoints,
+  endpointSlice,
+  nodeIpam,
+  nodeLifecycle,
+  podGc,
 ];

@@ -41,7 +41,9 @@ export class ControllerRunner {
     this.#metrics = reconcileMetrics(options.metrics, options.controller.name);
   }
 
-  get name(): string { return this.#options.controller.name; }
+  get name(): string {
+    return this.#options.controller.name;
+  }
 
   /** Every informer that the controller watches has synced. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
@@ -55,11 +57,19 @@ export class ControllerRunner {
   async run(signal: AbortSignal): Promise<void> {
     const { controller, clock, metrics, workers = controller.workers ?? defaultWorkers } = this.#options;
     const queue = new Workqueue({ name: controller.name, clock, metrics });
-    const off = controller.watches.map(({ informer, keys }) => informer.on({
-      added: (object, cause) => { for (const key of keys(object, undefined)) queue.add(key, cause); },
-      updated: (object, old, cause) => { for (const key of keys(object, old)) queue.add(key, cause); },
-      deleted: (object, cause) => { for (const key of keys(object, undefined)) queue.add(key, cause); },
-    }));
+    const off = controller.watches.map(({ informer, keys }) =>
+      informer.on({
+        added: (object, cause) => {
+          for (const key of keys(object, undefined)) queue.add(key, cause);
+        },
+        updated: (object, old, cause) => {
+          for (const key of keys(object, old)) queue.add(key, cause);
+        },
+        deleted: (object, cause) => {
+          for (const key of keys(object, undefined)) queue.add(key, cause);
+        },
+      }),
+    );
     setMaxListeners(0, signal); // one listener per informer that is waited for
     const stop = () => queue.shutDown();
     signal.addEventListener('abort', stop, { once: true });
@@ -92,7 +102,11 @@ export class ControllerRunner {
   async #reconcile(queue: Workqueue, { key, causes, enqueuedAt }: Work, signal: AbortSignal): Promise<void> {
     const { controller, client, clock, tracer } = this.#options;
     const [cause, ...links] = causes;
-    const span = startSpan(tracer, `reconcile ${controller.name}`, { cause, links, attributes: { 'oarlock.key': key, 'oarlock.enqueued_at': enqueuedAt } });
+    const span = startSpan(tracer, `reconcile ${controller.name}`, {
+      cause,
+      links,
+      attributes: { 'oarlock.key': key, 'oarlock.enqueued_at': enqueuedAt },
+    });
     const began = clock.monotonic();
     // What was to wake the key later is superseded by looking now.
     queue.cancelDelayed(key);

@@ -58,14 +58,16 @@ export class ControllersRole implements Role, Lifecycle {
     if (signal.aborted) stop();
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const ends = await Promise.allSettled(this.#runners.map(async (runner) => {
-        try {
-          await runner.run(any.signal);
-        } catch (error) {
-          any.abort(error);
-          throw error;
-        }
-      }));
+      const ends = await Promise.allSettled(
+        this.#runners.map(async (runner) => {
+          try {
+            await runner.run(any.signal);
+          } catch (error) {
+            any.abort(error);
+            throw error;
+          }
+        }),
+      );
       const failed = ends.find((end) => end.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
     } finally {

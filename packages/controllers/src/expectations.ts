@@ -2,7 +2,11 @@ import type { Clock } from '@oarlock/kernel/clock';
 
 const patienceMs = 5 * 60_000;
 
-interface Pending { creations: number; readonly deletions: Set<string>; readonly since: number }
+interface Pending {
+  creations: number;
+  readonly deletions: Set<string>;
+  readonly since: number;
+}
 
 /**
  * What a controller has done and its cache has not shown yet. While something is pending the cache is behind, and acting on it
@@ -12,19 +16,29 @@ export class Expectations {
   readonly #clock: Clock;
   readonly #pending = new Map<string, Pending>();
 
-  constructor(clock: Clock) { this.#clock = clock; }
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
-  creations(key: string, count: number): void { this.#of(key).creations += count; }
-  deletion(key: string, uid: string): void { this.#of(key).deletions.add(uid); }
+  creations(key: string, count: number): void {
+    this.#of(key).creations += count;
+  }
+  deletion(key: string, uid: string): void {
+    this.#of(key).deletions.add(uid);
+  }
 
   created(key: string): void {
     const pending = this.#pending.get(key);
     if (pending !== undefined && pending.creations > 0) pending.creations -= 1;
   }
-  deleted(key: string, uid: string): void { this.#pending.get(key)?.deletions.delete(uid); }
+  deleted(key: string, uid: string): void {
+    this.#pending.get(key)?.deletions.delete(uid);
+  }
 
   /** A creation that failed will not be seen. */
-  creationFailed(key: string): void { this.created(key); }
+  creationFailed(key: string): void {
+    this.created(key);
+  }
 
   met(key: string): boolean {
     const pending = this.#pending.get(key);
@@ -34,7 +48,9 @@ export class Expectations {
     return met;
   }
 
-  forget(key: string): void { this.#pending.delete(key); }
+  forget(key: string): void {
+    this.#pending.delete(key);
+  }
 
   #of(key: string): Pending {
     const known = this.#pending.get(key);
@@ -46,7 +62,10 @@ export class Expectations {
 }
 
 /** Runs `count` pieces of work in batches of 1, 2, 4, ...; after a batch with a failure no further one. Returns how many succeeded, and the first failure. */
-export async function slowStart(count: number, work: (index: number) => Promise<void>): Promise<{ readonly done: number; readonly error?: unknown }> {
+export async function slowStart(
+  count: number,
+  work: (index: number) => Promise<void>,
+): Promise<{ readonly done: number; readonly error?: unknown }> {
   let done = 0;
   for (let size = 1, next = 0; next < count; size *= 2) {
     const batch = Math.min(size, count - next);

@@ -34,7 +34,14 @@ interface Claim<T extends KubeObject> {
  * The dependents of an owner: adopts orphans that match its selector, lets go of its own that no longer do. An owner that is
  * being deleted does neither.
  */
-export async function claim<T extends KubeObject>({ client, informer, resource, owner, selector, confirm }: Claim<T>): Promise<readonly T[]> {
+export async function claim<T extends KubeObject>({
+  client,
+  informer,
+  resource,
+  owner,
+  selector,
+  confirm,
+}: Claim<T>): Promise<readonly T[]> {
   const uid = owner.metadata?.uid ?? '';
   const owned = ownedBy(informer, uid);
   const leaving = owner.metadata?.deletionTimestamp !== undefined;
@@ -43,9 +50,12 @@ export async function claim<T extends KubeObject>({ client, informer, resource, 
     if (selector.matches(object.metadata?.labels) || leaving) kept.push(object);
     else await release(client, resource, object, uid);
   }
-  const orphans = leaving ? [] : informer.byIndex(orphansOf, owner.metadata?.namespace ?? '')
-    .filter((object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels));
-  if (orphans.length > 0 && await confirm()) {
+  const orphans = leaving
+    ? []
+    : informer
+        .byIndex(orphansOf, owner.metadata?.namespace ?? '')
+        .filter((object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels));
+  if (orphans.length > 0 && (await confirm())) {
     for (const object of orphans) {
       const adopted = await adopt(client, resource, object, owner);
       if (adopted !== undefined) kept.push(adopted);
@@ -54,12 +64,17 @@ export async function claim<T extends KubeObject>({ client, informer, resource, 
   return kept;
 }
 
-const nameOf = (object: KubeObject) => ({ name: object.metadata?.name ?? '', ...(object.metadata?.namespace !== undefined && { namespace: object.metadata.namespace }) });
+const nameOf = (object: KubeObject) => ({
+  name: object.metadata?.name ?? '',
+  ...(object.metadata?.namespace !== undefined && { namespace: object.metadata.namespace }),
+});
 
 /** The uid in the patch makes it fail on an object that only has the same name. */
 async function adopt<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, owner: KubeObject): Promise<T | undefined> {
   try {
-    return await client.patch(resource, nameOf(object), 'strategic', { metadata: { uid: object.metadata?.uid, ownerReferences: [controllerRef(owner)] } });
+    return await client.patch(resource, nameOf(object), 'strategic', {
+      metadata: { uid: object.metadata?.uid, ownerReferences: [controllerRef(owner)] },
+    });
   } catch (error) {
     if (isStatus(error, 'NotFound')) return undefined;
     throw error;
@@ -68,7 +83,9 @@ async function adopt<T extends KubeObject>(client: Client, resource: Resource<T>
 
 async function release<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, uid: string): Promise<void> {
   try {
-    await client.patch(resource, nameOf(object), 'strategic', { metadata: { uid: object.metadata?.uid, ownerReferences: [{ $patch: 'delete', uid }] } });
+    await client.patch(resource, nameOf(object), 'strategic', {
+      metadata: { uid: object.metadata?.uid, ownerReferences: [{ $patch: 'delete', uid }] },
+    });
   } catch (error) {
     // gone, or another object by now: nothing is left to let go of
     if (!isStatus(error, 'NotFound', 'Invalid')) throw error;

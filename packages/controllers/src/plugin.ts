@@ -32,20 +32,32 @@ export default Roles.plugin({
     for (const name of [...disable, ...Object.keys(workers)]) {
       if (!names.includes(name)) throw new Error(`there is no controller ${name}; there are ${names.join(', ') || 'none'}`);
     }
-    const runners = controllers.filter(({ name }) => !disable.includes(name)).map((controller) => {
-      const count = workers[controller.name];
-      return new ControllerRunner({ controller, client, clock, log, tracer, metrics, ...(count !== undefined && { workers: count }) });
-    });
+    const runners = controllers
+      .filter(({ name }) => !disable.includes(name))
+      .map((controller) => {
+        const count = workers[controller.name];
+        return new ControllerRunner({ controller, client, clock, log, tracer, metrics, ...(count !== undefined && { workers: count }) });
+      });
     const identity = `${hostname()}_${randomUUID()}`;
     const lease = { namespace: 'kube-system', name: leaseName };
     const record = leaderRecorder(events?.recorder('oarlock-controllers', hostname()), lease);
     return new ControllersRole({
-      runners, log,
+      runners,
+      log,
       ...(leaderElect && {
-        elect: (onStarted: (signal: AbortSignal) => Promise<void>) => new LeaderElector({
-          client, clock, random: Math.random, log, lease, identity,
-          onStarted(signal) { record(`${identity} became leader`); return onStarted(signal); },
-        }),
+        elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
+          new LeaderElector({
+            client,
+            clock,
+            random: Math.random,
+            log,
+            lease,
+            identity,
+            onStarted(signal) {
+              record(`${identity} became leader`);
+              return onStarted(signal);
+            },
+          }),
       }),
     });
   },

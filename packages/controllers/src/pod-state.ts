@@ -1,7 +1,8 @@
 import { parseTime } from '@oarlock/api/time';
 import type { Pod, PodCondition } from '@oarlock/api/types/core-v1';
 
-export const conditionOf = (pod: Pod, type: string): PodCondition | undefined => pod.status?.conditions?.find((condition) => condition.type === type);
+export const conditionOf = (pod: Pod, type: string): PodCondition | undefined =>
+  pod.status?.conditions?.find((condition) => condition.type === type);
 export const isReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
 export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;

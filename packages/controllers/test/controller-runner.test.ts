@@ -11,34 +11,66 @@ import { TraceFlags, type Link, type Span, type SpanContext, type SpanOptions, t
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-interface Recorded { name: string; parent: SpanContext | undefined; links: readonly Link[]; attributes: Record<string, unknown>; context: SpanContext; failed: string | undefined; ended: boolean }
+interface Recorded {
+  name: string;
+  parent: SpanContext | undefined;
+  links: readonly Link[];
+  attributes: Record<string, unknown>;
+  context: SpanContext;
+  failed: string | undefined;
+  ended: boolean;
+}
 
 /** A tracer that remembers; just enough of one. */
 function recordingTracer(): { tracer: Tracer; spans: Recorded[] } {
   const spans: Recorded[] = [];
   const startSpan = (name: string, options: SpanOptions = {}, context?: Context): Span => {
     const record: Recorded = {
-      name, parent: context && trace.getSpanContext(context), links: options.links ?? [], attributes: { ...options.attributes }, failed: undefined, ended: false,
-      context: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: (spans.length + 0x100).toString(16).padStart(16, '0'), traceFlags: TraceFlags.SAMPLED },
+      name,
+      parent: context && trace.getSpanContext(context),
+      links: options.links ?? [],
+      attributes: { ...options.attributes },
+      failed: undefined,
+      ended: false,
+      context: {
+        traceId: '0af7651916cd43dd8448eb211c80319c',
+        spanId: (spans.length + 0x100).toString(16).padStart(16, '0'),
+        traceFlags: TraceFlags.SAMPLED,
+      },
     };
     spans.push(record);
     return {
-      spanContext: () => record.context, end: () => { record.ended = true; },
-      setStatus({ message }: { message?: string }) { record.failed = message ?? ''; return this; },
+      spanContext: () => record.context,
+      end: () => {
+        record.ended = true;
+      },
+      setStatus({ message }: { message?: string }) {
+        record.failed = message ?? '';
+        return this;
+      },
     } as unknown as Span;
   };
   return { tracer: { startSpan } as Tracer, spans };
 }
 
 const at = (name: string) => ({ namespace: 'd', name });
-const cause = (n: number): Cause => ({ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: n.toString(16).padStart(16, '0'), traceFlags: 1 });
+const cause = (n: number): Cause => ({
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  spanId: n.toString(16).padStart(16, '0'),
+  traceFlags: 1,
+});
 
 describe('ControllerRunner', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let abort: AbortController;
   let metrics: Registry;
-  beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); abort = new AbortController(); metrics = new Registry(); });
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+    abort = new AbortController();
+    metrics = new Registry();
+  });
 
   /** A controller that keeps a Secret for every ConfigMap. */
   const mirror = (reconcile?: Controller['reconcile']): Controller => {
@@ -46,14 +78,20 @@ describe('ControllerRunner', () => {
     const copies = api.informers.of(secrets);
     const keyOf = (o: { metadata?: { namespace?: string; name?: string } }) => [`${o.metadata?.namespace}/${o.metadata?.name}`];
     return {
-      name: 'mirror', watches: [watch(maps, keyOf), watch(copies, keyOf)],
-      reconcile: reconcile ?? (async (key, { client }) => {
-        if (maps.get(key) !== undefined && copies.get(key) === undefined) await client.create(secrets, { metadata: splitKey(key) });
-        if (maps.get(key) === undefined && copies.get(key) !== undefined) await client.delete(secrets, splitKey(key) as { name: string });
-      }),
+      name: 'mirror',
+      watches: [watch(maps, keyOf), watch(copies, keyOf)],
+      reconcile:
+        reconcile ??
+        (async (key, { client }) => {
+          if (maps.get(key) !== undefined && copies.get(key) === undefined) await client.create(secrets, { metadata: splitKey(key) });
+          if (maps.get(key) === undefined && copies.get(key) !== undefined) await client.delete(secrets, splitKey(key) as { name: string });
+        }),
     };
   };
-  const run = (controller: Controller, { tracer = noTracer, log = silentLogger, workers }: { tracer?: Tracer; log?: Logger; workers?: number } = {}) =>
+  const run = (
+    controller: Controller,
+    { tracer = noTracer, log = silentLogger, workers }: { tracer?: Tracer; log?: Logger; workers?: number } = {},
+  ) =>
     new ControllerRunner({ controller, client: api.client(), clock, log, tracer, metrics, ...(workers && { workers }) }).run(abort.signal);
 
   it('brings about what should be, from what is there and from what comes, and stops', async () => {
@@ -79,9 +117,18 @@ describe('ControllerRunner', () => {
     void run(mirror(), { tracer });
     await clock.settle();
     await clock.advance(1000);
-    await api.client().causedBy(cause(1)).create(configMaps, { metadata: at('a') });
+    await api
+      .client()
+      .causedBy(cause(1))
+      .create(configMaps, { metadata: at('a') });
     await clock.settle();
-    expect(spans[0]).toMatchObject({ name: 'reconcile mirror', parent: cause(1), ended: true, failed: undefined, attributes: { 'oarlock.key': 'd/a', 'oarlock.enqueued_at': clock.now() } });
+    expect(spans[0]).toMatchObject({
+      name: 'reconcile mirror',
+      parent: cause(1),
+      ended: true,
+      failed: undefined,
+      attributes: { 'oarlock.key': 'd/a', 'oarlock.enqueued_at': clock.now() },
+    });
     const write = api.requests.find(({ verb, resource }) => verb === 'create' && resource === secrets);
     expect(write?.cause).toEqual(spans[0]?.context);
     expect(spans[1]?.parent).toEqual(spans[0]?.context);
@@ -91,9 +138,20 @@ describe('ControllerRunner', () => {
   it('links the further causes that came while the key was worked on', async () => {
     const { tracer, spans } = recordingTracer();
     let release: () => void = () => undefined;
-    let gate: Promise<void> | undefined = new Promise((resolve) => { release = resolve; });
-    void run(mirror(async () => { await gate; }), { tracer });
-    const write = (n: number) => api.client().causedBy(cause(n)).patch(configMaps, at('a'), 'merge', { data: { n: String(n) } });
+    let gate: Promise<void> | undefined = new Promise((resolve) => {
+      release = resolve;
+    });
+    void run(
+      mirror(async () => {
+        await gate;
+      }),
+      { tracer },
+    );
+    const write = (n: number) =>
+      api
+        .client()
+        .causedBy(cause(n))
+        .patch(configMaps, at('a'), 'merge', { data: { n: String(n) } });
     await api.client().create(configMaps, { metadata: at('a') });
     await clock.settle();
     await write(1);
@@ -115,15 +173,26 @@ describe('ControllerRunner', () => {
     const log: Logger = { ...silentLogger, warn: (fields) => warned.push(fields), child: () => log };
     const tries: [number, number][] = [];
     const outcomes = [failure('InternalError', 'one'), conflict(secrets, 'a', objectModified), new Error('three'), undefined];
-    void run(mirror(async (_key, { failures }) => {
-      tries.push([clock.monotonic(), failures]);
-      const outcome = outcomes.shift();
-      if (outcome !== undefined) throw outcome;
-    }), { tracer, log });
+    void run(
+      mirror(async (_key, { failures }) => {
+        tries.push([clock.monotonic(), failures]);
+        const outcome = outcomes.shift();
+        if (outcome !== undefined) throw outcome;
+      }),
+      { tracer, log },
+    );
     await clock.settle();
-    await api.client().causedBy(cause(1)).create(configMaps, { metadata: at('a') });
+    await api
+      .client()
+      .causedBy(cause(1))
+      .create(configMaps, { metadata: at('a') });
     await clock.advance(1000);
-    expect(tries).toEqual([[0, 0], [5, 1], [15, 2], [35, 3]]);
+    expect(tries).toEqual([
+      [0, 0],
+      [5, 1],
+      [15, 2],
+      [35, 3],
+    ]);
     expect(spans.map(({ failed }) => failed)).toEqual(['one', undefined, 'three', undefined]);
     expect(spans.map(({ parent }) => parent)).toEqual(Array.from({ length: 4 }, () => cause(1)));
     expect(warned).toHaveLength(2);
@@ -136,7 +205,12 @@ describe('ControllerRunner', () => {
 
   it('comes back when asked to, unless something wakes the key before', async () => {
     const times: number[] = [];
-    void run(mirror(async () => { times.push(clock.monotonic()); return { requeueAfterMs: 1000 }; }));
+    void run(
+      mirror(async () => {
+        times.push(clock.monotonic());
+        return { requeueAfterMs: 1000 };
+      }),
+    );
     await api.client().create(configMaps, { metadata: at('a') });
     await clock.advance(1500);
     await api.client().patch(configMaps, at('a'), 'merge', { data: { x: 'y' } });
@@ -164,13 +238,24 @@ describe('ControllerRunner', () => {
   });
 
   it('lets the event loop turn in a storm of keys', async () => {
-    const busy = () => { const until = performance.now() + 0.2; while (performance.now() < until); };
+    const busy = () => {
+      const until = performance.now() + 0.2;
+      while (performance.now() < until);
+    };
     let count = 0;
-    void run(mirror(async () => { busy(); count += 1; }));
+    void run(
+      mirror(async () => {
+        busy();
+        count += 1;
+      }),
+    );
     await clock.settle();
     api.seed(configMaps, ...Array.from({ length: 1000 }, (_, n) => ({ metadata: at(`c${n}`) })));
     let turns = 0;
-    for (; count < 1000; turns += 1) await new Promise<void>((resolve) => { setImmediate(resolve); });
+    for (; count < 1000; turns += 1)
+      await new Promise<void>((resolve) => {
+        setImmediate(resolve);
+      });
     expect(turns).toBeGreaterThan(30); // 200 ms of work in slices of 5 ms
     abort.abort();
   });
@@ -178,9 +263,17 @@ describe('ControllerRunner', () => {
   it('waits for its informers, and for what is under way when it stops', async () => {
     api.failNext({ verb: 'watch', resource: secrets }, failure('ServiceUnavailable', 'down'));
     let release: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => { release = resolve; });
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
     const log: string[] = [];
-    const done = run(mirror(async () => { log.push('began'); await gate; log.push('ended'); })).then(() => log.push('stopped'));
+    const done = run(
+      mirror(async () => {
+        log.push('began');
+        await gate;
+        log.push('ended');
+      }),
+    ).then(() => log.push('stopped'));
     api.seed(configMaps, { metadata: at('a') });
     await clock.settle();
     expect(log).toEqual([]);

@@ -1,5 +1,16 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { deployments, endpoints, endpointSlices, leases, namespaces, nodes, pods, replicaSets, serviceAccounts, services } from '@oarlock/api/resources';
+import {
+  deployments,
+  endpoints,
+  endpointSlices,
+  leases,
+  namespaces,
+  nodes,
+  pods,
+  replicaSets,
+  serviceAccounts,
+  services,
+} from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { formatTime } from '@oarlock/api/time';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
@@ -18,10 +29,22 @@ import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const facts = {
-  name: 't', domain: 'cluster.local', podCIDRs: ['10.244.0.0/16'], serviceCIDRs: ['10.96.0.0/16'], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10',
-  serverUrl: 'https://127.0.0.1:6443', nodePortRange: { from: 30_000, to: 32_767 }, version: 'v1.36.0',
+  name: 't',
+  domain: 'cluster.local',
+  podCIDRs: ['10.244.0.0/16'],
+  serviceCIDRs: ['10.96.0.0/16'],
+  kubernetesServiceIP: '10.96.0.1',
+  dnsServiceIP: '10.96.0.10',
+  serverUrl: 'https://127.0.0.1:6443',
+  nodePortRange: { from: 30_000, to: 32_767 },
+  version: 'v1.36.0',
 };
-const keys = { caBundle: 'CA', issue: () => Promise.reject(new Error('none')), sign: () => Promise.reject(new Error('none')), serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] } };
+const keys = {
+  caBundle: 'CA',
+  issue: () => Promise.reject(new Error('none')),
+  sign: () => Promise.reject(new Error('none')),
+  serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
+};
 
 let clock: FakeClock;
 let api: MemoryApi;
@@ -31,23 +54,56 @@ let told: { reason: string; message: string }[];
 /** All built-in loops over an API in memory, as the controllers role runs them. */
 async function start(): Promise<void> {
   const host = new PluginHost({ clock });
-  const recorder = { event: (_about: KubeObject, _type: string, reason: string, message: string) => { told.push({ reason, message }); } };
-  host.provide(Client, api.client()).provide(Informers, api.informers).provide(Events, { recorder: () => recorder }).provide(Cluster, facts).provide(Keys, keys);
+  const recorder = {
+    event: (_about: KubeObject, _type: string, reason: string, message: string) => {
+      told.push({ reason, message });
+    },
+  };
+  host
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .provide(Events, { recorder: () => recorder })
+    .provide(Cluster, facts)
+    .provide(Keys, keys);
   for (const plugin of builtin) host.place({ plugin });
   await host.start();
   for (const controller of host.get(Controllers)) {
-    void new ControllerRunner({ controller, client: api.client(), clock, log: silentLogger, tracer: noTracer, metrics: new Registry() }).run(abort.signal);
+    void new ControllerRunner({
+      controller,
+      client: api.client(),
+      clock,
+      log: silentLogger,
+      tracer: noTracer,
+      metrics: new Registry(),
+    }).run(abort.signal);
   }
   await clock.settle();
 }
 
-beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); abort = new AbortController(); told = []; });
-afterEach(async () => { abort.abort(); await api.stop(); });
+beforeEach(() => {
+  clock = new FakeClock();
+  api = memoryApi({ clock });
+  abort = new AbortController();
+  told = [];
+});
+afterEach(async () => {
+  abort.abort();
+  await api.stop();
+});
 
 const template = (image: string) => ({ metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image }] } });
 const deployment = (more: Partial<Deployment['spec'] & object> = {}): Deployment => ({
-  apiVersion: 'apps/v1', kind: 'Deployment', metadata: { namespace: 'd', name: 'web' },
-  spec: { replicas: 3, selector: { matchLabels: { app: 'web' } }, progressDeadlineSeconds: 600, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 1 } }, template: template('a:1'), ...more },
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { namespace: 'd', name: 'web' },
+  spec: {
+    replicas: 3,
+    selector: { matchLabels: { app: 'web' } },
+    progressDeadlineSeconds: 600,
+    strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 1 } },
+    template: template('a:1'),
+    ...more,
+  },
 });
 const live = () => api.objects(pods, 'd').filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
 const sets = () => api.objects(replicaSets, 'd');
@@ -59,13 +115,27 @@ async function makeReady(some: readonly Pod[] = live()): Promise<void> {
   for (const pod of some) {
     if (pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')) continue;
     const now = formatTime(clock.now());
-    await api.client().update(pods, { ...pod, status: { phase: 'Running', podIP: `10.244.0.${10 + Number(pod.metadata?.resourceVersion)}`, conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }] } }, { subresource: 'status' });
+    await api
+      .client()
+      .update(
+        pods,
+        {
+          ...pod,
+          status: {
+            phase: 'Running',
+            podIP: `10.244.0.${10 + Number(pod.metadata?.resourceVersion)}`,
+            conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }],
+          },
+        },
+        { subresource: 'status' },
+      );
   }
   await clock.settle();
 }
 /** The kubelet's part in ending a pod: it is gone at once. */
 async function reap(): Promise<void> {
-  for (const pod of api.objects(pods, 'd')) if (pod.metadata?.deletionTimestamp !== undefined) api.remove(pods, { namespace: 'd', name: pod.metadata.name ?? '' });
+  for (const pod of api.objects(pods, 'd'))
+    if (pod.metadata?.deletionTimestamp !== undefined) api.remove(pods, { namespace: 'd', name: pod.metadata.name ?? '' });
   await clock.settle();
 }
 const names = (resource: Resource) => api.objects(resource, 'd').map(({ metadata }) => metadata?.name);
@@ -78,13 +148,28 @@ describe('deployment', () => {
     expect(live()).toHaveLength(3);
     const [set] = sets();
     expect(set?.metadata?.name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{10}$/);
-    expect(set?.metadata?.annotations).toMatchObject({ 'deployment.kubernetes.io/revision': '1', 'deployment.kubernetes.io/desired-replicas': '3', 'deployment.kubernetes.io/max-replicas': '4' });
-    expect(live()[0]?.metadata).toMatchObject({ generateName: `${set?.metadata?.name}-`, ownerReferences: [{ kind: 'ReplicaSet', controller: true, blockOwnerDeletion: true }] });
+    expect(set?.metadata?.annotations).toMatchObject({
+      'deployment.kubernetes.io/revision': '1',
+      'deployment.kubernetes.io/desired-replicas': '3',
+      'deployment.kubernetes.io/max-replicas': '4',
+    });
+    expect(live()[0]?.metadata).toMatchObject({
+      generateName: `${set?.metadata?.name}-`,
+      ownerReferences: [{ kind: 'ReplicaSet', controller: true, blockOwnerDeletion: true }],
+    });
     expect(condition(get(), 'Available')).toMatchObject({ status: 'False', reason: 'MinimumReplicasUnavailable' });
     await makeReady();
     expect(get().status).toMatchObject({ replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, observedGeneration: 1 });
-    expect(condition(get(), 'Available')).toMatchObject({ status: 'True', reason: 'MinimumReplicasAvailable', message: 'Deployment has minimum availability.' });
-    expect(condition(get(), 'Progressing')).toMatchObject({ status: 'True', reason: 'NewReplicaSetAvailable', message: `ReplicaSet "${set?.metadata?.name}" has successfully progressed.` });
+    expect(condition(get(), 'Available')).toMatchObject({
+      status: 'True',
+      reason: 'MinimumReplicasAvailable',
+      message: 'Deployment has minimum availability.',
+    });
+    expect(condition(get(), 'Progressing')).toMatchObject({
+      status: 'True',
+      reason: 'NewReplicaSetAvailable',
+      message: `ReplicaSet "${set?.metadata?.name}" has successfully progressed.`,
+    });
     expect(told).toContainEqual({ reason: 'ScalingReplicaSet', message: `Scaled up replica set ${set?.metadata?.name} from 0 to 3` });
   });
 
@@ -97,7 +182,9 @@ describe('deployment', () => {
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { template: template('a:2') } });
     for (let round = 0; round < 12; round++) {
       await clock.settle();
-      const ready = live().filter(({ status }) => status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True'));
+      const ready = live().filter(({ status }) =>
+        status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True'),
+      );
       expect(live().length).toBeLessThanOrEqual(4);
       expect(ready.length).toBeGreaterThanOrEqual(2);
       await reap();
@@ -109,10 +196,17 @@ describe('deployment', () => {
     expect(get().metadata?.annotations?.['deployment.kubernetes.io/revision']).toBe('2');
 
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { template: template('a:1') } });
-    for (let round = 0; round < 12; round++) { await clock.settle(); await reap(); await makeReady(); }
+    for (let round = 0; round < 12; round++) {
+      await clock.settle();
+      await reap();
+      await makeReady();
+    }
     const back = sets().find((set) => image(set) === 'a:1');
     expect(back?.metadata?.name).toBe(first);
-    expect(back?.metadata?.annotations).toMatchObject({ 'deployment.kubernetes.io/revision': '3', 'deployment.kubernetes.io/revision-history': '1' });
+    expect(back?.metadata?.annotations).toMatchObject({
+      'deployment.kubernetes.io/revision': '3',
+      'deployment.kubernetes.io/revision-history': '1',
+    });
     expect(get().status).toMatchObject({ updatedReplicas: 3, availableReplicas: 3, unavailableReplicas: 0 });
   });
 
@@ -120,8 +214,13 @@ describe('deployment', () => {
     await start();
     await api.client().create(deployments, deployment());
     await clock.settle();
-    const written = { metadata: { creationTimestamp: null, labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image: 'a:1', resources: {}, env: [] }] } };
-    await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'json', [{ op: 'replace', path: '/spec/template', value: written }]);
+    const written = {
+      metadata: { creationTimestamp: null, labels: { app: 'web' } },
+      spec: { containers: [{ name: 'c', image: 'a:1', resources: {}, env: [] }] },
+    };
+    await api
+      .client()
+      .patch(deployments, { namespace: 'd', name: 'web' }, 'json', [{ op: 'replace', path: '/spec/template', value: written }]);
     await clock.settle();
     expect(sets()).toHaveLength(1);
   });
@@ -145,7 +244,10 @@ describe('deployment', () => {
     await clock.settle();
     await makeReady();
     // a finalizer keeps what is deleted in sight, as the grace period does
-    for (const pod of live()) await api.client().patch(pods, { namespace: 'd', name: pod.metadata?.name ?? '' }, 'merge', { metadata: { finalizers: ['test/hold'] } });
+    for (const pod of live())
+      await api
+        .client()
+        .patch(pods, { namespace: 'd', name: pod.metadata?.name ?? '' }, 'merge', { metadata: { finalizers: ['test/hold'] } });
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { template: template('a:2') } });
     await clock.settle();
     expect(live()).toEqual([]);
@@ -178,7 +280,12 @@ describe('deployment', () => {
 });
 
 describe('replica set', () => {
-  const set: ReplicaSet = { apiVersion: 'apps/v1', kind: 'ReplicaSet', metadata: { namespace: 'd', name: 's' }, spec: { replicas: 2, selector: { matchLabels: { app: 'web' } }, template: template('a:1') } };
+  const set: ReplicaSet = {
+    apiVersion: 'apps/v1',
+    kind: 'ReplicaSet',
+    metadata: { namespace: 'd', name: 's' },
+    spec: { replicas: 2, selector: { matchLabels: { app: 'web' } }, template: template('a:1') },
+  };
 
   it('replaces what is deleted and removes what is too much', async () => {
     await start();
@@ -199,7 +306,9 @@ describe('replica set', () => {
     await api.client().create(replicaSets, set);
     await clock.settle();
     expect(live()).toHaveLength(2);
-    expect(api.object(pods, { namespace: 'd', name: 'orphan' })?.metadata?.ownerReferences).toMatchObject([{ kind: 'ReplicaSet', name: 's' }]);
+    expect(api.object(pods, { namespace: 'd', name: 'orphan' })?.metadata?.ownerReferences).toMatchObject([
+      { kind: 'ReplicaSet', name: 's' },
+    ]);
     await api.client().patch(pods, { namespace: 'd', name: 'orphan' }, 'merge', { metadata: { labels: { app: 'other' } } });
     await clock.settle();
     expect(api.object(pods, { namespace: 'd', name: 'orphan' })?.metadata?.ownerReferences ?? []).toEqual([]);
@@ -231,13 +340,35 @@ describe('replica set', () => {
 describe('endpoints', () => {
   it('follow the pods of a Service: ready, not ready, gone', async () => {
     await start();
-    await api.client().create(services, { apiVersion: 'v1', kind: 'Service', metadata: { namespace: 'd', name: 'web' }, spec: { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'], ipFamilies: ['IPv4'], selector: { app: 'web' }, ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }] } });
+    await api
+      .client()
+      .create(services, {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { namespace: 'd', name: 'web' },
+        spec: {
+          clusterIP: '10.96.0.7',
+          clusterIPs: ['10.96.0.7'],
+          ipFamilies: ['IPv4'],
+          selector: { app: 'web' },
+          ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
+        },
+      });
     await api.client().create(deployments, deployment({ replicas: 2 }));
     await clock.settle();
     await makeReady();
     const [slice] = api.objects(endpointSlices, 'd');
-    expect(slice).toMatchObject({ addressType: 'IPv4', ports: [{ name: 'http', port: 8080, protocol: 'TCP' }], metadata: { labels: { 'kubernetes.io/service-name': 'web', 'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io' } } });
-    expect(slice?.endpoints?.map(({ conditions }) => conditions)).toEqual([{ ready: true, serving: true, terminating: false }, { ready: true, serving: true, terminating: false }]);
+    expect(slice).toMatchObject({
+      addressType: 'IPv4',
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+      metadata: {
+        labels: { 'kubernetes.io/service-name': 'web', 'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io' },
+      },
+    });
+    expect(slice?.endpoints?.map(({ conditions }) => conditions)).toEqual([
+      { ready: true, serving: true, terminating: false },
+      { ready: true, serving: true, terminating: false },
+    ]);
     expect(api.object(endpoints, { namespace: 'd', name: 'web' })?.subsets?.[0]?.addresses).toHaveLength(2);
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { replicas: 0 } });
     await clock.settle();
@@ -262,8 +393,22 @@ describe('garbage collector', () => {
     await start();
     const [owner] = api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'owner' } });
     const ref = (uid: string) => ({ apiVersion: 'v1', kind: 'ServiceAccount', name: 'owner', uid });
-    await api.client().create(pods, { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'lost', ownerReferences: [ref('nobody')] }, spec: { containers: [{ name: 'c' }] } });
-    await api.client().create(pods, { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'kept', ownerReferences: [ref('nobody'), ref(owner?.metadata?.uid ?? '')] }, spec: { containers: [{ name: 'c' }] } });
+    await api
+      .client()
+      .create(pods, {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { namespace: 'd', name: 'lost', ownerReferences: [ref('nobody')] },
+        spec: { containers: [{ name: 'c' }] },
+      });
+    await api
+      .client()
+      .create(pods, {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { namespace: 'd', name: 'kept', ownerReferences: [ref('nobody'), ref(owner?.metadata?.uid ?? '')] },
+        spec: { containers: [{ name: 'c' }] },
+      });
     await clock.settle();
     expect(names(pods)).toEqual(['kept']);
     expect(api.object(pods, { namespace: 'd', name: 'kept' })?.metadata?.ownerReferences).toHaveLength(1);
@@ -271,21 +416,37 @@ describe('garbage collector', () => {
 });
 
 describe('nodes', () => {
-  const lease = (at: number) => ({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { namespace: 'kube-node-lease', name: 'n' }, spec: { holderIdentity: 'n', renewTime: new Date(at).toISOString() } });
+  const lease = (at: number) => ({
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { namespace: 'kube-node-lease', name: 'n' },
+    spec: { holderIdentity: 'n', renewTime: new Date(at).toISOString() },
+  });
 
   it('marks a silent node, taints it and its pods not ready, and takes it back when it speaks', async () => {
     api.seed(nodes, { metadata: { name: 'n' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
     api.seed(leases, lease(clock.now()));
-    api.seed(pods, { metadata: { namespace: 'd', name: 'p' }, spec: { nodeName: 'n', containers: [{ name: 'c' }] }, status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] } });
+    api.seed(pods, {
+      metadata: { namespace: 'd', name: 'p' },
+      spec: { nodeName: 'n', containers: [{ name: 'c' }] },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    });
     await start();
     await clock.advance(49_000);
     expect(api.object(nodes, { name: 'n' })?.spec?.taints).toBeUndefined();
     await clock.advance(2_000);
-    expect(api.object(nodes, { name: 'n' })?.status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({ status: 'Unknown', reason: 'NodeStatusUnknown', message: 'Kubelet stopped posting node status.' });
-    expect(api.object(nodes, { name: 'n' })?.spec?.taints?.map(({ key, effect }) => `${key}:${effect}`)).toEqual(['node.kubernetes.io/unreachable:NoSchedule', 'node.kubernetes.io/unreachable:NoExecute']);
+    expect(api.object(nodes, { name: 'n' })?.status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({
+      status: 'Unknown',
+      reason: 'NodeStatusUnknown',
+      message: 'Kubelet stopped posting node status.',
+    });
+    expect(api.object(nodes, { name: 'n' })?.spec?.taints?.map(({ key, effect }) => `${key}:${effect}`)).toEqual([
+      'node.kubernetes.io/unreachable:NoSchedule',
+      'node.kubernetes.io/unreachable:NoExecute',
+    ]);
     expect(api.object(pods, { namespace: 'd', name: 'p' })?.status?.conditions?.[0]).toMatchObject({ type: 'Ready', status: 'False' });
     const client = api.client();
-    await client.update(leases, { ...await client.get(leases, { namespace: 'kube-node-lease', name: 'n' }), ...lease(clock.now()) });
+    await client.update(leases, { ...(await client.get(leases, { namespace: 'kube-node-lease', name: 'n' })), ...lease(clock.now()) });
     const node = await client.get(nodes, { name: 'n' });
     await client.update(nodes, { ...node, status: { conditions: [{ type: 'Ready', status: 'True' }] } }, { subresource: 'status' });
     await clock.settle();
@@ -296,7 +457,12 @@ describe('nodes', () => {
     await start();
     for (const name of ['a', 'b', 'c']) await api.client().create(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name } });
     await clock.settle();
-    expect(api.objects(nodes).map(({ spec }) => spec?.podCIDR).sort()).toEqual(['10.244.0.0/24', '10.244.1.0/24', '10.244.2.0/24']);
+    expect(
+      api
+        .objects(nodes)
+        .map(({ spec }) => spec?.podCIDR)
+        .sort(),
+    ).toEqual(['10.244.0.0/24', '10.244.1.0/24', '10.244.2.0/24']);
   });
 });
 

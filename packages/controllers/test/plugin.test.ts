@@ -11,29 +11,45 @@ import { memoryApi } from '@oarlock/testing/memory-api';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 
-const copier = (name: string) => Controllers.plugin({
-  id: `controller-${name}`, config: z.strictObject({}), needs: { informers: Informers },
-  create({ informers }) {
-    const maps = informers.of(configMaps);
-    return {
-      name, watches: [watch(maps, (map) => [`${map.metadata?.namespace}/${map.metadata?.name}`])],
-      async reconcile(key, { client }) {
-        const { namespace = '', name: mapName } = splitKey(key);
-        await client.create(secrets, { metadata: { namespace, name: `${name}-${mapName}` } });
-      },
-    };
-  },
-});
+const copier = (name: string) =>
+  Controllers.plugin({
+    id: `controller-${name}`,
+    config: z.strictObject({}),
+    needs: { informers: Informers },
+    create({ informers }) {
+      const maps = informers.of(configMaps);
+      return {
+        name,
+        watches: [watch(maps, (map) => [`${map.metadata?.namespace}/${map.metadata?.name}`])],
+        async reconcile(key, { client }) {
+          const { namespace = '', name: mapName } = splitKey(key);
+          await client.create(secrets, { metadata: { namespace, name: `${name}-${mapName}` } });
+        },
+      };
+    },
+  });
 
 describe('the controllers role', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
-  beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); });
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+  });
 
-  const host = (config: unknown) => new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers)
-    .place({ plugin: copier('one') }).place({ plugin: copier('two') }).place({ plugin, config });
+  const host = (config: unknown) =>
+    new PluginHost({ clock })
+      .provide(Client, api.client())
+      .provide(Informers, api.informers)
+      .place({ plugin: copier('one') })
+      .place({ plugin: copier('two') })
+      .place({ plugin, config });
   const role = (of: PluginHost) => of.get(Roles)[0]!;
-  const made = () => api.objects(secrets).map(({ metadata }) => metadata?.name).sort();
+  const made = () =>
+    api
+      .objects(secrets)
+      .map(({ metadata }) => metadata?.name)
+      .sort();
 
   it('runs every controller that is not disabled, until it is stopped', async () => {
     const running = host({ disable: ['two'], workers: { one: 1 } });
@@ -54,7 +70,11 @@ describe('the controllers role', () => {
     await expect(host({ disable: ['three'] }).start()).rejects.toThrow('there is no controller three; there are one, two');
     await expect(host({ workers: { four: 2 } }).start()).rejects.toThrow('there is no controller four');
     await expect(host({ leader: true }).start()).rejects.toThrow(WiringError);
-    await expect(host({}).place({ plugin: copier('one'), name: 'again' }).start()).rejects.toThrow('there are two controllers named one');
+    await expect(
+      host({})
+        .place({ plugin: copier('one'), name: 'again' })
+        .start(),
+    ).rejects.toThrow('there are two controllers named one');
   });
 
   it('lets one of two processes lead, the other take over', async () => {

@@ -1,4 +1,6 @@
-export interface Timer { cancel(): void }
+export interface Timer {
+  cancel(): void;
+}
 
 /** Time, passed in, so that a test can run a cluster on a simulated clock. */
 export interface Clock {
@@ -38,9 +40,18 @@ export const systemClock: Clock = {
 /** `Clock.sleep` in terms of `Clock.after`, for whoever implements a clock. */
 export function sleepOn(clock: Pick<Clock, 'after'>, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) { reject(signal.reason); return; }
-    const timer = clock.after(ms, () => { signal?.removeEventListener('abort', abort); resolve(); });
-    const abort = () => { timer.cancel(); reject(signal?.reason); };
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const timer = clock.after(ms, () => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    });
+    const abort = () => {
+      timer.cancel();
+      reject(signal?.reason);
+    };
     signal?.addEventListener('abort', abort, { once: true });
   });
 }

@@ -25,9 +25,17 @@ function describe(issue: Issue, config: unknown, prefix: readonly PropertyKey[])
     if (meant !== undefined) return describe(meant, config, path);
   }
   if (issue.code === 'unrecognized_keys') {
-    return { path, locate: [...path, issue.keys[0] ?? ''], message: `unknown key${issue.keys.length > 1 ? 's' : ''} ${issue.keys.join(', ')}`, remedy: 'remove it or correct its spelling' };
+    return {
+      path,
+      locate: [...path, issue.keys[0] ?? ''],
+      message: `unknown key${issue.keys.length > 1 ? 's' : ''} ${issue.keys.join(', ')}`,
+      remedy: 'remove it or correct its spelling',
+    };
   }
-  const found = path.reduce<unknown>((value, key) => (typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined), config);
+  const found = path.reduce<unknown>(
+    (value, key) => (typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined),
+    config,
+  );
   if (found === undefined) return { path, locate: path, message: `missing: ${issue.message.replace(/, received undefined$/, '')}` };
   return { path, locate: path, message: typeof found === 'object' ? issue.message : `${issue.message}, got ${JSON.stringify(found)}` };
 }

@@ -17,7 +17,13 @@ export class Container {
     this.#inner.register(token, { useFactory: instanceCachingFactory(make) });
   }
 
-  has(token: symbol): boolean { return this.#inner.isRegistered(token); }
-  one(token: symbol): unknown { return this.#inner.resolve(token); }
-  all(token: symbol): unknown[] { return this.has(token) ? this.#inner.resolveAll(token) : []; }
+  has(token: symbol): boolean {
+    return this.#inner.isRegistered(token);
+  }
+  one(token: symbol): unknown {
+    return this.#inner.resolve(token);
+  }
+  all(token: symbol): unknown[] {
+    return this.has(token) ? this.#inner.resolveAll(token) : [];
+  }
 }

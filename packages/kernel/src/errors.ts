@@ -1,10 +1,25 @@
 /** Why a cluster could not be assembled. Every code has one sentence in docs/errors.md. */
 export type WiringCode =
-  | 'SlotEmpty' | 'SlotTaken' | 'NameTaken' | 'WrongSlot' | 'VersionMismatch' | 'DependencyCycle' | 'ConfigInvalid' | 'PluginNotFound'
-  | 'NotAPlugin' | 'Unavailable' | 'CreateFailed' | 'StartFailed' | 'StopFailed';
+  | 'SlotEmpty'
+  | 'SlotTaken'
+  | 'NameTaken'
+  | 'WrongSlot'
+  | 'VersionMismatch'
+  | 'DependencyCycle'
+  | 'ConfigInvalid'
+  | 'PluginNotFound'
+  | 'NotAPlugin'
+  | 'Unavailable'
+  | 'CreateFailed'
+  | 'StartFailed'
+  | 'StopFailed';
 
 /** Where in a file a fault was written down. Lines and columns count from 1. */
-export interface SourcePosition { readonly file: string; readonly line: number; readonly column: number }
+export interface SourcePosition {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
 
 /** One thing wrong with a composition, and what to do about it. */
 export interface Fault {
@@ -29,5 +44,7 @@ export class WiringError extends Error {
     super(faults.map(describeFault).join('\n'), options);
     this.faults = faults;
   }
-  get code(): WiringCode { return this.faults[0]?.code ?? 'StartFailed'; }
+  get code(): WiringCode {
+    return this.faults[0]?.code ?? 'StartFailed';
+  }
 }

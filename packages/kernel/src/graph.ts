@@ -24,7 +24,13 @@ function* takenSlots(placed: readonly PlacedNode[], provided: ReadonlyMap<symbol
     if (provides.arity !== 'one') continue;
     const holder = first.get(provides.token);
     if (holder === undefined) first.set(provides.token, node.name);
-    else yield { code: 'SlotTaken', ...where(node), message: `${node.name}: slot ${provides.id} takes one plugin and has ${holder}`, remedy: `remove ${node.name} or ${holder}` };
+    else
+      yield {
+        code: 'SlotTaken',
+        ...where(node),
+        message: `${node.name}: slot ${provides.id} takes one plugin and has ${holder}`,
+        remedy: `remove ${node.name} or ${holder}`,
+      };
   }
 }
 
@@ -32,7 +38,13 @@ function* takenNames(placed: readonly PlacedNode[]): Generator<Fault> {
   const seen = new Set<string>();
   for (const node of placed) {
     const key = `${node.plugin.provides.id} ${node.name}`;
-    if (seen.has(key)) yield { code: 'NameTaken', ...where(node), message: `${node.name} stands twice in slot ${node.plugin.provides.id}`, remedy: 'give one of them another name: { use: ..., name: ... }' };
+    if (seen.has(key))
+      yield {
+        code: 'NameTaken',
+        ...where(node),
+        message: `${node.name} stands twice in slot ${node.plugin.provides.id}`,
+        remedy: 'give one of them another name: { use: ..., name: ... }',
+      };
     seen.add(key);
   }
 }
@@ -46,9 +58,19 @@ function* emptySlots(placed: readonly PlacedNode[], provided: ReadonlyMap<symbol
       if (filled.has(id)) continue;
       const other = versions.get(slotName(id));
       if (other !== undefined) {
-        yield { code: 'VersionMismatch', ...where(node), message: `${node.name} needs ${id}, but this cluster has ${other}`, remedy: `use a release of ${node.name} that is made for ${other}` };
+        yield {
+          code: 'VersionMismatch',
+          ...where(node),
+          message: `${node.name} needs ${id}, but this cluster has ${other}`,
+          remedy: `use a release of ${node.name} that is made for ${other}`,
+        };
       } else if (arity === 'one' && !('optional' in need)) {
-        yield { code: 'SlotEmpty', ...where(node), message: `${node.name} needs slot ${id}, and nothing fills it`, remedy: `name a plugin for ${slotName(id)}` };
+        yield {
+          code: 'SlotEmpty',
+          ...where(node),
+          message: `${node.name} needs slot ${id}, and nothing fills it`,
+          remedy: `name a plugin for ${slotName(id)}`,
+        };
       }
     }
   }
@@ -65,7 +87,12 @@ function* cycles(placed: readonly PlacedNode[]): Generator<Fault> {
     if (state.get(node) === 'done') return;
     if (state.get(node) === 'open') {
       const names = path.slice(path.indexOf(node)).map(({ name }) => name);
-      found.push({ code: 'DependencyCycle', ...where(node), message: [...names, node.name].join(' -> '), remedy: 'one of these has to do without the next' });
+      found.push({
+        code: 'DependencyCycle',
+        ...where(node),
+        message: [...names, node.name].join(' -> '),
+        remedy: 'one of these has to do without the next',
+      });
       return;
     }
     state.set(node, 'open');

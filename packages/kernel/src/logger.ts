@@ -8,6 +8,9 @@ export interface Logger {
 }
 
 export const silentLogger: Logger = {
-  debug() {}, info() {}, warn() {}, error() {},
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
   child: () => silentLogger,
 };

@@ -39,7 +39,12 @@ interface Unit extends PlacedNode {
   instance?: Lifecycle;
 }
 
-export interface UnitInfo { readonly name: string; readonly plugin: Plugin; readonly started: boolean; readonly metrics: Registry }
+export interface UnitInfo {
+  readonly name: string;
+  readonly plugin: Plugin;
+  readonly started: boolean;
+  readonly metrics: Registry;
+}
 
 /**
  * Assembles plugins on a container and owns their order of start and stop.
@@ -84,13 +89,24 @@ export class PluginHost {
       for (const issue of configIssues(parsed.error, placement.config)) {
         const spot = placement.locate?.(issue.locate) ?? at;
         const keys = [...(placement.configPath === undefined ? [] : [placement.configPath]), ...issue.path.map(String)].join('.');
-        this.#faults.push({ code: 'ConfigInvalid', message: `${name}: ${issue.message}`, ...(spot && { at: spot }), path: keys, ...(issue.remedy !== undefined && { remedy: issue.remedy }) });
+        this.#faults.push({
+          code: 'ConfigInvalid',
+          message: `${name}: ${issue.message}`,
+          ...(spot && { at: spot }),
+          path: keys,
+          ...(issue.remedy !== undefined && { remedy: issue.remedy }),
+        });
       }
       return this;
     }
     const unit: Unit = {
-      name, plugin, config: parsed.data, abort: new AbortController(), metrics: new Registry(),
-      ...(at && { at }), ...(path !== undefined && { path }),
+      name,
+      plugin,
+      config: parsed.data,
+      abort: new AbortController(),
+      metrics: new Registry(),
+      ...(at && { at }),
+      ...(path !== undefined && { path }),
     };
     this.#units.push(unit);
     this.#container.factory(plugin.provides.token, () => {
@@ -107,11 +123,19 @@ export class PluginHost {
 
   /** Asks each plugin whether this machine has what it needs. */
   async probe(): Promise<readonly Fault[]> {
-    const answers = await Promise.all(this.#units.map(async (unit): Promise<Fault | undefined> => {
-      const answer = await unit.plugin.probe?.(unit.config);
-      return answer === undefined || answer.available ? undefined
-        : { code: 'Unavailable', message: `${unit.name} is not available here, because ${answer.because}`, ...(unit.at && { at: unit.at }), ...(unit.path !== undefined && { path: unit.path }) };
-    }));
+    const answers = await Promise.all(
+      this.#units.map(async (unit): Promise<Fault | undefined> => {
+        const answer = await unit.plugin.probe?.(unit.config);
+        return answer === undefined || answer.available
+          ? undefined
+          : {
+              code: 'Unavailable',
+              message: `${unit.name} is not available here, because ${answer.because}`,
+              ...(unit.at && { at: unit.at }),
+              ...(unit.path !== undefined && { path: unit.path }),
+            };
+      }),
+    );
     return answers.filter((fault) => fault !== undefined);
   }
 
@@ -130,7 +154,7 @@ export class PluginHost {
   /** @throws WiringError with all faults; nothing has been started then, or everything started has been stopped again. */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const faults = [...this.check()];
-    if (faults.length === 0) faults.push(...await this.probe());
+    if (faults.length === 0) faults.push(...(await this.probe()));
     if (faults.length > 0) throw new WiringError(faults);
     for (const { plugin } of this.#units) this.get(plugin.provides);
     for (const unit of this.#created) {
@@ -139,7 +163,10 @@ export class PluginHost {
         signal.throwIfAborted();
         await unit.instance?.start?.(signal);
       } catch (cause) {
-        const stopped = await this.stop().then(() => [], (error: unknown) => (error instanceof WiringError ? error.faults : []));
+        const stopped = await this.stop().then(
+          () => [],
+          (error: unknown) => (error instanceof WiringError ? error.faults : []),
+        );
         throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause), ...stopped], { cause });
       }
     }
@@ -161,15 +188,25 @@ export class PluginHost {
   }
 
   get units(): readonly UnitInfo[] {
-    return this.#units.map((unit) => ({ name: unit.name, plugin: unit.plugin, started: this.#started.includes(unit), metrics: unit.metrics }));
+    return this.#units.map((unit) => ({
+      name: unit.name,
+      plugin: unit.plugin,
+      started: this.#started.includes(unit),
+      metrics: unit.metrics,
+    }));
   }
 
   #create(unit: Unit): Lifecycle {
     const { clock, log, tracer, dataDir } = this.#facilities;
     const given = Object.fromEntries(Object.entries(unit.plugin.needs).map(([key, need]) => [key, this.get(need)]));
     const context: PluginContext = {
-      name: unit.name, clock, metrics: unit.metrics, signal: unit.abort.signal,
-      log: log.child({ plugin: unit.name }), tracer: tracer(unit.name), dataDir: join(dataDir, unit.name),
+      name: unit.name,
+      clock,
+      metrics: unit.metrics,
+      signal: unit.abort.signal,
+      log: log.child({ plugin: unit.name }),
+      tracer: tracer(unit.name),
+      dataDir: join(dataDir, unit.name),
     };
     try {
       unit.instance = unit.plugin.create({ ...given, config: unit.config }, context);
@@ -184,6 +221,11 @@ export class PluginHost {
 
   #fault(code: Fault['code'], unit: Unit, what: string, cause: unknown): Fault {
     const why = cause instanceof Error ? cause.message : String(cause);
-    return { code, message: `${unit.name} ${what}: ${why}`, ...(unit.at && { at: unit.at }), ...(unit.path !== undefined && { path: unit.path }) };
+    return {
+      code,
+      message: `${unit.name} ${what}: ${why}`,
+      ...(unit.at && { at: unit.at }),
+      ...(unit.path !== undefined && { path: unit.path }),
+    };
   }
 }

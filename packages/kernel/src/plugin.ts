@@ -75,7 +75,9 @@ export interface Plugin {
 export function isPlugin(value: unknown): value is Plugin {
   if (typeof value !== 'object' || value === null) return false;
   const { id, provides, config, create } = value as Partial<Plugin>;
-  return typeof id === 'string' && typeof provides?.id === 'string' && typeof config?.safeParse === 'function' && typeof create === 'function';
+  return (
+    typeof id === 'string' && typeof provides?.id === 'string' && typeof config?.safeParse === 'function' && typeof create === 'function'
+  );
 }
 
 const names = new WeakMap<object, string>();

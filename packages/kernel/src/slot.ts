@@ -26,20 +26,28 @@ export interface OptionalSlot<T> {
 export const optional = <T>(slot: Slot<T, 'one'>): OptionalSlot<T> => ({ optional: slot });
 
 /** What a consumer of a slot gets: one value, an ordered list, or a map by name. */
-export type Filled<S> = S extends OptionalSlot<infer T> ? T | undefined
-  : S extends Slot<infer T, infer A>
-    ? A extends 'one' ? T : A extends 'chain' ? readonly T[] : ReadonlyMap<string, T>
-    : never;
+export type Filled<S> =
+  S extends OptionalSlot<infer T>
+    ? T | undefined
+    : S extends Slot<infer T, infer A>
+      ? A extends 'one'
+        ? T
+        : A extends 'chain'
+          ? readonly T[]
+          : ReadonlyMap<string, T>
+      : never;
 
-const make = <A extends Arity>(arity: A) => <T>(id: Slot<T>['id']): Slot<T, A> => {
-  const self: Slot<T, A> = {
-    id,
-    arity,
-    token: Symbol.for(`oarlock:slot:${id}`),
-    plugin: (spec) => ({ needs: {}, ...spec, provides: self }) as unknown as Plugin,
+const make =
+  <A extends Arity>(arity: A) =>
+  <T>(id: Slot<T>['id']): Slot<T, A> => {
+    const self: Slot<T, A> = {
+      id,
+      arity,
+      token: Symbol.for(`oarlock:slot:${id}`),
+      plugin: (spec) => ({ needs: {}, ...spec, provides: self }) as unknown as Plugin,
+    };
+    return self;
   };
-  return self;
-};
 
 export const slot = { one: make('one'), chain: make('chain'), named: make('named') };
 

@@ -1,4 +1,15 @@
-import { isSpanContextValid, ROOT_CONTEXT, SpanStatusCode, trace, type Attributes, type Span, type SpanContext, type SpanKind, type TimeInput, type Tracer } from '@opentelemetry/api';
+import {
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Span,
+  type SpanContext,
+  type SpanKind,
+  type TimeInput,
+  type Tracer,
+} from '@opentelemetry/api';
 
 /** What made something happen: the span that did it, in any process. W3C trace context. */
 export type Cause = SpanContext;
@@ -17,10 +28,16 @@ export interface SpanOptions {
 
 /** Opens a span below `cause`. The caller ends it. Cheap when tracing is off: the span then only carries the cause on. */
 export function startSpan(tracer: Tracer, name: string, { cause, links, attributes, kind, startTime }: SpanOptions = {}): Span {
-  return tracer.startSpan(name, {
-    ...(attributes && { attributes }), ...(kind !== undefined && { kind }), ...(startTime !== undefined && { startTime }),
-    ...(links && links.length > 0 && { links: links.map((context) => ({ context })) }),
-  }, cause ? trace.setSpanContext(ROOT_CONTEXT, cause) : ROOT_CONTEXT);
+  return tracer.startSpan(
+    name,
+    {
+      ...(attributes && { attributes }),
+      ...(kind !== undefined && { kind }),
+      ...(startTime !== undefined && { startTime }),
+      ...(links && links.length > 0 && { links: links.map((context) => ({ context })) }),
+    },
+    cause ? trace.setSpanContext(ROOT_CONTEXT, cause) : ROOT_CONTEXT,
+  );
 }
 
 /** Runs `work` in a span: ends it, and marks it failed when `work` throws. */

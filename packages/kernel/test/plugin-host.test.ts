@@ -14,9 +14,25 @@ const Named = slot.named<{ readonly n: number }>('named/v1');
 describe('order', () => {
   it('starts what is needed first, stops it last', async () => {
     const trace: string[] = [];
-    const life = (n: string) => ({ a: n, start: async () => { trace.push(`+${n}`); }, stop: async () => { trace.push(`-${n}`); } });
+    const life = (n: string) => ({
+      a: n,
+      start: async () => {
+        trace.push(`+${n}`);
+      },
+      stop: async () => {
+        trace.push(`-${n}`);
+      },
+    });
     const a = A.plugin({ id: 'a', config: noop, create: () => life('a') });
-    const b = B.plugin({ id: 'b', config: noop, needs: { a: A }, create: ({ a: given }) => { expect(given.a).toBe('a'); return life('b'); } });
+    const b = B.plugin({
+      id: 'b',
+      config: noop,
+      needs: { a: A },
+      create: ({ a: given }) => {
+        expect(given.a).toBe('a');
+        return life('b');
+      },
+    });
     const host = new PluginHost().place({ plugin: b }).place({ plugin: a });
     await host.start();
     await host.stop();
@@ -25,9 +41,19 @@ describe('order', () => {
 
   it('creates each unit once, however many need it', async () => {
     let made = 0;
-    const a = A.plugin({ id: 'a', config: noop, create: () => { made += 1; return { a: 'a' }; } });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      create: () => {
+        made += 1;
+        return { a: 'a' };
+      },
+    });
     const user = (id: string, n: number) => Chain.plugin({ id, config: noop, needs: { a: A }, create: () => ({ n }) });
-    const host = new PluginHost().place({ plugin: user('x', 1) }).place({ plugin: user('y', 2) }).place({ plugin: a });
+    const host = new PluginHost()
+      .place({ plugin: user('x', 1) })
+      .place({ plugin: user('y', 2) })
+      .place({ plugin: a });
     await host.start();
     expect(made).toBe(1);
     expect(host.get(Chain).map(({ n }) => n)).toEqual([1, 2]);
@@ -35,10 +61,29 @@ describe('order', () => {
 
   it('stops a unit whose start failed half way, and all before it', async () => {
     const trace: string[] = [];
-    const a = A.plugin({ id: 'a', config: noop, create: () => ({ a: 'a', stop: async () => { trace.push('-a'); } }) });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      create: () => ({
+        a: 'a',
+        stop: async () => {
+          trace.push('-a');
+        },
+      }),
+    });
     const b = B.plugin({
-      id: 'b', config: noop, needs: { a: A },
-      create: () => ({ start: async () => { trace.push('+b'); throw new Error('no socket'); }, stop: async () => { trace.push('-b'); } }),
+      id: 'b',
+      config: noop,
+      needs: { a: A },
+      create: () => ({
+        start: async () => {
+          trace.push('+b');
+          throw new Error('no socket');
+        },
+        stop: async () => {
+          trace.push('-b');
+        },
+      }),
     });
     const host = new PluginHost().place({ plugin: a }).place({ plugin: b });
     await expect(host.start()).rejects.toMatchObject({ code: 'StartFailed', faults: [{ message: 'b did not start: no socket' }] });
@@ -47,17 +92,44 @@ describe('order', () => {
 
   it('stops the others when one does not stop, and says so', async () => {
     const trace: string[] = [];
-    const a = A.plugin({ id: 'a', config: noop, create: () => ({ a: 'a', stop: async () => { trace.push('-a'); } }) });
-    const b = B.plugin({ id: 'b', config: noop, needs: { a: A }, create: () => ({ stop: async () => { throw new Error('stuck'); } }) });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      create: () => ({
+        a: 'a',
+        stop: async () => {
+          trace.push('-a');
+        },
+      }),
+    });
+    const b = B.plugin({
+      id: 'b',
+      config: noop,
+      needs: { a: A },
+      create: () => ({
+        stop: async () => {
+          throw new Error('stuck');
+        },
+      }),
+    });
     const host = new PluginHost().place({ plugin: a }).place({ plugin: b });
     await host.start();
     await expect(host.stop()).rejects.toMatchObject({ code: 'StopFailed', faults: [{ message: 'b did not stop cleanly: stuck' }] });
     expect(trace).toEqual(['-a']);
   });
 
-  it('aborts a unit\'s signal before it stops it', async () => {
+  it("aborts a unit's signal before it stops it", async () => {
     const seen: boolean[] = [];
-    const a = A.plugin({ id: 'a', config: noop, create: (_, { signal }) => ({ a: 'a', stop: async () => { seen.push(signal.aborted); } }) });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      create: (_, { signal }) => ({
+        a: 'a',
+        stop: async () => {
+          seen.push(signal.aborted);
+        },
+      }),
+    });
     const host = new PluginHost().place({ plugin: a });
     await host.start();
     await host.stop();
@@ -68,11 +140,25 @@ describe('order', () => {
 describe('faults', () => {
   it('reports all faults at once and starts nothing', async () => {
     let created = false;
-    const a = A.plugin({ id: 'a', config: noop, create: () => { created = true; return { a: 'a' }; } });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      create: () => {
+        created = true;
+        return { a: 'a' };
+      },
+    });
     const strict = B.plugin({ id: 'strict', config: z.strictObject({ size: z.number() }), create: () => ({}) });
     const lonely = Chain.plugin({ id: 'lonely', config: noop, needs: { c: slot.one<object>('c/v1') }, create: () => ({ n: 1 }) });
-    const host = new PluginHost().place({ plugin: a }).place({ plugin: a, name: 'second' }).place({ plugin: strict, config: { size: 'big', color: 1 } }).place({ plugin: lonely });
-    const error = await host.start().then(() => undefined, (thrown: unknown) => thrown);
+    const host = new PluginHost()
+      .place({ plugin: a })
+      .place({ plugin: a, name: 'second' })
+      .place({ plugin: strict, config: { size: 'big', color: 1 } })
+      .place({ plugin: lonely });
+    const error = await host.start().then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
     expect(error).toBeInstanceOf(WiringError);
     expect((error as WiringError).faults.map(({ code }) => code)).toEqual(['ConfigInvalid', 'ConfigInvalid', 'SlotTaken', 'SlotEmpty']);
     expect((error as WiringError).message).toContain('strict: Invalid input: expected number, received string, got "big"');
@@ -83,14 +169,18 @@ describe('faults', () => {
   it('shows a cycle as a path', () => {
     const a = A.plugin({ id: 'a', config: noop, needs: { b: B }, create: () => ({ a: 'a' }) });
     const b = B.plugin({ id: 'b', config: noop, needs: { a: A }, create: () => ({}) });
-    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([{ code: 'DependencyCycle', message: 'a -> b -> a' }]);
+    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([
+      { code: 'DependencyCycle', message: 'a -> b -> a' },
+    ]);
   });
 
   it('tells a version that does not fit from an empty slot', () => {
     const newer = slot.one<object>('a/v2');
     const a = A.plugin({ id: 'a', config: noop, create: () => ({ a: 'a' }) });
     const b = B.plugin({ id: 'b', config: noop, needs: { a: newer }, create: () => ({}) });
-    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([{ code: 'VersionMismatch', message: 'b needs a/v2, but this cluster has a/v1' }]);
+    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([
+      { code: 'VersionMismatch', message: 'b needs a/v2, but this cluster has a/v1' },
+    ]);
   });
 
   it('refuses the same name twice in one slot', () => {
@@ -100,21 +190,46 @@ describe('faults', () => {
   });
 
   it('tells "not available here" from broken', async () => {
-    const a = A.plugin({ id: 'a', config: noop, probe: async () => unavailable('there is no socket at /run/x.sock'), create: () => ({ a: 'a' }) });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      probe: async () => unavailable('there is no socket at /run/x.sock'),
+      create: () => ({ a: 'a' }),
+    });
     const host = new PluginHost().place({ plugin: a });
     expect(host.check()).toEqual([]);
-    await expect(host.start()).rejects.toMatchObject({ code: 'Unavailable', faults: [{ message: 'a is not available here, because there is no socket at /run/x.sock' }] });
+    await expect(host.start()).rejects.toMatchObject({
+      code: 'Unavailable',
+      faults: [{ message: 'a is not available here, because there is no socket at /run/x.sock' }],
+    });
   });
 
   it('names the unit whose create throws', async () => {
-    const a = A.plugin({ id: 'a', config: noop, probe: async () => available, create: () => { throw new Error('bad wiring'); } });
-    await expect(new PluginHost().place({ plugin: a }).start()).rejects.toMatchObject({ code: 'CreateFailed', faults: [{ message: 'a could not be created: bad wiring' }] });
+    const a = A.plugin({
+      id: 'a',
+      config: noop,
+      probe: async () => available,
+      create: () => {
+        throw new Error('bad wiring');
+      },
+    });
+    await expect(new PluginHost().place({ plugin: a }).start()).rejects.toMatchObject({
+      code: 'CreateFailed',
+      faults: [{ message: 'a could not be created: bad wiring' }],
+    });
   });
 
   it('points at the line a config value was written on', () => {
     const strict = B.plugin({ id: 'strict', config: z.strictObject({ size: z.number() }), create: () => ({}) });
     const at = { file: 'cluster.yaml', line: 7, column: 9 };
-    const [fault] = new PluginHost().place({ plugin: strict, config: { size: 'big' }, configPath: 'spec.b.config', locate: (path) => (path.join('.') === 'size' ? at : undefined) }).check();
+    const [fault] = new PluginHost()
+      .place({
+        plugin: strict,
+        config: { size: 'big' },
+        configPath: 'spec.b.config',
+        locate: (path) => (path.join('.') === 'size' ? at : undefined),
+      })
+      .check();
     expect(fault).toMatchObject({ at, path: 'spec.b.config.size' });
   });
 });
@@ -123,18 +238,40 @@ describe('what a plugin is given', () => {
   it('gives lists in order, maps by name, and undefined for an optional need nobody fills', async () => {
     const seen: unknown[] = [];
     const one = (id: string, n: number) => Named.plugin({ id, config: noop, create: () => ({ n }) });
-    const user = B.plugin({ id: 'user', config: noop, needs: { a: optional(A), all: Chain, by: Named }, create: ({ a, all, by }) => { seen.push(a, all.length, [...by.keys()], by.get('y')?.n); return {}; } });
-    const host = new PluginHost().place({ plugin: user }).place({ plugin: one('x', 1) }).place({ plugin: one('y', 2) });
+    const user = B.plugin({
+      id: 'user',
+      config: noop,
+      needs: { a: optional(A), all: Chain, by: Named },
+      create: ({ a, all, by }) => {
+        seen.push(a, all.length, [...by.keys()], by.get('y')?.n);
+        return {};
+      },
+    });
+    const host = new PluginHost()
+      .place({ plugin: user })
+      .place({ plugin: one('x', 1) })
+      .place({ plugin: one('y', 2) });
     await host.start();
     expect(seen).toEqual([undefined, 0, ['x', 'y'], 2]);
   });
 
   it('has a logger, a clock, a data directory and a metrics registry of its own', async () => {
     const contexts: PluginContext[] = [];
-    const one = (id: string) => Chain.plugin({ id, config: noop, create: (_, context) => { contexts.push(context); return { n: 1 }; } });
+    const one = (id: string) =>
+      Chain.plugin({
+        id,
+        config: noop,
+        create: (_, context) => {
+          contexts.push(context);
+          return { n: 1 };
+        },
+      });
     const host = new PluginHost({ dataDir: '/data' }).place({ plugin: one('x') }).place({ plugin: one('y') });
     await host.start();
-    expect(contexts.map(({ name, dataDir }) => [name, dataDir])).toEqual([['x', '/data/x'], ['y', '/data/y']]);
+    expect(contexts.map(({ name, dataDir }) => [name, dataDir])).toEqual([
+      ['x', '/data/x'],
+      ['y', '/data/y'],
+    ]);
     expect(contexts[0]?.metrics).not.toBe(contexts[1]?.metrics);
   });
 

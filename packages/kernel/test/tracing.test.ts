@@ -9,7 +9,8 @@ it('reads and writes traceparent', () => {
   expect(cause && formatTraceparent(cause)).toBe(header);
 });
 it('takes nothing from a broken header', () => {
-  for (const bad of [undefined, '', 'x', header.replace('0af7651916cd43dd8448eb211c80319c', '0'.repeat(32)), header.slice(0, 30)]) expect(parseTraceparent(bad)).toBeUndefined();
+  for (const bad of [undefined, '', 'x', header.replace('0af7651916cd43dd8448eb211c80319c', '0'.repeat(32)), header.slice(0, 30)])
+    expect(parseTraceparent(bad)).toBeUndefined();
 });
 it('carries the cause on when tracing is off', () => {
   const cause = parseTraceparent(header);

@@ -18,7 +18,11 @@ import { SchedulerMetrics } from '../src/scheduler-metrics.ts';
 const [nodeCount = 1000, podCount = 3000] = process.argv.slice(2).map(Number);
 const api = memoryApi({ clock: new FakeClock() });
 const spec = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '10m', memory: '10Mi' } } }] };
-for (let i = 0; i < nodeCount; i++) api.seed(nodes, { metadata: { name: `n${i}`, labels: { 'topology.kubernetes.io/zone': `z${i % 3}` } }, status: { allocatable: { cpu: '8', memory: '32Gi', pods: '110' } } });
+for (let i = 0; i < nodeCount; i++)
+  api.seed(nodes, {
+    metadata: { name: `n${i}`, labels: { 'topology.kubernetes.io/zone': `z${i % 3}` } },
+    status: { allocatable: { cpu: '8', memory: '32Gi', pods: '110' } },
+  });
 for (let i = 0; i < podCount; i++) api.seed(pods, { metadata: { namespace: 'b', name: `p${i}` }, spec });
 const host = new PluginHost().provide(Client, api.client());
 for (const plugin of builtin) host.place({ plugin });
@@ -27,14 +31,33 @@ const abort = new AbortController();
 let bound = 0;
 let first = 0;
 const done = new Promise<void>((resolve) => {
-  api.informers.of(pods).on({ updated(pod: Pod) { if (!pod.spec?.nodeName) return; first ||= performance.now(); if (++bound === podCount) resolve(); } });
+  api.informers.of(pods).on({
+    updated(pod: Pod) {
+      if (!pod.spec?.nodeName) return;
+      first ||= performance.now();
+      if (++bound === podCount) resolve();
+    },
+  });
 });
 const scheduler: Scheduler = new Scheduler({
-  client: api.client(), informers: api.informers, framework: new Framework(host.get(Scheduling)), clock: systemClock, log: silentLogger, tracer: noTracer, random: Math.random, recorder: { event() {} },
-  metrics: new SchedulerMetrics(new Registry(), 'x', () => scheduler.depth), schedulerName: 'default-scheduler', parallelBinds: 200, initialBackoffMs: 1000, maxBackoffMs: 10_000,
+  client: api.client(),
+  informers: api.informers,
+  framework: new Framework(host.get(Scheduling)),
+  clock: systemClock,
+  log: silentLogger,
+  tracer: noTracer,
+  random: Math.random,
+  recorder: { event() {} },
+  metrics: new SchedulerMetrics(new Registry(), 'x', () => scheduler.depth),
+  schedulerName: 'default-scheduler',
+  parallelBinds: 200,
+  initialBackoffMs: 1000,
+  maxBackoffMs: 10_000,
 });
 void scheduler.run(abort.signal);
 await done;
 const seconds = (performance.now() - first) / 1000;
-console.log(JSON.stringify({ nodes: nodeCount, pods: podCount, seconds: Number(seconds.toFixed(2)), podsPerSecond: Math.round(podCount / seconds) }));
+console.log(
+  JSON.stringify({ nodes: nodeCount, pods: podCount, seconds: Number(seconds.toFixed(2)), podsPerSecond: Math.round(podCount / seconds) }),
+);
 process.exit(0);

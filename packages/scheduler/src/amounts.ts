@@ -17,7 +17,9 @@ export class Tally implements Amounts {
   pods = 0;
   #scalar: Map<string, number> | undefined;
 
-  get scalar(): ReadonlyMap<string, number> { return this.#scalar ?? none; }
+  get scalar(): ReadonlyMap<string, number> {
+    return this.#scalar ?? none;
+  }
 
   add(other: Amounts, sign: 1 | -1 = 1): this {
     this.milliCpu += sign * other.milliCpu;
@@ -51,8 +53,12 @@ export class Tally implements Amounts {
     return this;
   }
 
-  copy(): Tally { return new Tally().add(this); }
-  #set(name: string, amount: number): void { (this.#scalar ??= new Map()).set(name, amount); }
+  copy(): Tally {
+    return new Tally().add(this);
+  }
+  #set(name: string, amount: number): void {
+    (this.#scalar ??= new Map()).set(name, amount);
+  }
 }
 
 const isSidecar = (container: Container) => container.restartPolicy === 'Always';

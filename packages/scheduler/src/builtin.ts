@@ -6,5 +6,15 @@ import { nodeResourcesBalancedAllocation, nodeResourcesFit } from './plugins/nod
 
 /** The chain of every scheduler, in the order it runs: cheap refusals first. `cluster.yaml` replaces one by naming a plugin of the same name. */
 export const builtin: readonly Plugin[] = [
-  schedulingGates, prioritySort, nodeUnschedulable, nodeName, taintToleration, nodeAffinity, nodePorts, nodeResourcesFit, nodeResourcesBalancedAllocation, imageLocality, defaultBinder,
+  schedulingGates,
+  prioritySort,
+  nodeUnschedulable,
+  nodeName,
+  taintToleration,
+  nodeAffinity,
+  nodePorts,
+  nodeResourcesFit,
+  nodeResourcesBalancedAllocation,
+  imageLocality,
+  defaultBinder,
 ];

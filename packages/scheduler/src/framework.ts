@@ -1,5 +1,16 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { success, type BindContext, type CycleState, type NodeInfo, type Outcome, type PodInfo, type Refusals, type RequeueOn, type SchedulingPlugin, type Snapshot } from '@oarlock/spi/scheduling';
+import {
+  success,
+  type BindContext,
+  type CycleState,
+  type NodeInfo,
+  type Outcome,
+  type PodInfo,
+  type Refusals,
+  type RequeueOn,
+  type SchedulingPlugin,
+  type Snapshot,
+} from '@oarlock/spi/scheduling';
 
 /** The chain's plugins by extension point, worked out once. */
 export class Framework {
@@ -16,7 +27,8 @@ export class Framework {
     if (twice !== undefined) throw new Error(`there are two scheduling plugins named ${twice}`);
     const sorters = plugins.filter((plugin) => plugin.queueSort !== undefined);
     const [sorter] = sorters;
-    if (sorters.length !== 1 || sorter?.queueSort === undefined) throw new Error(`exactly one scheduling plugin sorts the queue; ${sorters.map(({ name }) => name).join(', ') || 'none'} would`);
+    if (sorters.length !== 1 || sorter?.queueSort === undefined)
+      throw new Error(`exactly one scheduling plugin sorts the queue; ${sorters.map(({ name }) => name).join(', ') || 'none'} would`);
     for (const name of Object.keys(weights)) if (!names.includes(name)) throw new Error(`there is no scheduling plugin ${name} to weigh`);
     this.plugins = plugins;
     this.less = sorter.queueSort.bind(sorter);
@@ -25,8 +37,12 @@ export class Framework {
     this.#by = new Map(points.map((point) => [point, plugins.filter((plugin) => plugin[point] !== undefined)]));
   }
 
-  at(point: Point): readonly SchedulingPlugin[] { return this.#by.get(point) ?? []; }
-  weightOf(plugin: SchedulingPlugin): number { return this.#weights[plugin.name] ?? plugin.weight ?? 1; }
+  at(point: Point): readonly SchedulingPlugin[] {
+    return this.#by.get(point) ?? [];
+  }
+  weightOf(plugin: SchedulingPlugin): number {
+    return this.#weights[plugin.name] ?? plugin.weight ?? 1;
+  }
 
   preEnqueue(pod: Pod): Outcome {
     for (const plugin of this.at('preEnqueue')) {
@@ -37,7 +53,19 @@ export class Framework {
   }
 }
 
-const points = ['preEnqueue', 'preFilter', 'filter', 'postFilter', 'preScore', 'score', 'reserve', 'permit', 'preBind', 'bind', 'postBind'] as const;
+const points = [
+  'preEnqueue',
+  'preFilter',
+  'filter',
+  'postFilter',
+  'preScore',
+  'score',
+  'reserve',
+  'permit',
+  'preBind',
+  'bind',
+  'postBind',
+] as const;
 export type Point = (typeof points)[number];
 
 /** State of one cycle. */
@@ -45,15 +73,30 @@ export class Cycle implements CycleState {
   readonly snapshot: Snapshot;
   readonly #values = new Map<symbol, unknown>();
   readonly skipped = new Set<SchedulingPlugin>();
-  constructor(snapshot: Snapshot) { this.snapshot = snapshot; }
-  read<T>(key: symbol): T | undefined { return this.#values.get(key) as T | undefined; }
-  write<T>(key: symbol, value: T): void { this.#values.set(key, value); }
+  constructor(snapshot: Snapshot) {
+    this.snapshot = snapshot;
+  }
+  read<T>(key: symbol): T | undefined {
+    return this.#values.get(key) as T | undefined;
+  }
+  write<T>(key: symbol, value: T): void {
+    this.#values.set(key, value);
+  }
 }
 
-export type Found = { readonly fits: readonly NodeInfo[]; readonly refusals: Refusals; readonly all: Outcome | undefined; readonly by: string | undefined };
+export type Found = {
+  readonly fits: readonly NodeInfo[];
+  readonly refusals: Refusals;
+  readonly all: Outcome | undefined;
+  readonly by: string | undefined;
+};
 
 /** preFilter of all plugins: who has nothing to say drops out, and the nodes to try are narrowed. */
-export function preFilter(framework: Framework, cycle: Cycle, pod: PodInfo): { readonly refused?: { readonly plugin: string; readonly outcome: Outcome }; readonly nodes?: ReadonlySet<string> } {
+export function preFilter(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+): { readonly refused?: { readonly plugin: string; readonly outcome: Outcome }; readonly nodes?: ReadonlySet<string> } {
   let nodes: ReadonlySet<string> | undefined;
   for (const plugin of framework.at('preFilter')) {
     const outcome = plugin.preFilter?.(cycle, pod) ?? success;
@@ -68,7 +111,12 @@ export function preFilter(framework: Framework, cycle: Cycle, pod: PodInfo): { r
 }
 
 /** The first plugin that refuses the node, or undefined when all let it pass. */
-export function refusal(framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo): { readonly plugin: string; readonly outcome: Outcome } | undefined {
+export function refusal(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+  node: NodeInfo,
+): { readonly plugin: string; readonly outcome: Outcome } | undefined {
   for (const plugin of framework.at('filter')) {
     if (cycle.skipped.has(plugin)) continue;
     const outcome = plugin.filter?.(cycle, pod, node) ?? success;
@@ -78,7 +126,13 @@ export function refusal(framework: Framework, cycle: Cycle, pod: PodInfo, node: 
 }
 
 /** Weighted sums in the order of `nodes`. With `parts`, also each plugin's share. */
-export function score(framework: Framework, cycle: Cycle, pod: PodInfo, nodes: readonly NodeInfo[], parts?: Map<string, Float64Array>): Float64Array {
+export function score(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+  nodes: readonly NodeInfo[],
+  parts?: Map<string, Float64Array>,
+): Float64Array {
   const left = new Set<SchedulingPlugin>();
   for (const plugin of framework.at('preScore')) if (plugin.preScore?.(cycle, pod, nodes).code === 'skip') left.add(plugin);
   const total = new Float64Array(nodes.length);
@@ -92,15 +146,23 @@ export function score(framework: Framework, cycle: Cycle, pod: PodInfo, nodes: r
     plugin.normalize?.(cycle, pod, nodes, own);
     const weight = framework.weightOf(plugin);
     for (let index = 0; index < own.length; index++) total[index] = (total[index] ?? 0) + weight * (own[index] ?? 0);
-    parts?.set(plugin.name, own.map((value) => value * weight));
+    parts?.set(
+      plugin.name,
+      own.map((value) => value * weight),
+    );
   }
   return total;
 }
 
 /** Runs reserve in order; undoes all in reverse when one refuses. */
-export async function reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: string): Promise<Outcome & { readonly plugin?: string }> {
+export async function reserve(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+  node: string,
+): Promise<Outcome & { readonly plugin?: string }> {
   for (const plugin of framework.at('reserve')) {
-    const outcome = await plugin.reserve?.(cycle, pod, node) ?? success;
+    const outcome = (await plugin.reserve?.(cycle, pod, node)) ?? success;
     if (outcome.code !== 'success' && outcome.code !== 'skip') {
       unreserve(framework, cycle, pod, node);
       return { ...outcome, plugin: plugin.name };
@@ -113,13 +175,19 @@ export function unreserve(framework: Framework, cycle: Cycle, pod: PodInfo, node
 }
 
 /** preBind of all, then the first binder that does not pass on. */
-export async function bind(framework: Framework, cycle: Cycle, pod: PodInfo, node: string, context: BindContext): Promise<Outcome & { readonly plugin?: string }> {
+export async function bind(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+  node: string,
+  context: BindContext,
+): Promise<Outcome & { readonly plugin?: string }> {
   for (const plugin of framework.at('preBind')) {
-    const outcome = await plugin.preBind?.(cycle, pod, node, context) ?? success;
+    const outcome = (await plugin.preBind?.(cycle, pod, node, context)) ?? success;
     if (outcome.code !== 'success' && outcome.code !== 'skip') return { ...outcome, plugin: plugin.name };
   }
   for (const plugin of framework.at('bind')) {
-    const outcome = await plugin.bind?.(cycle, pod, node, context) ?? success;
+    const outcome = (await plugin.bind?.(cycle, pod, node, context)) ?? success;
     if (outcome.code !== 'skip') return { ...outcome, plugin: plugin.name };
   }
   return { code: 'unschedulable', reasons: ['no plugin bound the pod'] };

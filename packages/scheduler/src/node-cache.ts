@@ -8,7 +8,8 @@ const placeholder = (name: string): Node => ({ metadata: { name } });
 export function hostPorts({ spec }: Pod): readonly string[] {
   let found: string[] | undefined;
   for (const { ports } of spec?.containers ?? []) {
-    for (const port of ports ?? []) if (port.hostPort) (found ??= []).push(`${port.protocol ?? 'TCP'}/${port.hostIP || '0.0.0.0'}/${port.hostPort}`);
+    for (const port of ports ?? [])
+      if (port.hostPort) (found ??= []).push(`${port.protocol ?? 'TCP'}/${port.hostIP || '0.0.0.0'}/${port.hostPort}`);
   }
   return found ?? [];
 }
@@ -34,10 +35,18 @@ export class NodeState implements NodeInfo {
     this.#node = placeholder(name);
   }
 
-  get node(): Node { return this.#node; }
-  get allocatable(): Tally { return this.#allocatable; }
-  get images(): ReadonlyMap<string, number> { return this.#images; }
-  get usedPorts(): ReadonlySet<string> { return this.#usedPorts; }
+  get node(): Node {
+    return this.#node;
+  }
+  get allocatable(): Tally {
+    return this.#allocatable;
+  }
+  get images(): ReadonlyMap<string, number> {
+    return this.#images;
+  }
+  get usedPorts(): ReadonlySet<string> {
+    return this.#usedPorts;
+  }
 
   setNode(node: Node): void {
     const before = this.#node;
@@ -45,7 +54,11 @@ export class NodeState implements NodeInfo {
     this.present = true;
     if (before.status?.allocatable !== node.status?.allocatable) this.#allocatable = allocatableOf(node.status?.allocatable);
     if (before.status?.images !== node.status?.images) {
-      this.#images = new Map((node.status?.images ?? []).flatMap(({ names, sizeBytes }) => (names ?? []).map((name): [string, number] => [name, sizeBytes ?? 0])));
+      this.#images = new Map(
+        (node.status?.images ?? []).flatMap(({ names, sizeBytes }) =>
+          (names ?? []).map((name): [string, number] => [name, sizeBytes ?? 0]),
+        ),
+      );
     }
   }
 
@@ -93,12 +106,16 @@ export class NodeCache implements Snapshot {
   #list: NodeState[] | undefined;
 
   /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. */
-  get nodes(): readonly NodeState[] { return this.#list ??= byZoneInTurn([...this.#states.values()].filter(({ present }) => present)); }
+  get nodes(): readonly NodeState[] {
+    return (this.#list ??= byZoneInTurn([...this.#states.values()].filter(({ present }) => present)));
+  }
   get(name: string): NodeState | undefined {
     const state = this.#states.get(name);
     return state?.present ? state : undefined;
   }
-  isAssumed(key: string): boolean { return this.#assumed.has(key); }
+  isAssumed(key: string): boolean {
+    return this.#assumed.has(key);
+  }
 
   setNode(node: Node): void {
     const state = this.#state(node.metadata?.name ?? '');
@@ -162,7 +179,8 @@ export class NodeCache implements Snapshot {
   }
 }
 
-const zoneOf = ({ metadata }: Node) => `${metadata?.labels?.['topology.kubernetes.io/region'] ?? ''}/${metadata?.labels?.['topology.kubernetes.io/zone'] ?? ''}`;
+const zoneOf = ({ metadata }: Node) =>
+  `${metadata?.labels?.['topology.kubernetes.io/region'] ?? ''}/${metadata?.labels?.['topology.kubernetes.io/zone'] ?? ''}`;
 
 function byZoneInTurn(states: readonly NodeState[]): NodeState[] {
   const zones = new Map<string, NodeState[]>();
@@ -174,6 +192,10 @@ function byZoneInTurn(states: readonly NodeState[]): NodeState[] {
   if (zones.size === 1) return [...states];
   const lists = [...zones.values()];
   const order: NodeState[] = [];
-  for (let index = 0; order.length < states.length; index++) for (const list of lists) { const state = list[index]; if (state) order.push(state); }
+  for (let index = 0; order.length < states.length; index++)
+    for (const list of lists) {
+      const state = list[index];
+      if (state) order.push(state);
+    }
   return order;
 }

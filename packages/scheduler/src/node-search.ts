@@ -38,7 +38,10 @@ export class NodeSearch {
     const fits: NodeInfo[] = [];
     const candidates = narrowed === undefined ? nodes : nodes.filter(({ name }) => narrowed.has(name));
     if (narrowed !== undefined) {
-      const outside = { plugin: 'preFilter', outcome: { code: 'unresolvable', reasons: ['node(s) didn\'t satisfy plugin(s) preFilter'] } } as const;
+      const outside = {
+        plugin: 'preFilter',
+        outcome: { code: 'unresolvable', reasons: ["node(s) didn't satisfy plugin(s) preFilter"] },
+      } as const;
       for (const { name } of nodes) if (!narrowed.has(name)) refusals.set(name, outside);
     }
     const wanted = all ? candidates.length : enough(candidates.length, this.#percentage);
@@ -65,6 +68,7 @@ export function unschedulableMessage(total: number, refusals: SearchResult['refu
 
 export function countReasons(refusals: SearchResult['refusals']): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const { outcome } of refusals.values()) for (const reason of 'reasons' in outcome ? outcome.reasons : []) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  for (const { outcome } of refusals.values())
+    for (const reason of 'reasons' in outcome ? outcome.reasons : []) counts.set(reason, (counts.get(reason) ?? 0) + 1);
   return counts;
 }

@@ -29,20 +29,42 @@ export default Roles.plugin({
   config,
   needs: { client: Client, informers: Informers, events: Events, chain: Scheduling },
   create({ config: settings, client, informers, events, chain }, { clock, log, tracer, metrics }) {
-    for (const name of settings.disable) if (!chain.some((plugin) => plugin.name === name)) throw new Error(`there is no scheduling plugin ${name} to disable`);
-    const framework = new Framework(chain.filter(({ name }) => !settings.disable.includes(name)), settings.weights);
+    for (const name of settings.disable)
+      if (!chain.some((plugin) => plugin.name === name)) throw new Error(`there is no scheduling plugin ${name} to disable`);
+    const framework = new Framework(
+      chain.filter(({ name }) => !settings.disable.includes(name)),
+      settings.weights,
+    );
     const scheduler: Scheduler = new Scheduler({
-      client, informers, framework, clock, log, tracer, recorder: events.recorder(settings.schedulerName), random: Math.random, schedulerName: settings.schedulerName,
+      client,
+      informers,
+      framework,
+      clock,
+      log,
+      tracer,
+      recorder: events.recorder(settings.schedulerName),
+      random: Math.random,
+      schedulerName: settings.schedulerName,
       metrics: new SchedulerMetrics(metrics, settings.schedulerName, () => scheduler.depth),
       ...(settings.percentageOfNodesToScore !== undefined && { percentageOfNodesToScore: settings.percentageOfNodesToScore }),
-      parallelBinds: settings.parallelBinds, initialBackoffMs: settings.podInitialBackoffSeconds * 1000, maxBackoffMs: settings.podMaxBackoffSeconds * 1000,
+      parallelBinds: settings.parallelBinds,
+      initialBackoffMs: settings.podInitialBackoffSeconds * 1000,
+      maxBackoffMs: settings.podMaxBackoffSeconds * 1000,
     });
     const stopping = new AbortController();
     let work: Promise<void> | undefined;
     let fault: string | undefined;
-    const elector = settings.leaderElect ? new LeaderElector({
-      client, clock, random: Math.random, log, lease: { namespace: 'kube-system', name: settings.leaseName }, identity: `${hostname()}_${randomUUID()}`, onStarted: (signal) => scheduler.run(signal),
-    }) : undefined;
+    const elector = settings.leaderElect
+      ? new LeaderElector({
+          client,
+          clock,
+          random: Math.random,
+          log,
+          lease: { namespace: 'kube-system', name: settings.leaseName },
+          identity: `${hostname()}_${randomUUID()}`,
+          onStarted: (signal) => scheduler.run(signal),
+        })
+      : undefined;
     return {
       name: 'scheduler',
       health: () => (fault === undefined ? { healthy: true } : { healthy: false, because: fault }),

@@ -6,13 +6,33 @@ export class SchedulerMetrics {
   readonly #durations: Histogram<'result' | 'profile'>;
   readonly #profile: string;
 
-  constructor(registry: Registry, profile: string, depth: () => { readonly active: number; readonly backoff: number; readonly unschedulable: number }) {
+  constructor(
+    registry: Registry,
+    profile: string,
+    depth: () => { readonly active: number; readonly backoff: number; readonly unschedulable: number },
+  ) {
     this.#profile = profile;
-    this.#attempts = new Counter({ name: 'scheduler_schedule_attempts_total', help: 'Attempts to schedule pods, by the result.', labelNames: ['result', 'profile'], registers: [registry] });
-    this.#durations = new Histogram({ name: 'scheduler_scheduling_attempt_duration_seconds', help: 'Seconds of an attempt, from the queue to its binding.', labelNames: ['result', 'profile'], buckets: [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4], registers: [registry] });
+    this.#attempts = new Counter({
+      name: 'scheduler_schedule_attempts_total',
+      help: 'Attempts to schedule pods, by the result.',
+      labelNames: ['result', 'profile'],
+      registers: [registry],
+    });
+    this.#durations = new Histogram({
+      name: 'scheduler_scheduling_attempt_duration_seconds',
+      help: 'Seconds of an attempt, from the queue to its binding.',
+      labelNames: ['result', 'profile'],
+      buckets: [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4],
+      registers: [registry],
+    });
     new Gauge({
-      name: 'scheduler_pending_pods', help: 'Pods without a node, by queue.', labelNames: ['queue'], registers: [registry],
-      collect() { for (const [queue, size] of Object.entries(depth())) this.set({ queue }, size); },
+      name: 'scheduler_pending_pods',
+      help: 'Pods without a node, by queue.',
+      labelNames: ['queue'],
+      registers: [registry],
+      collect() {
+        for (const [queue, size] of Object.entries(depth())) this.set({ queue }, size);
+      },
     });
   }
 

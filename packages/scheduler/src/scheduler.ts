@@ -9,7 +9,7 @@ import type { Logger } from '@oarlock/kernel/logger';
 import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
 import type { Client, EventRecorder, Informer, Informers } from '@oarlock/spi/client';
 import type { NodeInfo, Outcome, PodInfo } from '@oarlock/spi/scheduling';
-import type { Span, Tracer } from '@opentelemetry/api';
+import type { Tracer } from '@opentelemetry/api';
 import { podInfo } from './amounts.ts';
 import { bind, Cycle, reserve, score, unreserve, type Framework } from './framework.ts';
 import { NodeCache } from './node-cache.ts';
@@ -52,22 +52,40 @@ export class Scheduler {
     this.#options = options;
     this.#search = new NodeSearch(framework, options.percentageOfNodesToScore);
     this.#queue = new SchedulingQueue({
-      clock, less: framework.less, preEnqueue: (pod) => framework.preEnqueue(pod), requeueOn: framework.requeueOn, initialBackoffMs: options.initialBackoffMs, maxBackoffMs: options.maxBackoffMs,
+      clock,
+      less: framework.less,
+      preEnqueue: (pod) => framework.preEnqueue(pod),
+      requeueOn: framework.requeueOn,
+      initialBackoffMs: options.initialBackoffMs,
+      maxBackoffMs: options.maxBackoffMs,
     });
     this.#pods = informers.of(pods);
     this.#nodes = informers.of(nodes);
   }
 
-  get running(): boolean { return this.#running; }
-  get depth() { return this.#queue.depth; }
+  get running(): boolean {
+    return this.#running;
+  }
+  get depth() {
+    return this.#queue.depth;
+  }
 
   /** Until the signal aborts. Bindings under way have ended when it resolves. */
   async run(signal: AbortSignal): Promise<void> {
     const off = [
       this.#nodes.on({
-        added: (node, cause) => { this.#cache.setNode(node); this.#queue.moved('Node', 'added', undefined, node, cause); },
-        updated: (node, old, cause) => { this.#cache.setNode(node); if (node !== old) this.#queue.moved('Node', 'updated', old, node, cause); },
-        deleted: (node, cause) => { this.#cache.removeNode(node.metadata?.name ?? ''); this.#queue.moved('Node', 'deleted', node, undefined, cause); },
+        added: (node, cause) => {
+          this.#cache.setNode(node);
+          this.#queue.moved('Node', 'added', undefined, node, cause);
+        },
+        updated: (node, old, cause) => {
+          this.#cache.setNode(node);
+          if (node !== old) this.#queue.moved('Node', 'updated', old, node, cause);
+        },
+        deleted: (node, cause) => {
+          this.#cache.removeNode(node.metadata?.name ?? '');
+          this.#queue.moved('Node', 'deleted', node, undefined, cause);
+        },
       }),
       this.#pods.on({
         added: (pod, cause) => this.#podChanged(pod, undefined, cause),
@@ -98,33 +116,61 @@ export class Scheduler {
   }
 
   /** Every node with who refuses the pod there, or what it scores there. Changes nothing. */
-  explain(pod: Pod): readonly { readonly node: string; readonly refusedBy?: string; readonly reasons?: readonly string[]; readonly score?: number; readonly scores?: Readonly<Record<string, number>> }[] {
+  explain(
+    pod: Pod,
+  ): readonly {
+    readonly node: string;
+    readonly refusedBy?: string;
+    readonly reasons?: readonly string[];
+    readonly score?: number;
+    readonly scores?: Readonly<Record<string, number>>;
+  }[] {
     const info = podInfo(pod);
     const cycle = new Cycle(this.#cache);
     const { fits, refusals } = this.#search.run(cycle, info, true);
     const parts = new Map<string, Float64Array>();
     const totals = fits.length === 0 ? new Float64Array() : score(this.#options.framework, cycle, info, fits, parts);
     return [
-      ...fits.map(({ name }, index) => ({ node: name, score: totals[index] ?? 0, scores: Object.fromEntries([...parts].map(([plugin, values]) => [plugin, values[index] ?? 0])) })),
-      ...[...refusals].map(([node, { plugin, outcome }]) => ({ node, refusedBy: plugin, reasons: 'reasons' in outcome ? outcome.reasons : [] })),
+      ...fits.map(({ name }, index) => ({
+        node: name,
+        score: totals[index] ?? 0,
+        scores: Object.fromEntries([...parts].map(([plugin, values]) => [plugin, values[index] ?? 0])),
+      })),
+      ...[...refusals].map(([node, { plugin, outcome }]) => ({
+        node,
+        refusedBy: plugin,
+        reasons: 'reasons' in outcome ? outcome.reasons : [],
+      })),
     ];
   }
 
   #podChanged(pod: Pod, old: Pod | undefined, cause: Cause | undefined): void {
     const key = objectKey(pod);
     const ended = pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
-    if (ended) { this.#podGone(pod, cause); return; }
+    if (ended) {
+      this.#podGone(pod, cause);
+      return;
+    }
     if (pod.spec?.nodeName) {
       const before = old?.spec?.nodeName ? old : undefined;
       // what counts here of a bound pod is its spec, its labels and where it is
-      if (before !== undefined && before.spec === pod.spec && before.metadata?.labels === pod.metadata?.labels && before.metadata?.deletionTimestamp === pod.metadata?.deletionTimestamp) return;
+      if (
+        before !== undefined &&
+        before.spec === pod.spec &&
+        before.metadata?.labels === pod.metadata?.labels &&
+        before.metadata?.deletionTimestamp === pod.metadata?.deletionTimestamp
+      )
+        return;
       this.#cache.setPod(pod);
       this.#queue.remove(key);
       this.#queue.moved('AssignedPod', before === undefined ? 'added' : 'updated', before, pod, cause);
       return;
     }
     if ((pod.spec?.schedulerName || 'default-scheduler') !== this.#options.schedulerName) return;
-    if (pod.metadata?.deletionTimestamp !== undefined) { this.#queue.remove(key); return; }
+    if (pod.metadata?.deletionTimestamp !== undefined) {
+      this.#queue.remove(key);
+      return;
+    }
     if (this.#cache.isAssumed(key)) return;
     this.#queue.update(pod, cause);
   }
@@ -139,7 +185,10 @@ export class Scheduler {
   async #schedule(waiting: Waiting, signal: AbortSignal): Promise<void> {
     const { framework, tracer, clock, metrics } = this.#options;
     const began = clock.monotonic();
-    const span = startSpan(tracer, 'schedule', { cause: waiting.cause, attributes: { 'oarlock.key': waiting.key, 'oarlock.enqueued_at': waiting.enqueuedAt } });
+    const span = startSpan(tracer, 'schedule', {
+      cause: waiting.cause,
+      attributes: { 'oarlock.key': waiting.key, 'oarlock.enqueued_at': waiting.enqueuedAt },
+    });
     const cycle = new Cycle(this.#cache);
     const own = causeOf(span);
     try {
@@ -193,16 +242,22 @@ export class Scheduler {
     let equals = 1;
     for (let index = 1; index < totals.length; index++) {
       const value = totals[index] ?? 0;
-      if (value > (totals[best] ?? 0)) { best = index; equals = 1; }
+      if (value > (totals[best] ?? 0)) {
+        best = index;
+        equals = 1;
+      }
       // each of the equals gets the same chance
       else if (value === totals[best] && this.#options.random() * ++equals < 1) best = index;
     }
     if (span.isRecording()) {
       const top = largest(totals, shownScores);
-      span.setAttribute('oarlock.scores', JSON.stringify(Object.fromEntries(top.map((index) => [fits[index]?.name, Math.round(totals[index] ?? 0)]))));
+      span.setAttribute(
+        'oarlock.scores',
+        JSON.stringify(Object.fromEntries(top.map((index) => [fits[index]?.name, Math.round(totals[index] ?? 0)]))),
+      );
     }
     span.end();
-    return fits[best] ?? fits[0] as NodeInfo;
+    return fits[best] ?? (fits[0] as NodeInfo);
   }
 
   async #bind(cycle: Cycle, waiting: Waiting, node: string, cause: Cause | undefined, signal: AbortSignal, began: number): Promise<void> {
@@ -248,11 +303,26 @@ export class Scheduler {
   async #condition(pod: Pod, reason: string, message: string, cause: Cause | undefined): Promise<void> {
     const old = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
     if (old?.status === 'False' && old.reason === reason && old.message === message) return;
-    const condition = { type: 'PodScheduled', status: 'False', reason, message, lastTransitionTime: old?.status === 'False' ? old.lastTransitionTime ?? null : formatTime(this.#options.clock.now()) };
+    const condition = {
+      type: 'PodScheduled',
+      status: 'False',
+      reason,
+      message,
+      lastTransitionTime: old?.status === 'False' ? (old.lastTransitionTime ?? null) : formatTime(this.#options.clock.now()),
+    };
     try {
-      await this.#options.client.causedBy(cause).patch(pods, { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' }, 'strategic', { metadata: { uid: pod.metadata?.uid }, status: { conditions: [condition] } }, { subresource: 'status' });
+      await this.#options.client
+        .causedBy(cause)
+        .patch(
+          pods,
+          { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
+          'strategic',
+          { metadata: { uid: pod.metadata?.uid }, status: { conditions: [condition] } },
+          { subresource: 'status' },
+        );
     } catch (error) {
-      if (!isStatus(error, 'NotFound', 'Conflict')) this.#options.log.warn({ pod: objectKey(pod), err: error }, 'the condition PodScheduled could not be written');
+      if (!isStatus(error, 'NotFound', 'Conflict'))
+        this.#options.log.warn({ pod: objectKey(pod), err: error }, 'the condition PodScheduled could not be written');
     }
   }
 }

@@ -49,7 +49,10 @@ export class SchedulingQueue {
 
   constructor(options: QueueOptions) {
     this.#options = options;
-    this.#active = new Heap<Waiting>((a, b) => { const by = options.less(a, b); return by < 0 || (by === 0 && a.order < b.order); });
+    this.#active = new Heap<Waiting>((a, b) => {
+      const by = options.less(a, b);
+      return by < 0 || (by === 0 && a.order < b.order);
+    });
   }
 
   get depth(): { readonly active: number; readonly backoff: number; readonly unschedulable: number } {
@@ -58,9 +61,24 @@ export class SchedulingQueue {
 
   add(pod: Pod, cause: Cause | undefined): void {
     const info = podInfo(pod);
-    if (this.#pods.has(info.key)) { this.update(pod, cause); return; }
+    if (this.#pods.has(info.key)) {
+      this.update(pod, cause);
+      return;
+    }
     const now = this.#options.clock.now();
-    const waiting: Waiting = { ...info, queuedAt: now, enqueuedAt: now, attempts: 0, cause, readyAt: 0, refusedBy: new Set(), place: 'gated', movedMeanwhile: false, heapIndex: -1, order: this.#order++ };
+    const waiting: Waiting = {
+      ...info,
+      queuedAt: now,
+      enqueuedAt: now,
+      attempts: 0,
+      cause,
+      readyAt: 0,
+      refusedBy: new Set(),
+      place: 'gated',
+      movedMeanwhile: false,
+      heapIndex: -1,
+      order: this.#order++,
+    };
     this.#pods.set(info.key, waiting);
     this.#admit(waiting);
   }
@@ -69,7 +87,10 @@ export class SchedulingQueue {
   update(pod: Pod, cause: Cause | undefined): void {
     const key = podInfo(pod).key;
     const waiting = this.#pods.get(key);
-    if (waiting === undefined) { this.add(pod, cause); return; }
+    if (waiting === undefined) {
+      this.add(pod, cause);
+      return;
+    }
     const relevant = waiting.pod.spec !== pod.spec || waiting.pod.metadata?.labels !== pod.metadata?.labels;
     Object.assign(waiting, podInfo(pod));
     if (!relevant) return;
@@ -84,13 +105,17 @@ export class SchedulingQueue {
     this.#take(waiting);
   }
 
-  has(key: string): boolean { return this.#pods.has(key); }
+  has(key: string): boolean {
+    return this.#pods.has(key);
+  }
 
   /** The pod to try next. It stays the queue's until `done` or `failed`. Undefined when the queue is closed. One caller at a time. */
   next(): Promise<Waiting | undefined> {
     const waiting = this.#closed ? undefined : this.#pop();
     if (waiting !== undefined || this.#closed) return Promise.resolve(waiting);
-    return new Promise((resolve) => { this.#waiter = resolve; });
+    return new Promise((resolve) => {
+      this.#waiter = resolve;
+    });
   }
 
   /** Has its node. */
@@ -105,7 +130,10 @@ export class SchedulingQueue {
     if (this.#pods.get(waiting.key) !== waiting || this.#closed) return;
     waiting.refusedBy = refusedBy;
     waiting.readyAt = this.#options.clock.monotonic() + this.#backoffOf(waiting);
-    if (waiting.movedMeanwhile || refusedBy.size === 0) { this.#toBackoff(waiting); return; }
+    if (waiting.movedMeanwhile || refusedBy.size === 0) {
+      this.#toBackoff(waiting);
+      return;
+    }
     waiting.place = 'unschedulable';
     this.#unschedulable.add(waiting);
     this.#sweep ??= this.#options.clock.after(longestWaitMs, () => {
@@ -140,7 +168,10 @@ export class SchedulingQueue {
   }
 
   #move(waiting: Waiting, cause: Cause | undefined): void {
-    if (waiting.place === 'in-flight') { waiting.movedMeanwhile = true; return; }
+    if (waiting.place === 'in-flight') {
+      waiting.movedMeanwhile = true;
+      return;
+    }
     this.#unschedulable.delete(waiting);
     waiting.cause = cause ?? waiting.cause;
     if (waiting.readyAt > this.#options.clock.monotonic()) this.#toBackoff(waiting);
@@ -156,7 +187,10 @@ export class SchedulingQueue {
   #armBackoff(): void {
     this.#timer?.cancel();
     const first = this.#backoff.peek();
-    if (first === undefined) { this.#timer = undefined; return; }
+    if (first === undefined) {
+      this.#timer = undefined;
+      return;
+    }
     this.#timer = this.#options.clock.after(first.readyAt - this.#options.clock.monotonic(), () => {
       this.#timer = undefined;
       const now = this.#options.clock.monotonic();
@@ -170,7 +204,10 @@ export class SchedulingQueue {
 
   #admit(waiting: Waiting): void {
     const outcome = this.#options.preEnqueue(waiting.pod);
-    if (outcome.code !== 'success' && outcome.code !== 'skip') { waiting.place = 'gated'; return; }
+    if (outcome.code !== 'success' && outcome.code !== 'skip') {
+      waiting.place = 'gated';
+      return;
+    }
     waiting.place = 'active';
     waiting.enqueuedAt = this.#options.clock.now();
     this.#active.push(waiting);
@@ -198,7 +235,10 @@ export class SchedulingQueue {
 
   #take(waiting: Waiting): void {
     if (waiting.place === 'active') this.#active.remove(waiting);
-    if (waiting.place === 'backoff') { this.#backoff.remove(waiting); this.#armBackoff(); }
+    if (waiting.place === 'backoff') {
+      this.#backoff.remove(waiting);
+      this.#armBackoff();
+    }
     this.#unschedulable.delete(waiting);
     this.#inFlight.delete(waiting);
   }

@@ -27,25 +27,72 @@ async function start(): Promise<void> {
   for (const plugin of builtin) host.place({ plugin });
   await host.start();
   scheduler = new Scheduler({
-    client: api.client(), informers: api.informers, framework: new Framework(host.get(Scheduling)), clock, log: silentLogger, tracer: noTracer, random: sequence(7),
-    recorder: { event: (_about: KubeObject, _type: string, reason: string, message: string) => { told.push({ reason, message }); } },
-    metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => scheduler.depth), schedulerName: 'default-scheduler', parallelBinds: 10, initialBackoffMs: 1000, maxBackoffMs: 10_000,
+    client: api.client(),
+    informers: api.informers,
+    framework: new Framework(host.get(Scheduling)),
+    clock,
+    log: silentLogger,
+    tracer: noTracer,
+    random: sequence(7),
+    recorder: {
+      event: (_about: KubeObject, _type: string, reason: string, message: string) => {
+        told.push({ reason, message });
+      },
+    },
+    metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => scheduler.depth),
+    schedulerName: 'default-scheduler',
+    parallelBinds: 10,
+    initialBackoffMs: 1000,
+    maxBackoffMs: 10_000,
   });
   void scheduler.run(abort.signal);
   await clock.settle();
 }
-beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); abort = new AbortController(); told = []; });
-afterEach(async () => { abort.abort(); await api.stop(); });
-
-const node = (name: string, more: { labels?: Record<string, string>; spec?: Node['spec']; cpu?: string; memory?: string; pods?: string; images?: { names: string[]; sizeBytes: number }[] } = {}): Node => ({
-  apiVersion: 'v1', kind: 'Node', metadata: { name, labels: more.labels ?? {} }, ...(more.spec && { spec: more.spec }),
-  status: { allocatable: { cpu: more.cpu ?? '4', memory: more.memory ?? '8Gi', pods: more.pods ?? '110' }, ...(more.images && { images: more.images }) },
+beforeEach(() => {
+  clock = new FakeClock();
+  api = memoryApi({ clock });
+  abort = new AbortController();
+  told = [];
 });
-const pod = (name: string, spec: Partial<PodSpec> = {}): Pod => ({ apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name }, spec: { containers: [{ name: 'c', image: 'a:1' }], ...spec } });
+afterEach(async () => {
+  abort.abort();
+  await api.stop();
+});
+
+const node = (
+  name: string,
+  more: {
+    labels?: Record<string, string>;
+    spec?: Node['spec'];
+    cpu?: string;
+    memory?: string;
+    pods?: string;
+    images?: { names: string[]; sizeBytes: number }[];
+  } = {},
+): Node => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name, labels: more.labels ?? {} },
+  ...(more.spec && { spec: more.spec }),
+  status: {
+    allocatable: { cpu: more.cpu ?? '4', memory: more.memory ?? '8Gi', pods: more.pods ?? '110' },
+    ...(more.images && { images: more.images }),
+  },
+});
+const pod = (name: string, spec: Partial<PodSpec> = {}): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'd', name },
+  spec: { containers: [{ name: 'c', image: 'a:1' }], ...spec },
+});
 const asking = (cpu: string): Partial<PodSpec> => ({ containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu } } }] });
-const submit = async (...some: Pod[]) => { for (const each of some) await api.client().create(pods, each); await clock.settle(); };
+const submit = async (...some: Pod[]) => {
+  for (const each of some) await api.client().create(pods, each);
+  await clock.settle();
+};
 const placeOf = (name: string) => api.object(pods, { namespace: 'd', name })?.spec?.nodeName;
-const scheduled = (name: string) => api.object(pods, { namespace: 'd', name })?.status?.conditions?.find(({ type }) => type === 'PodScheduled');
+const scheduled = (name: string) =>
+  api.object(pods, { namespace: 'd', name })?.status?.conditions?.find(({ type }) => type === 'PodScheduled');
 
 describe('scheduler', () => {
   it('binds a pod and says so', async () => {
@@ -57,7 +104,12 @@ describe('scheduler', () => {
   });
 
   it('says why nothing fits, and tries again when a node comes', async () => {
-    api.seed(nodes, node('small', { cpu: '1' }), node('tainted', { spec: { taints: [{ key: 'x', effect: 'NoSchedule' }] } }), node('off', { spec: { unschedulable: true } }));
+    api.seed(
+      nodes,
+      node('small', { cpu: '1' }),
+      node('tainted', { spec: { taints: [{ key: 'x', effect: 'NoSchedule' }] } }),
+      node('off', { spec: { unschedulable: true } }),
+    );
     await start();
     await submit(pod('a', asking('2')));
     expect(placeOf('a')).toBeUndefined();
@@ -130,13 +182,19 @@ describe('scheduler', () => {
     api.seed(nodes, node('n'), node('off', { spec: { unschedulable: true } }));
     await start();
     const answer = scheduler.explain(pod('a'));
-    expect(answer.find((each) => each.node === 'off')).toEqual({ node: 'off', refusedBy: 'NodeUnschedulable', reasons: ['node(s) were unschedulable'] });
+    expect(answer.find((each) => each.node === 'off')).toEqual({
+      node: 'off',
+      refusedBy: 'NodeUnschedulable',
+      reasons: ['node(s) were unschedulable'],
+    });
     expect(answer.find((each) => each.node === 'n')?.scores).toMatchObject({ NodeResourcesFit: expect.any(Number) });
   });
 });
 
 describe('node constraints', () => {
-  const affinity = (required: object): Partial<PodSpec> => ({ affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [required] } } } });
+  const affinity = (required: object): Partial<PodSpec> => ({
+    affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [required] } } },
+  });
   const cases: readonly [name: string, spec: Partial<PodSpec>, wanted: string | undefined][] = [
     ['node selector', { nodeSelector: { disk: 'ssd' } }, 'ssd'],
     ['node selector that nothing has', { nodeSelector: { disk: 'tape' } }, undefined],
@@ -146,7 +204,19 @@ describe('node constraints', () => {
     ['Lt', affinity({ matchExpressions: [{ key: 'size', operator: 'Lt', values: ['5'] }] }), 'ssd'],
     ['name field', affinity({ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['hdd'] }] }), 'hdd'],
     ['empty term', affinity({}), undefined],
-    ['preferred', { affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, preference: { matchExpressions: [{ key: 'disk', operator: 'In', values: ['hdd'] }] } }] } } }, 'hdd'],
+    [
+      'preferred',
+      {
+        affinity: {
+          nodeAffinity: {
+            preferredDuringSchedulingIgnoredDuringExecution: [
+              { weight: 100, preference: { matchExpressions: [{ key: 'disk', operator: 'In', values: ['hdd'] }] } },
+            ],
+          },
+        },
+      },
+      'hdd',
+    ],
   ];
   it.each(cases)('%s', async (_name, spec, wanted) => {
     api.seed(nodes, node('ssd', { labels: { disk: 'ssd', size: '1' } }), node('hdd', { labels: { disk: 'hdd', size: '9' } }));
@@ -156,9 +226,17 @@ describe('node constraints', () => {
   });
 
   it('tolerations let a pod onto a tainted node, and a preferred taint is avoided', async () => {
-    api.seed(nodes, node('hard', { spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule' }] } }), node('soft', { spec: { taints: [{ key: 's', effect: 'PreferNoSchedule' }] } }), node('free'));
+    api.seed(
+      nodes,
+      node('hard', { spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule' }] } }),
+      node('soft', { spec: { taints: [{ key: 's', effect: 'PreferNoSchedule' }] } }),
+      node('free'),
+    );
     await start();
-    await submit(pod('plain'), pod('tolerant', { nodeSelector: {}, tolerations: [{ key: 'k', operator: 'Equal', value: 'v', effect: 'NoSchedule' }] }));
+    await submit(
+      pod('plain'),
+      pod('tolerant', { nodeSelector: {}, tolerations: [{ key: 'k', operator: 'Equal', value: 'v', effect: 'NoSchedule' }] }),
+    );
     expect(placeOf('plain')).toBe('free');
     expect(['hard', 'free']).toContain(placeOf('tolerant'));
   });
@@ -166,10 +244,12 @@ describe('node constraints', () => {
   it('host ports are given once per node', async () => {
     api.seed(nodes, node('n'));
     await start();
-    const port = (hostIP?: string): Partial<PodSpec> => ({ containers: [{ name: 'c', ports: [{ containerPort: 80, hostPort: 80, ...(hostIP && { hostIP }) }] }] });
+    const port = (hostIP?: string): Partial<PodSpec> => ({
+      containers: [{ name: 'c', ports: [{ containerPort: 80, hostPort: 80, ...(hostIP && { hostIP }) }] }],
+    });
     await submit(pod('a', port()), pod('b', port('10.0.0.1')));
     expect([placeOf('a'), placeOf('b')]).toEqual(['n', undefined]);
-    expect(scheduled('b')?.message).toBe('0/1 nodes are available: 1 node(s) didn\'t have free ports for the requested pod ports.');
+    expect(scheduled('b')?.message).toBe("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.");
   });
 
   it('a node takes no more pods than it allows', async () => {

@@ -26,13 +26,30 @@ export interface TestCluster {
 }
 
 /** A whole cluster in this process, on a free port and in a directory that goes with it: for tests of plugins. */
-export async function startCluster({ spec, roles = ['apiserver', 'controllers', 'scheduler'], clock }: StartClusterOptions = {}): Promise<TestCluster> {
+export async function startCluster({
+  spec,
+  roles = ['apiserver', 'controllers', 'scheduler'],
+  clock,
+}: StartClusterOptions = {}): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-test-'));
-  const document = clusterSchema.parse({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'test' }, spec: { roles: [...roles], ...spec } });
+  const document = clusterSchema.parse({
+    apiVersion: 'oarlock.dev/v1',
+    kind: 'Cluster',
+    metadata: { name: 'test' },
+    spec: { roles: [...roles], ...spec },
+  });
   try {
-    const running = await run({ dataDir, port: 0, file: { name: 'test', spec: document.spec, locate: () => undefined }, ...(clock && { clock }) });
+    const running = await run({
+      dataDir,
+      port: 0,
+      file: { name: 'test', spec: document.spec, locate: () => undefined },
+      ...(clock && { clock }),
+    });
     return {
-      server: running.server, kubeconfig: adminKubeconfig(dataDir), client: running.composition.host.get(ClientSlot), informers: running.composition.host.get(InformersSlot),
+      server: running.server,
+      kubeconfig: adminKubeconfig(dataDir),
+      client: running.composition.host.get(ClientSlot),
+      informers: running.composition.host.get(InformersSlot),
       async stop() {
         await running.stop();
         await rm(dataDir, { recursive: true, force: true });

@@ -2,27 +2,47 @@ import { formatTime, parseTime } from '@oarlock/api/time';
 import type { Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import { actual, availableOf, desired, fenceposts, sum } from './rollout-math.ts';
 
-export const conditionOf = (status: DeploymentStatus | undefined, type: string): DeploymentCondition | undefined => status?.conditions?.find((condition) => condition.type === type);
+export const conditionOf = (status: DeploymentStatus | undefined, type: string): DeploymentCondition | undefined =>
+  status?.conditions?.find((condition) => condition.type === type);
 
 /** Replaces a condition; the transition time stays when the status does not change, the whole condition when nothing does. */
-export function withCondition(conditions: readonly DeploymentCondition[], next: { readonly type: string; readonly status: 'True' | 'False' | 'Unknown'; readonly reason: string; readonly message: string }, nowMs: number): readonly DeploymentCondition[] {
+export function withCondition(
+  conditions: readonly DeploymentCondition[],
+  next: { readonly type: string; readonly status: 'True' | 'False' | 'Unknown'; readonly reason: string; readonly message: string },
+  nowMs: number,
+): readonly DeploymentCondition[] {
   const old = conditions.find(({ type }) => type === next.type);
   if (old !== undefined && old.status === next.status && old.reason === next.reason) return conditions;
   const time = formatTime(nowMs);
   return [
     ...conditions.filter(({ type }) => type !== next.type),
-    { ...next, lastUpdateTime: time, lastTransitionTime: old?.status === next.status ? old.lastTransitionTime ?? time : time },
+    { ...next, lastUpdateTime: time, lastTransitionTime: old?.status === next.status ? (old.lastTransitionTime ?? time) : time },
   ];
 }
-export const withoutCondition = (conditions: readonly DeploymentCondition[], type: string): readonly DeploymentCondition[] => conditions.filter((condition) => condition.type !== type);
+export const withoutCondition = (conditions: readonly DeploymentCondition[], type: string): readonly DeploymentCondition[] =>
+  conditions.filter((condition) => condition.type !== type);
 
 /** The counts of a status, and its Available condition. */
-export function countStatus(deployment: Deployment, all: readonly ReplicaSet[], newSet: ReplicaSet | undefined, nowMs: number): DeploymentStatus {
+export function countStatus(
+  deployment: Deployment,
+  all: readonly ReplicaSet[],
+  newSet: ReplicaSet | undefined,
+  nowMs: number,
+): DeploymentStatus {
   const total = sum(all, actual);
   const available = sum(all, availableOf);
-  const conditions = withCondition(deployment.status?.conditions ?? [], available >= desired(deployment) - fenceposts(deployment).unavailable
-    ? { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'Deployment has minimum availability.' }
-    : { type: 'Available', status: 'False', reason: 'MinimumReplicasUnavailable', message: 'Deployment does not have minimum availability.' }, nowMs);
+  const conditions = withCondition(
+    deployment.status?.conditions ?? [],
+    available >= desired(deployment) - fenceposts(deployment).unavailable
+      ? { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'Deployment has minimum availability.' }
+      : {
+          type: 'Available',
+          status: 'False',
+          reason: 'MinimumReplicasUnavailable',
+          message: 'Deployment does not have minimum availability.',
+        },
+    nowMs,
+  );
   return {
     observedGeneration: deployment.metadata?.generation ?? 0,
     replicas: total,
@@ -38,17 +58,26 @@ export function countStatus(deployment: Deployment, all: readonly ReplicaSet[], 
 
 /** Everything is new, available, and nothing old is left. */
 export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
-  return status.updatedReplicas === desired(deployment) && status.replicas === desired(deployment) && status.availableReplicas === desired(deployment)
-    && (status.observedGeneration ?? 0) >= (deployment.metadata?.generation ?? 0);
+  return (
+    status.updatedReplicas === desired(deployment) &&
+    status.replicas === desired(deployment) &&
+    status.availableReplicas === desired(deployment) &&
+    (status.observedGeneration ?? 0) >= (deployment.metadata?.generation ?? 0)
+  );
 }
 
 export function isProgressing({ status: old = {} }: Deployment, status: DeploymentStatus): boolean {
   const outdated = (of: DeploymentStatus) => (of.replicas ?? 0) - (of.updatedReplicas ?? 0);
-  return (status.updatedReplicas ?? 0) > (old.updatedReplicas ?? 0) || outdated(status) < outdated(old)
-    || (status.readyReplicas ?? 0) > (old.readyReplicas ?? 0) || (status.availableReplicas ?? 0) > (old.availableReplicas ?? 0);
+  return (
+    (status.updatedReplicas ?? 0) > (old.updatedReplicas ?? 0) ||
+    outdated(status) < outdated(old) ||
+    (status.readyReplicas ?? 0) > (old.readyReplicas ?? 0) ||
+    (status.availableReplicas ?? 0) > (old.availableReplicas ?? 0)
+  );
 }
 
-export const hasDeadline = ({ spec }: Deployment): boolean => spec?.progressDeadlineSeconds !== undefined && spec.progressDeadlineSeconds !== 2_147_483_647;
+export const hasDeadline = ({ spec }: Deployment): boolean =>
+  spec?.progressDeadlineSeconds !== undefined && spec.progressDeadlineSeconds !== 2_147_483_647;
 
 /** Milliseconds until the deadline passes; 0: it has; undefined: nothing runs against it. */
 export function deadlineIn(deployment: Deployment, status: DeploymentStatus, nowMs: number): number | undefined {
@@ -60,7 +89,13 @@ export function deadlineIn(deployment: Deployment, status: DeploymentStatus, now
 }
 
 /** The Progressing and ReplicaFailure conditions, as upstream's syncRolloutStatus sets them. */
-export function rolloutConditions(deployment: Deployment, status: DeploymentStatus, all: readonly ReplicaSet[], newSet: ReplicaSet | undefined, nowMs: number): readonly DeploymentCondition[] {
+export function rolloutConditions(
+  deployment: Deployment,
+  status: DeploymentStatus,
+  all: readonly ReplicaSet[],
+  newSet: ReplicaSet | undefined,
+  nowMs: number,
+): readonly DeploymentCondition[] {
   let conditions = status.conditions ?? [];
   if (!hasDeadline(deployment)) conditions = withoutCondition(conditions, 'Progressing');
   const current = conditionOf({ conditions }, 'Progressing');
@@ -68,15 +103,42 @@ export function rolloutConditions(deployment: Deployment, status: DeploymentStat
   if (hasDeadline(deployment) && !idle) {
     const what = newSet === undefined ? `Deployment "${deployment.metadata?.name}"` : `ReplicaSet "${newSet.metadata?.name}"`;
     if (isComplete(deployment, status)) {
-      conditions = withCondition(conditions, { type: 'Progressing', status: 'True', reason: 'NewReplicaSetAvailable', message: `${what} has successfully progressed.` }, nowMs);
+      conditions = withCondition(
+        conditions,
+        { type: 'Progressing', status: 'True', reason: 'NewReplicaSetAvailable', message: `${what} has successfully progressed.` },
+        nowMs,
+      );
     } else if (isProgressing(deployment, status)) {
-      const next = { type: 'Progressing', status: 'True', reason: 'ReplicaSetUpdated', message: `${what} is progressing.`, lastUpdateTime: formatTime(nowMs) };
-      conditions = [...withoutCondition(conditions, 'Progressing'), { ...next, lastTransitionTime: current?.status === 'True' ? current.lastTransitionTime ?? next.lastUpdateTime : next.lastUpdateTime }];
+      const next = {
+        type: 'Progressing',
+        status: 'True',
+        reason: 'ReplicaSetUpdated',
+        message: `${what} is progressing.`,
+        lastUpdateTime: formatTime(nowMs),
+      };
+      conditions = [
+        ...withoutCondition(conditions, 'Progressing'),
+        {
+          ...next,
+          lastTransitionTime: current?.status === 'True' ? (current.lastTransitionTime ?? next.lastUpdateTime) : next.lastUpdateTime,
+        },
+      ];
     } else if (deadlineIn(deployment, { conditions }, nowMs) === 0) {
-      conditions = withCondition(conditions, { type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: `${what} has timed out progressing.` }, nowMs);
+      conditions = withCondition(
+        conditions,
+        { type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: `${what} has timed out progressing.` },
+        nowMs,
+      );
     }
   }
-  const failure = all.flatMap((set) => set.status?.conditions ?? []).find(({ type, status: value }) => type === 'ReplicaFailure' && value === 'True');
-  return failure === undefined ? withoutCondition(conditions, 'ReplicaFailure')
-    : withCondition(conditions, { type: 'ReplicaFailure', status: 'True', reason: failure.reason ?? '', message: failure.message ?? '' }, nowMs);
+  const failure = all
+    .flatMap((set) => set.status?.conditions ?? [])
+    .find(({ type, status: value }) => type === 'ReplicaFailure' && value === 'True');
+  return failure === undefined
+    ? withoutCondition(conditions, 'ReplicaFailure')
+    : withCondition(
+        conditions,
+        { type: 'ReplicaFailure', status: 'True', reason: failure.reason ?? '', message: failure.message ?? '' },
+        nowMs,
+      );
 }

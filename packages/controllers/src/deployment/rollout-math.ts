@@ -11,15 +11,20 @@ export const annotations = {
 
 export const wanted = (set: ReplicaSet): number => set.spec?.replicas ?? 1;
 export const desired = (deployment: Deployment): number => deployment.spec?.replicas ?? 1;
-export const sum = (sets: readonly ReplicaSet[], of: (set: ReplicaSet) => number): number => sets.reduce((total, set) => total + of(set), 0);
+export const sum = (sets: readonly ReplicaSet[], of: (set: ReplicaSet) => number): number =>
+  sets.reduce((total, set) => total + of(set), 0);
 export const actual = (set: ReplicaSet): number => set.status?.replicas ?? 0;
 export const availableOf = (set: ReplicaSet): number => set.status?.availableReplicas ?? 0;
 export const isRolling = (deployment: Deployment): boolean => deployment.spec?.strategy?.type !== 'Recreate';
 export const revisionOf = (set: ReplicaSet): number => Number(set.metadata?.annotations?.[annotations.revision] ?? 0) || 0;
 export const createdAt = (set: ReplicaSet): number => parseTime(set.metadata?.creationTimestamp ?? '') ?? 0;
-export const byAge = (a: ReplicaSet, b: ReplicaSet): number => createdAt(a) - createdAt(b) || ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1);
+export const byAge = (a: ReplicaSet, b: ReplicaSet): number =>
+  createdAt(a) - createdAt(b) || ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1);
 
-export interface Fenceposts { readonly surge: number; readonly unavailable: number }
+export interface Fenceposts {
+  readonly surge: number;
+  readonly unavailable: number;
+}
 
 /** Both zero would stop every rollout: then one may be unavailable. */
 export function fenceposts(deployment: Deployment): Fenceposts {

@@ -14,11 +14,22 @@ const managedBy = 'endpointslice.kubernetes.io/managed-by';
 const manager = 'endpointslice-controller.k8s.io';
 const skipped: ReadonlySet<string> = new Set([serviceLabel, managedBy, 'service.kubernetes.io/headless']);
 const byService = 'slices-of-service';
-const serviceOf = (slice: EndpointSlice) => (slice.metadata?.labels?.[managedBy] === manager ? [`${slice.metadata.namespace}/${slice.metadata.labels[serviceLabel] ?? ''}`] : []);
+const serviceOf = (slice: EndpointSlice) =>
+  slice.metadata?.labels?.[managedBy] === manager ? [`${slice.metadata.namespace}/${slice.metadata.labels[serviceLabel] ?? ''}`] : [];
 
-interface Parts { readonly services: Informer<Service>; readonly pods: Informer<Pod>; readonly slices: Informer<EndpointSlice>; readonly nodes: Informer<Node>; readonly maxEndpoints: number }
+interface Parts {
+  readonly services: Informer<Service>;
+  readonly pods: Informer<Pod>;
+  readonly slices: Informer<EndpointSlice>;
+  readonly nodes: Informer<Node>;
+  readonly maxEndpoints: number;
+}
 /** Endpoints that share ports and family go into the same slices. */
-interface Group { readonly family: Family; readonly ports: readonly EndpointPort[]; readonly endpoints: Map<string, Endpoint> }
+interface Group {
+  readonly family: Family;
+  readonly ports: readonly EndpointPort[];
+  readonly endpoints: Map<string, Endpoint>;
+}
 
 /** Tells who serves each Service: the addresses of its pods, in slices of at most so many. */
 export class EndpointSliceController implements Controller {
@@ -104,15 +115,27 @@ export class EndpointSliceController implements Controller {
         left -= 1;
         await this.#remove(slice, client);
       } else if (!sameEndpoints(slice.endpoints ?? [], kept) || !sameLabels(slice.metadata?.labels ?? {}, labels)) {
-        await client.update(endpointSlices, { ...slice, apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { ...slice.metadata, labels }, endpoints: kept });
+        await client.update(endpointSlices, {
+          ...slice,
+          apiVersion: 'discovery.k8s.io/v1',
+          kind: 'EndpointSlice',
+          metadata: { ...slice.metadata, labels },
+          endpoints: kept,
+        });
       }
     }
     const rest = [...waiting.values()];
     for (let at = 0; at < rest.length || (left === 0 && at === 0); at += this.#parts.maxEndpoints) {
       await client.create(endpointSlices, {
-        apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: group.family, ports: group.ports, endpoints: rest.slice(at, at + this.#parts.maxEndpoints),
+        apiVersion: 'discovery.k8s.io/v1',
+        kind: 'EndpointSlice',
+        addressType: group.family,
+        ports: group.ports,
+        endpoints: rest.slice(at, at + this.#parts.maxEndpoints),
         metadata: {
-          generateName: `${service.metadata?.name}-`, ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }), labels,
+          generateName: `${service.metadata?.name}-`,
+          ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }),
+          labels,
           ownerReferences: [controllerRef({ ...service, apiVersion: 'v1', kind: 'Service' })],
         },
       });
@@ -121,7 +144,11 @@ export class EndpointSliceController implements Controller {
 
   async #remove(slice: EndpointSlice, client: Client): Promise<void> {
     try {
-      await client.delete(endpointSlices, { namespace: slice.metadata?.namespace ?? '', name: slice.metadata?.name ?? '' }, { preconditions: { uid: slice.metadata?.uid ?? '' } });
+      await client.delete(
+        endpointSlices,
+        { namespace: slice.metadata?.namespace ?? '', name: slice.metadata?.name ?? '' },
+        { preconditions: { uid: slice.metadata?.uid ?? '' } },
+      );
     } catch (error) {
       if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
     }
@@ -130,28 +157,48 @@ export class EndpointSliceController implements Controller {
 
 /** What of a pod its endpoints show. */
 function matters(pod: Pod, old: Pod): boolean {
-  return pod.status?.podIP !== old.status?.podIP || pod.status?.podIPs !== old.status?.podIPs || pod.status?.phase !== old.status?.phase || pod.spec?.nodeName !== old.spec?.nodeName
-    || pod.metadata?.deletionTimestamp !== old.metadata?.deletionTimestamp || pod.metadata?.labels !== old.metadata?.labels || pod.status?.conditions !== old.status?.conditions;
+  return (
+    pod.status?.podIP !== old.status?.podIP ||
+    pod.status?.podIPs !== old.status?.podIPs ||
+    pod.status?.phase !== old.status?.phase ||
+    pod.spec?.nodeName !== old.spec?.nodeName ||
+    pod.metadata?.deletionTimestamp !== old.metadata?.deletionTimestamp ||
+    pod.metadata?.labels !== old.metadata?.labels ||
+    pod.status?.conditions !== old.status?.conditions
+  );
 }
 
 function sliceLabels(service: Service): Record<string, string> {
   const labels: Record<string, string> = {};
   for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!skipped.has(key)) labels[key] = value;
-  return { ...labels, [serviceLabel]: service.metadata?.name ?? '', [managedBy]: manager, ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }) };
+  return {
+    ...labels,
+    [serviceLabel]: service.metadata?.name ?? '',
+    [managedBy]: manager,
+    ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }),
+  };
 }
 
-const portText = (ports: readonly EndpointPort[]) => JSON.stringify(ports.map(({ name, protocol, port, appProtocol }) => [name ?? '', protocol ?? 'TCP', port, appProtocol ?? '']).sort());
+const portText = (ports: readonly EndpointPort[]) =>
+  JSON.stringify(ports.map(({ name, protocol, port, appProtocol }) => [name ?? '', protocol ?? 'TCP', port, appProtocol ?? '']).sort());
 const samePorts = (a: readonly EndpointPort[], b: readonly EndpointPort[]) => portText(a) === portText(b);
-const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef }: Endpoint) => JSON.stringify([addresses, conditions?.ready, conditions?.serving, conditions?.terminating, nodeName, zone, hostname, targetRef?.uid]);
-const sameEndpoints = (a: readonly Endpoint[], b: readonly Endpoint[]) => a.length === b.length && a.every((endpoint, index) => b[index] !== undefined && endpointText(endpoint) === endpointText(b[index]));
-const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>) => Object.keys(a).length === Object.keys(b).length && Object.entries(b).every(([key, value]) => a[key] === value);
-
+const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef }: Endpoint) =>
+  JSON.stringify([addresses, conditions?.ready, conditions?.serving, conditions?.terminating, nodeName, zone, hostname, targetRef?.uid]);
+const sameEndpoints = (a: readonly Endpoint[], b: readonly Endpoint[]) =>
+  a.length === b.length && a.every((endpoint, index) => b[index] !== undefined && endpointText(endpoint) === endpointText(b[index]));
+const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>) =>
+  Object.keys(a).length === Object.keys(b).length && Object.entries(b).every(([key, value]) => a[key] === value);
 
 export default Controllers.plugin({
   id: 'controller-endpoint-slice',
   config: z.strictObject({ maxEndpointsPerSlice: z.number().int().min(1).max(1000).default(100) }),
   needs: { informers: Informers },
-  create: ({ config, informers }) => new EndpointSliceController({
-    services: informers.of(services), pods: informers.of(podResource), slices: informers.of(endpointSlices), nodes: informers.of(nodes), maxEndpoints: config.maxEndpointsPerSlice,
-  }),
+  create: ({ config, informers }) =>
+    new EndpointSliceController({
+      services: informers.of(services),
+      pods: informers.of(podResource),
+      slices: informers.of(endpointSlices),
+      nodes: informers.of(nodes),
+      maxEndpoints: config.maxEndpointsPerSlice,
+    }),
 });

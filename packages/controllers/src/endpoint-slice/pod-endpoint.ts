@@ -16,7 +16,8 @@ export function familiesOf(service: Service): readonly Family[] {
 }
 
 /** Whether a pod belongs into endpoints at all: it has an address and has not ended. */
-export const countsAsEndpoint = (pod: Pod): boolean => (pod.status?.podIPs?.length ?? 0) + (pod.status?.podIP ? 1 : 0) > 0 && !isTerminal(pod);
+export const countsAsEndpoint = (pod: Pod): boolean =>
+  (pod.status?.podIPs?.length ?? 0) + (pod.status?.podIP ? 1 : 0) > 0 && !isTerminal(pod);
 
 export function addressOf(pod: Pod, family: Family): string | undefined {
   const ips = pod.status?.podIPs?.map(({ ip }) => ip) ?? (pod.status?.podIP ? [pod.status.podIP] : []);
@@ -39,7 +40,16 @@ export function targetPort(port: ServicePort, pod: Pod): number | undefined {
 export function endpointPorts(service: Service, pod: Pod): readonly EndpointPort[] {
   return (service.spec?.ports ?? []).flatMap((port): EndpointPort[] => {
     const number = targetPort(port, pod);
-    return number === undefined ? [] : [{ name: port.name ?? '', protocol: port.protocol ?? 'TCP', port: number, ...(port.appProtocol !== undefined && { appProtocol: port.appProtocol }) }];
+    return number === undefined
+      ? []
+      : [
+          {
+            name: port.name ?? '',
+            protocol: port.protocol ?? 'TCP',
+            port: number,
+            ...(port.appProtocol !== undefined && { appProtocol: port.appProtocol }),
+          },
+        ];
   });
 }
 

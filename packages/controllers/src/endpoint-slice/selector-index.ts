@@ -4,7 +4,8 @@ import type { Informer } from '@oarlock/spi/client';
 
 type Labels = Readonly<Record<string, string>>;
 const byLabel = 'namespace-label';
-const podLabels = (pod: Pod) => Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
+const podLabels = (pod: Pod) =>
+  Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
 const bySelector = 'namespace-selector-label';
 const labelKey = (namespace: string | undefined, key: string, value: string) => `${namespace} ${key}=${value}`;
 /** One label of the selector is enough to find the Service by: the rest is compared then. */
@@ -43,6 +44,8 @@ export class SelectorIndex {
     const selector = service.spec?.selector ?? {};
     const [first] = Object.entries(selector);
     if (first === undefined) return [];
-    return this.#pods.byIndex(byLabel, labelKey(service.metadata?.namespace, first[0], first[1])).filter((pod) => matches(selector, pod.metadata?.labels));
+    return this.#pods
+      .byIndex(byLabel, labelKey(service.metadata?.namespace, first[0], first[1]))
+      .filter((pod) => matches(selector, pod.metadata?.labels));
   }
 }

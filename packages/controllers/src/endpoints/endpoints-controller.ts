@@ -12,7 +12,11 @@ import { isReady, isTerminating } from '../pod-state.ts';
 const maxAddresses = 1000; // beyond that upstream cuts and says so in an annotation
 const overCapacity = 'endpoints.kubernetes.io/over-capacity';
 const managedBy = 'endpoints.kubernetes.io/managed-by';
-interface Parts { readonly services: Informer<Service>; readonly pods: Informer<Pod>; readonly endpoints: Informer<Endpoints> }
+interface Parts {
+  readonly services: Informer<Service>;
+  readonly pods: Informer<Pod>;
+  readonly endpoints: Informer<Endpoints>;
+}
 
 /** The older form of EndpointSlices, one object per Service, for clients that still read it. */
 export class EndpointsController implements Controller {
@@ -38,7 +42,11 @@ export class EndpointsController implements Controller {
       // those nobody made for a Service, such as of a leader election, are not ours
       if (present?.metadata?.labels?.[managedBy] === undefined) return;
       try {
-        await client.delete(endpointsResource, { namespace: present.metadata.namespace ?? '', name: present.metadata.name ?? '' }, { preconditions: { uid: present.metadata.uid ?? '' } });
+        await client.delete(
+          endpointsResource,
+          { namespace: present.metadata.namespace ?? '', name: present.metadata.name ?? '' },
+          { preconditions: { uid: present.metadata.uid ?? '' } },
+        );
       } catch (error) {
         if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
       }
@@ -46,43 +54,81 @@ export class EndpointsController implements Controller {
     }
     if (service.metadata?.deletionTimestamp !== undefined || Object.keys(service.spec?.selector ?? {}).length === 0) return;
     const { subsets, cut } = this.#subsets(service);
-    const labels = { ...service.metadata?.labels, [managedBy]: 'endpoint-controller', ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }) };
+    const labels = {
+      ...service.metadata?.labels,
+      [managedBy]: 'endpoint-controller',
+      ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }),
+    };
     const annotations: Record<string, string> = { ...present?.metadata?.annotations };
     if (cut) annotations[overCapacity] = 'truncated';
     else delete annotations[overCapacity];
     const wanted: Endpoints = {
-      ...present, apiVersion: 'v1', kind: 'Endpoints', subsets,
-      metadata: { ...present?.metadata, name: service.metadata?.name ?? '', namespace: service.metadata?.namespace ?? '', labels, ...(Object.keys(annotations).length > 0 && { annotations }) },
+      ...present,
+      apiVersion: 'v1',
+      kind: 'Endpoints',
+      subsets,
+      metadata: {
+        ...present?.metadata,
+        name: service.metadata?.name ?? '',
+        namespace: service.metadata?.namespace ?? '',
+        labels,
+        ...(Object.keys(annotations).length > 0 && { annotations }),
+      },
     };
     if (present === undefined) await client.create(endpointsResource, wanted);
-    else if (JSON.stringify([present.subsets ?? [], sorted(present.metadata?.labels), present.metadata?.annotations ?? {}]) !== JSON.stringify([subsets, sorted(labels), annotations])) await client.update(endpointsResource, wanted);
+    else if (
+      JSON.stringify([present.subsets ?? [], sorted(present.metadata?.labels), present.metadata?.annotations ?? {}]) !==
+      JSON.stringify([subsets, sorted(labels), annotations])
+    )
+      await client.update(endpointsResource, wanted);
   }
 
   #subsets(service: Service): { readonly subsets: readonly EndpointSubset[]; readonly cut: boolean } {
     const [family = 'IPv4'] = familiesOf(service);
-    const groups = new Map<string, { readonly ports: readonly EndpointPort[]; readonly ready: EndpointAddress[]; readonly notReady: EndpointAddress[] }>();
+    const groups = new Map<
+      string,
+      { readonly ports: readonly EndpointPort[]; readonly ready: EndpointAddress[]; readonly notReady: EndpointAddress[] }
+    >();
     let count = 0;
     let cut = false;
     for (const pod of this.#selectors.podsOf(service).filter(countsAsEndpoint)) {
       const ip = addressOf(pod, family);
       if (ip === undefined || (isTerminating(pod) && service.spec?.publishNotReadyAddresses !== true)) continue;
-      if (++count > maxAddresses) { cut = true; break; }
-      const ports = endpointPorts(service, pod).map(({ name, port, protocol, appProtocol }): EndpointPort => ({ ...(name && { name }), port: port ?? 0, protocol: protocol ?? 'TCP', ...(appProtocol !== undefined && { appProtocol }) }));
+      if (++count > maxAddresses) {
+        cut = true;
+        break;
+      }
+      const ports = endpointPorts(service, pod).map(
+        ({ name, port, protocol, appProtocol }): EndpointPort => ({
+          ...(name && { name }),
+          port: port ?? 0,
+          protocol: protocol ?? 'TCP',
+          ...(appProtocol !== undefined && { appProtocol }),
+        }),
+      );
       if (ports.length === 0 && (service.spec?.ports?.length ?? 0) > 0) continue;
       const id = JSON.stringify(ports);
       const group = groups.get(id) ?? { ports, ready: [], notReady: [] };
       groups.set(id, group);
       const named = pod.spec?.hostname !== undefined && pod.spec.hostname !== '' && pod.spec.subdomain === service.metadata?.name;
       const address: EndpointAddress = {
-        ip, ...(pod.spec?.nodeName !== undefined && { nodeName: pod.spec.nodeName }), ...(named && { hostname: pod.spec?.hostname ?? '' }),
+        ip,
+        ...(pod.spec?.nodeName !== undefined && { nodeName: pod.spec.nodeName }),
+        ...(named && { hostname: pod.spec?.hostname ?? '' }),
         targetRef: { kind: 'Pod', namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '', uid: pod.metadata?.uid ?? '' },
       };
       (service.spec?.publishNotReadyAddresses === true || isReady(pod) ? group.ready : group.notReady).push(address);
     }
     const byIp = (a: EndpointAddress, b: EndpointAddress) => (a.ip < b.ip ? -1 : 1);
-    const subsets = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { ports, ready, notReady }]): EndpointSubset => ({
-      ...(ready.length > 0 && { addresses: ready.sort(byIp) }), ...(notReady.length > 0 && { notReadyAddresses: notReady.sort(byIp) }), ...(ports.length > 0 && { ports }),
-    }));
+    const subsets = [...groups.entries()]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(
+        ([, { ports, ready, notReady }]): EndpointSubset => ({
+          ...(ready.length > 0 && { addresses: ready.sort(byIp) }),
+          ...(notReady.length > 0 && { notReadyAddresses: notReady.sort(byIp) }),
+          ...(ports.length > 0 && { ports }),
+        }),
+      );
     return { subsets, cut };
   }
 }
@@ -93,5 +139,10 @@ export default Controllers.plugin({
   id: 'controller-endpoints',
   config: z.strictObject({}),
   needs: { informers: Informers },
-  create: ({ informers }) => new EndpointsController({ services: informers.of(services), pods: informers.of(podResource), endpoints: informers.of(endpointsResource) }),
+  create: ({ informers }) =>
+    new EndpointsController({
+      services: informers.of(services),
+      pods: informers.of(podResource),
+      endpoints: informers.of(endpointsResource),
+    }),
 });

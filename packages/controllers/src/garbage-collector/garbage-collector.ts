@@ -12,7 +12,13 @@ const workers = 20; // as upstream's --concurrent-gc-syncs
 
 /** Events are many, own nothing and are owned by nothing. */
 const collected: readonly Resource[] = kinds
-  .filter((kind) => kind.servedByDefault && kind.preferred && ['delete', 'list', 'watch'].every((verb) => kind.verbs.includes(verb)) && kind.resource !== 'events')
+  .filter(
+    (kind) =>
+      kind.servedByDefault &&
+      kind.preferred &&
+      ['delete', 'list', 'watch'].every((verb) => kind.verbs.includes(verb)) &&
+      kind.resource !== 'events',
+  )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced));
 
 type OwnerState = 'solid' | 'waiting' | 'absent';
@@ -30,9 +36,18 @@ export class GarbageCollector implements Controller {
   constructor(informers: readonly Informer[], recorder: EventRecorder) {
     this.#recorder = recorder;
     for (const informer of informers) {
-      const put = (object: KubeObject) => { this.#graph.put(informer.resource, object); };
+      const put = (object: KubeObject) => {
+        this.#graph.put(informer.resource, object);
+      };
       // handlers run in order: when a watch below asks, the graph is up to date
-      informer.on({ added: put, updated: put, deleted: ({ metadata }) => { this.#graph.remove(metadata?.uid ?? ''); this.#noteAbsent(metadata?.uid ?? ''); } });
+      informer.on({
+        added: put,
+        updated: put,
+        deleted: ({ metadata }) => {
+          this.#graph.remove(metadata?.uid ?? '');
+          this.#noteAbsent(metadata?.uid ?? '');
+        },
+      });
     }
     this.watches = informers.map((informer) => watch(informer, (object, old) => this.#toLookAt(object, old)));
   }
@@ -63,7 +78,11 @@ export class GarbageCollector implements Controller {
   }
 
   #noteAbsent(uid: string): void {
-    if (this.#absent.size >= maxAbsent) for (const oldest of this.#absent) { this.#absent.delete(oldest); break; }
+    if (this.#absent.size >= maxAbsent)
+      for (const oldest of this.#absent) {
+        this.#absent.delete(oldest);
+        break;
+      }
     this.#absent.add(uid);
   }
 
@@ -79,7 +98,12 @@ export class GarbageCollector implements Controller {
     const count = (wanted: OwnerState) => [...states.values()].filter((state) => state === wanted).length;
     if (count('solid') > 0) {
       const lost = node.owners.filter(({ uid }) => states.get(uid) !== 'solid');
-      if (lost.length > 0) await this.#dropOwners(node, lost.map(({ uid }) => uid), client);
+      if (lost.length > 0)
+        await this.#dropOwners(
+          node,
+          lost.map(({ uid }) => uid),
+          client,
+        );
       return;
     }
     if (count('waiting') > 0 && node.dependents.size > 0) {
@@ -100,8 +124,12 @@ export class GarbageCollector implements Controller {
     if (kind === undefined) return 'solid'; // a kind nobody here knows: better keep than delete
     if (kind.namespaced && !node.resource.namespaced) return this.#wrongNamespace(node, owner);
     try {
-      const live = await client.get(resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced), { name: owner.name, ...(kind.namespaced && { namespace: node.namespace }) });
-      if (live.metadata?.uid === owner.uid) return live.metadata.deletionTimestamp !== undefined && live.metadata.finalizers?.includes(foreground) ? 'waiting' : 'solid';
+      const live = await client.get(resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced), {
+        name: owner.name,
+        ...(kind.namespaced && { namespace: node.namespace }),
+      });
+      if (live.metadata?.uid === owner.uid)
+        return live.metadata.deletionTimestamp !== undefined && live.metadata.finalizers?.includes(foreground) ? 'waiting' : 'solid';
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
     }
@@ -110,17 +138,28 @@ export class GarbageCollector implements Controller {
   }
 
   #wrongNamespace(node: GraphNode, owner: OwnerReference): OwnerState {
-    this.#recorder.event(this.#reference(node), 'Warning', 'OwnerRefInvalidNamespace', `ownerRef [${owner.apiVersion}/${owner.kind}, namespace: ${node.namespace}, name: ${owner.name}, uid: ${owner.uid}] does not exist in namespace "${node.namespace}"`);
+    this.#recorder.event(
+      this.#reference(node),
+      'Warning',
+      'OwnerRefInvalidNamespace',
+      `ownerRef [${owner.apiVersion}/${owner.kind}, namespace: ${node.namespace}, name: ${owner.name}, uid: ${owner.uid}] does not exist in namespace "${node.namespace}"`,
+    );
     return node.resource.namespaced ? 'absent' : 'solid';
   }
 
   #reference({ resource: r, namespace, name, uid }: GraphNode): KubeObject {
-    return { apiVersion: r.group === '' ? r.version : `${r.group}/${r.version}`, kind: r.kind, metadata: { name, uid, ...(namespace !== '' && { namespace }) } };
+    return {
+      apiVersion: r.group === '' ? r.version : `${r.group}/${r.version}`,
+      kind: r.kind,
+      metadata: { name, uid, ...(namespace !== '' && { namespace }) },
+    };
   }
 
   /** Gone when nothing that blocks is left. */
   async #awaitDependents(node: GraphNode, client: Client): Promise<void> {
-    const blocking = [...node.dependents].filter((dependent) => dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true));
+    const blocking = [...node.dependents].filter((dependent) =>
+      dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true),
+    );
     if (blocking.length === 0) await this.#removeFinalizer(node, foreground, client);
     else for (const dependent of blocking) if (!dependent.deleting) await this.#judge(dependent, client);
   }
@@ -136,7 +175,9 @@ export class GarbageCollector implements Controller {
       if (live.metadata?.uid !== node.uid) return;
       const left = (live.metadata.ownerReferences ?? []).filter(({ uid }) => !uids.includes(uid));
       if (left.length !== (live.metadata.ownerReferences ?? []).length) {
-        await client.patch(node.resource, nameOf(node), 'merge', { metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, ownerReferences: left.length > 0 ? left : null } });
+        await client.patch(node.resource, nameOf(node), 'merge', {
+          metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, ownerReferences: left.length > 0 ? left : null },
+        });
       }
     });
   }
@@ -145,12 +186,20 @@ export class GarbageCollector implements Controller {
     await unlessGone(async () => {
       const live = await client.get(node.resource, nameOf(node));
       if (live.metadata?.uid !== node.uid || !live.metadata.finalizers?.includes(finalizer)) return;
-      await client.patch(node.resource, nameOf(node), 'merge', { metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, finalizers: live.metadata.finalizers.filter((each) => each !== finalizer) } });
+      await client.patch(node.resource, nameOf(node), 'merge', {
+        metadata: {
+          uid: node.uid,
+          resourceVersion: live.metadata.resourceVersion,
+          finalizers: live.metadata.finalizers.filter((each) => each !== finalizer),
+        },
+      });
     });
   }
 
   async #delete(node: GraphNode, policy: 'Foreground' | undefined, client: Client): Promise<void> {
-    await unlessGone(() => client.delete(node.resource, nameOf(node), { preconditions: { uid: node.uid }, propagationPolicy: policy ?? 'Background' }));
+    await unlessGone(() =>
+      client.delete(node.resource, nameOf(node), { preconditions: { uid: node.uid }, propagationPolicy: policy ?? 'Background' }),
+    );
   }
 }
 
@@ -168,5 +217,9 @@ export default Controllers.plugin({
   id: 'controller-garbage-collector',
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
-  create: ({ informers, events }) => new GarbageCollector(collected.map((each) => informers.of(each)), events.recorder('garbage-collector-controller')),
+  create: ({ informers, events }) =>
+    new GarbageCollector(
+      collected.map((each) => informers.of(each)),
+      events.recorder('garbage-collector-controller'),
+    ),
 });

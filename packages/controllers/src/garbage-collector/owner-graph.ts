@@ -25,8 +25,12 @@ export class OwnerGraph {
   /** Dependents of owners that are not in the graph. */
   readonly #waiting = new Map<string, Set<GraphNode>>();
 
-  get(uid: string): GraphNode | undefined { return this.#nodes.get(uid); }
-  dependentsOf(uid: string): ReadonlySet<GraphNode> { return this.#nodes.get(uid)?.dependents ?? this.#waiting.get(uid) ?? new Set(); }
+  get(uid: string): GraphNode | undefined {
+    return this.#nodes.get(uid);
+  }
+  dependentsOf(uid: string): ReadonlySet<GraphNode> {
+    return this.#nodes.get(uid)?.dependents ?? this.#waiting.get(uid) ?? new Set();
+  }
 
   /** Objects that neither own nor are owned cost one entry. */
   put(resource: Resource, object: KubeObject): GraphNode {
@@ -34,8 +38,15 @@ export class OwnerGraph {
     const old = this.#nodes.get(uid);
     const deleting = deletionTimestamp !== undefined;
     const node: GraphNode = {
-      uid, resource, namespace, name, owners: ownerReferences ?? none, dependents: old?.dependents ?? this.#waiting.get(uid) ?? new Set(), deleting,
-      foreground: deleting && (finalizers?.includes(foreground) ?? false), orphaning: deleting && (finalizers?.includes(orphan) ?? false),
+      uid,
+      resource,
+      namespace,
+      name,
+      owners: ownerReferences ?? none,
+      dependents: old?.dependents ?? this.#waiting.get(uid) ?? new Set(),
+      deleting,
+      foreground: deleting && (finalizers?.includes(foreground) ?? false),
+      orphaning: deleting && (finalizers?.includes(orphan) ?? false),
     };
     if (old !== undefined) this.#unlink(old);
     this.#waiting.delete(uid);

@@ -14,7 +14,8 @@ export class CidrPool {
   /** @throws RangeError when the range is not IPv4 or smaller than one part */
   constructor(cidr: string, partBits: number) {
     const [base = '', bits = ''] = cidr.split('/');
-    if (!isIPv4(base) || !/^\d+$/.test(bits) || Number(bits) > partBits || partBits > 30) throw new RangeError(`${cidr} cannot be cut into ranges of /${partBits}`);
+    if (!isIPv4(base) || !/^\d+$/.test(bits) || Number(bits) > partBits || partBits > 30)
+      throw new RangeError(`${cidr} cannot be cut into ranges of /${partBits}`);
     this.#bits = partBits;
     this.#size = 2 ** (partBits - Number(bits));
     const whole = 2 ** (32 - Number(bits));

@@ -15,7 +15,9 @@ export default Controllers.plugin({
   create({ config, informers, events, facts }) {
     const all = informers.of(nodes);
     const recorder = events.recorder('cidrAllocator');
-    const pools = facts.podCIDRs.filter((cidr) => isIPv4(cidr.split('/')[0] ?? '')).map((cidr) => new CidrPool(cidr, Math.max(config.nodeMaskBits, Number(cidr.split('/')[1]))));
+    const pools = facts.podCIDRs
+      .filter((cidr) => isIPv4(cidr.split('/')[0] ?? ''))
+      .map((cidr) => new CidrPool(cidr, Math.max(config.nodeMaskBits, Number(cidr.split('/')[1]))));
     const held = new Map<string, readonly string[]>();
     const note = ({ metadata, spec }: Node) => {
       const cidrs = spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : []);
@@ -24,7 +26,8 @@ export default Controllers.plugin({
       for (const cidr of cidrs) for (const pool of pools) pool.occupy(cidr);
     };
     all.on({
-      added: note, updated: note,
+      added: note,
+      updated: note,
       deleted({ metadata }) {
         for (const cidr of held.get(metadata?.name ?? '') ?? []) for (const pool of pools) pool.release(cidr);
         held.delete(metadata?.name ?? '');
@@ -45,7 +48,10 @@ export default Controllers.plugin({
           return;
         }
         held.set(name, cidrs); // kept when the write fails: the retry uses the same
-        await client.patch(nodes, { name }, 'strategic', { metadata: { uid: node.metadata?.uid }, spec: { podCIDR: cidrs[0], podCIDRs: cidrs } });
+        await client.patch(nodes, { name }, 'strategic', {
+          metadata: { uid: node.metadata?.uid },
+          spec: { podCIDR: cidrs[0], podCIDRs: cidrs },
+        });
       },
     };
   },

@@ -14,13 +14,27 @@ const notReady = 'node.kubernetes.io/not-ready';
 const unreachable = 'node.kubernetes.io/unreachable';
 /** Conditions that keep new pods off a node, with the taint that does it. */
 const pressures: readonly (readonly [condition: string, taint: string])[] = [
-  ['MemoryPressure', 'node.kubernetes.io/memory-pressure'], ['DiskPressure', 'node.kubernetes.io/disk-pressure'],
-  ['PIDPressure', 'node.kubernetes.io/pid-pressure'], ['NetworkUnavailable', 'node.kubernetes.io/network-unavailable'],
+  ['MemoryPressure', 'node.kubernetes.io/memory-pressure'],
+  ['DiskPressure', 'node.kubernetes.io/disk-pressure'],
+  ['PIDPressure', 'node.kubernetes.io/pid-pressure'],
+  ['NetworkUnavailable', 'node.kubernetes.io/network-unavailable'],
 ];
 const watched = ['Ready', 'MemoryPressure', 'DiskPressure', 'PIDPressure'];
-const ours: ReadonlySet<string> = new Set([notReady, unreachable, 'node.kubernetes.io/unschedulable', ...pressures.map(([, taint]) => taint)]);
+const ours: ReadonlySet<string> = new Set([
+  notReady,
+  unreachable,
+  'node.kubernetes.io/unschedulable',
+  ...pressures.map(([, taint]) => taint),
+]);
 
-interface Parts { readonly nodes: Informer<Node>; readonly pods: Informer<Pod>; readonly leases: Informer; readonly recorder: EventRecorder; readonly clock: Clock; readonly graceMs: number }
+interface Parts {
+  readonly nodes: Informer<Node>;
+  readonly pods: Informer<Pod>;
+  readonly leases: Informer;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+  readonly graceMs: number;
+}
 
 /**
  * Notices nodes that have gone silent, by their Lease, and says so in their conditions and taints. A node is given the whole grace period
@@ -36,13 +50,26 @@ export class NodeLifecycleController implements Controller {
   constructor(parts: Parts) {
     this.#parts = parts;
     parts.pods.addIndex(byNode, nodeOf);
-    const hear = ({ metadata }: { readonly metadata?: { readonly name?: string } }) => { this.#heard.set(metadata?.name ?? '', parts.clock.monotonic()); };
-    parts.leases.on({ added: hear, updated: (lease, old) => { if (lease !== old) hear(lease); } });
-    parts.nodes.on({ deleted: ({ metadata }) => { this.#heard.delete(metadata?.name ?? ''); } });
+    const hear = ({ metadata }: { readonly metadata?: { readonly name?: string } }) => {
+      this.#heard.set(metadata?.name ?? '', parts.clock.monotonic());
+    };
+    parts.leases.on({
+      added: hear,
+      updated: (lease, old) => {
+        if (lease !== old) hear(lease);
+      },
+    });
+    parts.nodes.on({
+      deleted: ({ metadata }) => {
+        this.#heard.delete(metadata?.name ?? '');
+      },
+    });
     this.watches = [
       watch(parts.nodes, ({ metadata }) => [metadata?.name ?? '']),
       // a lease is of interest only when it comes back after silence: otherwise the timer below looks
-      watch(parts.leases, ({ metadata }) => (readyStatus(parts.nodes.get(metadata?.name ?? '')) === 'Unknown' ? [metadata?.name ?? ''] : [])),
+      watch(parts.leases, ({ metadata }) =>
+        readyStatus(parts.nodes.get(metadata?.name ?? '')) === 'Unknown' ? [metadata?.name ?? ''] : [],
+      ),
     ];
   }
 
@@ -63,13 +90,34 @@ export class NodeLifecycleController implements Controller {
   async #markUnknown(node: Node, client: Client): Promise<Node | undefined> {
     const now = formatTime(this.#parts.clock.now());
     const present = node.status?.conditions ?? [];
-    const conditions = [...present.filter(({ type }) => !watched.includes(type)), ...watched.map((type): NodeCondition => {
-      const old = present.find((condition) => condition.type === type);
-      if (old === undefined) return { type, status: 'Unknown', reason: 'NodeStatusNeverUpdated', message: 'Kubelet never posted node status.', lastHeartbeatTime: node.metadata?.creationTimestamp ?? now, lastTransitionTime: now };
-      return { ...old, status: 'Unknown', reason: 'NodeStatusUnknown', message: 'Kubelet stopped posting node status.', lastTransitionTime: old.status === 'Unknown' ? old.lastTransitionTime ?? now : now };
-    })];
+    const conditions = [
+      ...present.filter(({ type }) => !watched.includes(type)),
+      ...watched.map((type): NodeCondition => {
+        const old = present.find((condition) => condition.type === type);
+        if (old === undefined)
+          return {
+            type,
+            status: 'Unknown',
+            reason: 'NodeStatusNeverUpdated',
+            message: 'Kubelet never posted node status.',
+            lastHeartbeatTime: node.metadata?.creationTimestamp ?? now,
+            lastTransitionTime: now,
+          };
+        return {
+          ...old,
+          status: 'Unknown',
+          reason: 'NodeStatusUnknown',
+          message: 'Kubelet stopped posting node status.',
+          lastTransitionTime: old.status === 'Unknown' ? (old.lastTransitionTime ?? now) : now,
+        };
+      }),
+    ];
     try {
-      const updated = await client.update(nodes, { ...node, apiVersion: 'v1', kind: 'Node', status: { ...node.status, conditions } }, { subresource: 'status' });
+      const updated = await client.update(
+        nodes,
+        { ...node, apiVersion: 'v1', kind: 'Node', status: { ...node.status, conditions } },
+        { subresource: 'status' },
+      );
       this.#parts.recorder.event(node, 'Normal', 'NodeNotReady', `Node ${node.metadata?.name} status is now: NodeNotReady`);
       return updated;
     } catch (error) {
@@ -85,8 +133,13 @@ export class NodeLifecycleController implements Controller {
     const ready = status('Ready');
     const lost = ready === 'True' ? undefined : ready === 'Unknown' ? unreachable : notReady;
     const present = node.spec?.taints ?? [];
-    const timeOf = (key: string) => present.find((taint) => taint.key === key && taint.effect === 'NoExecute')?.timeAdded ?? formatTime(this.#parts.clock.now());
-    if (lost !== undefined) wanted.push({ key: lost, effect: 'NoSchedule' }, ...(ready === undefined ? [] : [{ key: lost, effect: 'NoExecute', timeAdded: timeOf(lost) }]));
+    const timeOf = (key: string) =>
+      present.find((taint) => taint.key === key && taint.effect === 'NoExecute')?.timeAdded ?? formatTime(this.#parts.clock.now());
+    if (lost !== undefined)
+      wanted.push(
+        { key: lost, effect: 'NoSchedule' },
+        ...(ready === undefined ? [] : [{ key: lost, effect: 'NoExecute', timeAdded: timeOf(lost) }]),
+      );
     for (const [type, key] of pressures) if (status(type) === 'True') wanted.push({ key, effect: 'NoSchedule' });
     if (node.spec?.unschedulable === true) wanted.push({ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' });
     const taints = [...present.filter(({ key }) => !ours.has(key)), ...wanted];
@@ -101,9 +154,15 @@ export class NodeLifecycleController implements Controller {
     for (const pod of this.#parts.pods.byIndex(byNode, node.metadata?.name ?? '')) {
       const ready = conditionOf(pod, 'Ready');
       if (ready?.status !== 'True' || readyStatus(node) !== 'Unknown') continue;
-      const conditions = (pod.status?.conditions ?? []).map((condition) => (condition.type === 'Ready' ? { ...condition, status: 'False', lastTransitionTime: now } : condition));
+      const conditions = (pod.status?.conditions ?? []).map((condition) =>
+        condition.type === 'Ready' ? { ...condition, status: 'False', lastTransitionTime: now } : condition,
+      );
       try {
-        await client.update(podResource, { ...pod, apiVersion: 'v1', kind: 'Pod', status: { ...pod.status, conditions } }, { subresource: 'status' });
+        await client.update(
+          podResource,
+          { ...pod, apiVersion: 'v1', kind: 'Pod', status: { ...pod.status, conditions } },
+          { subresource: 'status' },
+        );
         this.#parts.recorder.event(pod, 'Warning', 'NodeNotReady', 'Node is not ready');
       } catch (error) {
         if (!isStatus(error, 'NotFound')) throw error;
@@ -118,8 +177,13 @@ export default Controllers.plugin({
   id: 'controller-node-lifecycle',
   config: z.strictObject({ gracePeriodSeconds: z.number().int().min(1).default(50) }),
   needs: { informers: Informers, events: Events },
-  create: ({ config, informers, events }, { clock }) => new NodeLifecycleController({
-    nodes: informers.of(nodes), pods: informers.of(podResource), leases: informers.of(leases, { namespace: leaseNamespace }), recorder: events.recorder('node-controller'), clock,
-    graceMs: config.gracePeriodSeconds * 1000,
-  }),
+  create: ({ config, informers, events }, { clock }) =>
+    new NodeLifecycleController({
+      nodes: informers.of(nodes),
+      pods: informers.of(podResource),
+      leases: informers.of(leases, { namespace: leaseNamespace }),
+      recorder: events.recorder('node-controller'),
+      clock,
+      graceMs: config.gracePeriodSeconds * 1000,
+    }),
 });

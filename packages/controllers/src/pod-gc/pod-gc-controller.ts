@@ -27,7 +27,11 @@ export default Controllers.plugin({
     const missingSince = new Map<string, number>();
     const remove = async (pod: Pod, client: Client) => {
       try {
-        await client.delete(podResource, { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' }, { gracePeriodSeconds: 0, preconditions: { uid: pod.metadata?.uid ?? '' } });
+        await client.delete(
+          podResource,
+          { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
+          { gracePeriodSeconds: 0, preconditions: { uid: pod.metadata?.uid ?? '' } },
+        );
       } catch (error) {
         if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
       }
@@ -39,7 +43,12 @@ export default Controllers.plugin({
         watch(all, ({ metadata }) => [`node/${metadata?.name}`]),
         watch(pods, (pod, old) => {
           const keys: string[] = [];
-          if (pod.spec?.nodeName && (old === undefined || old.spec?.nodeName !== pod.spec.nodeName) && all.get(pod.spec.nodeName) === undefined) keys.push(`node/${pod.spec.nodeName}`);
+          if (
+            pod.spec?.nodeName &&
+            (old === undefined || old.spec?.nodeName !== pod.spec.nodeName) &&
+            all.get(pod.spec.nodeName) === undefined
+          )
+            keys.push(`node/${pod.spec.nodeName}`);
           if (isTerminal(pod) && pods.byIndex(ended, 'all').length > config.terminatedPodThreshold) keys.push('ended');
           return keys;
         }),
@@ -48,13 +57,18 @@ export default Controllers.plugin({
         if (key === 'ended') {
           const terminated = pods.byIndex(ended, 'all');
           const excess = terminated.length - config.terminatedPodThreshold;
-          const oldest = terminated.toSorted((a, b) => ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '') ? -1 : 1)).slice(0, Math.max(0, excess));
+          const oldest = terminated
+            .toSorted((a, b) => ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '') ? -1 : 1))
+            .slice(0, Math.max(0, excess));
           for (const pod of oldest) await remove(pod, client);
           return undefined;
         }
         const name = key.slice('node/'.length);
         const orphans = all.get(name) === undefined ? pods.byIndex(byNode, name) : [];
-        if (orphans.length === 0) { missingSince.delete(name); return undefined; }
+        if (orphans.length === 0) {
+          missingSince.delete(name);
+          return undefined;
+        }
         const since = missingSince.get(name) ?? clock.monotonic();
         missingSince.set(name, since);
         const left = since + config.quarantineSeconds * 1000 - clock.monotonic();

@@ -10,7 +10,8 @@ const costOf = (pod: Pod) => {
 };
 
 /** Ages compare on a logarithmic scale, so that among pods of about the same age chance decides (KEP-2185). */
-const ageRank = (since: number | undefined, nowMs: number) => (since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since))));
+const ageRank = (since: number | undefined, nowMs: number) =>
+  since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since)));
 
 /**
  * Which pods go first when there are too many: unassigned, pending, not ready, cheapest to delete, most peers on the same node, ready
@@ -23,9 +24,14 @@ export function deletionOrder(pods: readonly Pod[], peersOnNode: ReadonlyMap<str
     return {
       pod,
       by: [
-        node === '' ? 0 : 1, phaseRank[pod.status?.phase ?? 'Pending'] ?? 2, ready ? 1 : 0, costOf(pod), -(peersOnNode.get(node) ?? 0),
+        node === '' ? 0 : 1,
+        phaseRank[pod.status?.phase ?? 'Pending'] ?? 2,
+        ready ? 1 : 0,
+        costOf(pod),
+        -(peersOnNode.get(node) ?? 0),
         ready ? ageRank(parseTime(conditionOf(pod, 'Ready')?.lastTransitionTime ?? ''), nowMs) : 0,
-        -restarts(pod), ageRank(parseTime(pod.metadata?.creationTimestamp ?? ''), nowMs),
+        -restarts(pod),
+        ageRank(parseTime(pod.metadata?.creationTimestamp ?? ''), nowMs),
       ],
     };
   });

@@ -6,7 +6,7 @@ import { formatTime } from '@oarlock/api/time';
 import type { ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { Expectations, slowStart } from '../expectations.ts';
@@ -17,7 +17,12 @@ import { deletionOrder } from './deletion-order.ts';
 const burst = 500; // pods created or deleted in one reconcile, as upstream
 const statusRetries = 1;
 
-interface Parts { readonly sets: Informer<ReplicaSet>; readonly pods: Informer<Pod>; readonly recorder: EventRecorder; readonly clock: Clock }
+interface Parts {
+  readonly sets: Informer<ReplicaSet>;
+  readonly pods: Informer<Pod>;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+}
 
 /** Keeps as many pods as `spec.replicas` says. */
 export class ReplicaSetController implements Controller {
@@ -35,11 +40,14 @@ export class ReplicaSetController implements Controller {
     this.#recorder = recorder;
     this.#clock = clock;
     this.#expectations = new Expectations(clock);
-    this.watches = [
-      watch(sets, (set) => [objectKey(set)]),
-      watch(pods, (pod, old) => this.#keysOf(pod, old)),
-    ];
-    pods.on({ added: (pod) => this.#seen(pod), updated: (pod) => { if (isTerminating(pod)) this.#gone(pod); }, deleted: (pod) => this.#gone(pod) });
+    this.watches = [watch(sets, (set) => [objectKey(set)]), watch(pods, (pod, old) => this.#keysOf(pod, old))];
+    pods.on({
+      added: (pod) => this.#seen(pod),
+      updated: (pod) => {
+        if (isTerminating(pod)) this.#gone(pod);
+      },
+      deleted: (pod) => this.#gone(pod),
+    });
   }
 
   async reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | void> {
@@ -50,7 +58,14 @@ export class ReplicaSetController implements Controller {
     }
     const settled = this.#expectations.met(key);
     const selector = selectorFromObject(set.spec?.selector);
-    const all = await claim({ client: context.client, informer: this.#pods, resource: podResource, owner: set, selector, confirm: () => this.#stillThere(set, context) });
+    const all = await claim({
+      client: context.client,
+      informer: this.#pods,
+      resource: podResource,
+      owner: set,
+      selector,
+      confirm: () => this.#stillThere(set, context),
+    });
     const active = all.filter(isActive);
     const failure = settled && set.metadata?.deletionTimestamp === undefined ? await this.#manage(key, set, active, context) : undefined;
     const again = await this.#writeStatus(set, all, active, failure, context);
@@ -62,7 +77,9 @@ export class ReplicaSetController implements Controller {
     const keys = new Set<string>();
     const namespace = pod.metadata?.namespace ?? '';
     for (const ref of [controllerOf(pod), old && controllerOf(old)]) if (ref?.kind === 'ReplicaSet') keys.add(`${namespace}/${ref.name}`);
-    if (controllerOf(pod) === undefined) for (const set of this.#sets.list(namespace)) if (selectorFromObject(set.spec?.selector).matches(pod.metadata?.labels)) keys.add(objectKey(set));
+    if (controllerOf(pod) === undefined)
+      for (const set of this.#sets.list(namespace))
+        if (selectorFromObject(set.spec?.selector).matches(pod.metadata?.labels)) keys.add(objectKey(set));
     return keys;
   }
 
@@ -96,10 +113,14 @@ export class ReplicaSetController implements Controller {
     const { template } = set.spec ?? {};
     const namespace = set.metadata?.namespace ?? '';
     const pod: Pod = {
-      apiVersion: 'v1', kind: 'Pod',
+      apiVersion: 'v1',
+      kind: 'Pod',
       metadata: {
-        namespace, generateName: `${set.metadata?.name}-`, ownerReferences: [controllerRef({ ...set, apiVersion: 'apps/v1', kind: 'ReplicaSet' })],
-        ...(template?.metadata?.labels && { labels: template.metadata.labels }), ...(template?.metadata?.annotations && { annotations: template.metadata.annotations }),
+        namespace,
+        generateName: `${set.metadata?.name}-`,
+        ownerReferences: [controllerRef({ ...set, apiVersion: 'apps/v1', kind: 'ReplicaSet' })],
+        ...(template?.metadata?.labels && { labels: template.metadata.labels }),
+        ...(template?.metadata?.annotations && { annotations: template.metadata.annotations }),
         ...(template?.metadata?.finalizers && { finalizers: template.metadata.finalizers }),
       },
       ...(template?.spec && { spec: template.spec }),
@@ -113,7 +134,8 @@ export class ReplicaSetController implements Controller {
         this.#recorder.event(set, 'Normal', 'SuccessfulCreate', `Created pod: ${made.metadata?.name}`);
       } catch (failure) {
         this.#expectations.creationFailed(key);
-        if (isStatus(failure, 'Forbidden') && failure.status.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating')) return;
+        if (isStatus(failure, 'Forbidden') && failure.status.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating'))
+          return;
         this.#recorder.event(set, 'Warning', 'FailedCreate', `Error creating: ${(failure as Error).message}`);
         throw failure;
       }
@@ -127,25 +149,39 @@ export class ReplicaSetController implements Controller {
     const owner = controllerOf(set)?.uid;
     const siblings = owner === undefined ? [set] : ownedBy(this.#sets, owner);
     const peers = new Map<string, number>();
-    for (const sibling of siblings) for (const pod of ownedBy(this.#pods, sibling.metadata?.uid ?? '')) if (isActive(pod)) peers.set(pod.spec?.nodeName ?? '', (peers.get(pod.spec?.nodeName ?? '') ?? 0) + 1);
+    for (const sibling of siblings)
+      for (const pod of ownedBy(this.#pods, sibling.metadata?.uid ?? ''))
+        if (isActive(pod)) peers.set(pod.spec?.nodeName ?? '', (peers.get(pod.spec?.nodeName ?? '') ?? 0) + 1);
     const doomed = deletionOrder(active, peers, this.#clock.now()).slice(0, count);
     for (const pod of doomed) this.#expectations.deletion(key, pod.metadata?.uid ?? '');
-    const results = await Promise.allSettled(doomed.map(async (pod) => {
-      const uid = pod.metadata?.uid ?? '';
-      try {
-        await client.delete(podResource, { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' }, { preconditions: { uid } });
-        this.#recorder.event(set, 'Normal', 'SuccessfulDelete', `Deleted pod: ${pod.metadata?.name}`);
-      } catch (failure) {
-        this.#expectations.deleted(key, uid);
-        if (isStatus(failure, 'NotFound', 'Conflict')) return;
-        this.#recorder.event(set, 'Warning', 'FailedDelete', `Error deleting: ${(failure as Error).message}`);
-        throw failure;
-      }
-    }));
+    const results = await Promise.allSettled(
+      doomed.map(async (pod) => {
+        const uid = pod.metadata?.uid ?? '';
+        try {
+          await client.delete(
+            podResource,
+            { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
+            { preconditions: { uid } },
+          );
+          this.#recorder.event(set, 'Normal', 'SuccessfulDelete', `Deleted pod: ${pod.metadata?.name}`);
+        } catch (failure) {
+          this.#expectations.deleted(key, uid);
+          if (isStatus(failure, 'NotFound', 'Conflict')) return;
+          this.#recorder.event(set, 'Warning', 'FailedDelete', `Error deleting: ${(failure as Error).message}`);
+          throw failure;
+        }
+      }),
+    );
     return results.find((result) => result.status === 'rejected')?.reason;
   }
 
-  async #writeStatus(set: ReplicaSet, all: readonly Pod[], active: readonly Pod[], failure: unknown, { client }: ReconcileContext): Promise<ReconcileResult | undefined> {
+  async #writeStatus(
+    set: ReplicaSet,
+    all: readonly Pod[],
+    active: readonly Pod[],
+    failure: unknown,
+    { client }: ReconcileContext,
+  ): Promise<ReconcileResult | undefined> {
     const minReady = set.spec?.minReadySeconds ?? 0;
     const now = this.#clock.now();
     const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
@@ -195,19 +231,36 @@ function replicaFailure({ spec, status }: ReplicaSet, failure: unknown, active: 
   const present = status?.conditions?.find(({ type }) => type === 'ReplicaFailure');
   if (present !== undefined) return status?.conditions ?? [];
   const reason = (spec?.replicas ?? 1) > active ? 'FailedCreate' : 'FailedDelete';
-  return [...others, { type: 'ReplicaFailure', status: 'True', reason, message: (failure as Error).message, lastTransitionTime: formatTime(nowMs) }];
+  return [
+    ...others,
+    { type: 'ReplicaFailure', status: 'True', reason, message: (failure as Error).message, lastTransitionTime: formatTime(nowMs) },
+  ];
 }
 
 function sameStatus(old: ReplicaSetStatus | undefined, now: ReplicaSetStatus): boolean {
-  const keys = ['replicas', 'fullyLabeledReplicas', 'readyReplicas', 'availableReplicas', 'terminatingReplicas', 'observedGeneration'] as const;
-  return keys.every((key) => (old?.[key] ?? 0) === (now[key] ?? 0)) && JSON.stringify(old?.conditions ?? []) === JSON.stringify(now.conditions ?? []);
+  const keys = [
+    'replicas',
+    'fullyLabeledReplicas',
+    'readyReplicas',
+    'availableReplicas',
+    'terminatingReplicas',
+    'observedGeneration',
+  ] as const;
+  return (
+    keys.every((key) => (old?.[key] ?? 0) === (now[key] ?? 0)) &&
+    JSON.stringify(old?.conditions ?? []) === JSON.stringify(now.conditions ?? [])
+  );
 }
 
 export default Controllers.plugin({
   id: 'controller-replica-set',
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
-  create: ({ informers, events }, { clock }) => new ReplicaSetController({
-    sets: indexByOwner(informers.of(replicaSets)), pods: informers.of(podResource), recorder: events.recorder('replicaset-controller'), clock,
-  }),
+  create: ({ informers, events }, { clock }) =>
+    new ReplicaSetController({
+      sets: indexByOwner(informers.of(replicaSets)),
+      pods: informers.of(podResource),
+      recorder: events.recorder('replicaset-controller'),
+      clock,
+    }),
 });

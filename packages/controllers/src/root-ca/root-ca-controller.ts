@@ -6,7 +6,10 @@ import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 
 const name = 'kube-root-ca.crt';
-const annotations = { 'kubernetes.io/description': 'Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.' };
+const annotations = {
+  'kubernetes.io/description':
+    'Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.',
+};
 
 /** Publishes the cluster's CA in every namespace, so that pods can verify the API server. */
 export default Controllers.plugin({
@@ -18,7 +21,10 @@ export default Controllers.plugin({
     const published = informers.of(configMaps, { fieldSelector: `metadata.name=${name}` });
     return {
       name: 'root-ca-cert-publisher',
-      watches: [watch(all, ({ metadata }) => [metadata?.name ?? '']), watch(published, ({ metadata }) => (metadata?.name === name ? [metadata.namespace ?? ''] : []))],
+      watches: [
+        watch(all, ({ metadata }) => [metadata?.name ?? '']),
+        watch(published, ({ metadata }) => (metadata?.name === name ? [metadata.namespace ?? ''] : [])),
+      ],
       async reconcile(namespace, { client }) {
         const found = all.get(namespace);
         if (found === undefined || found.metadata?.deletionTimestamp !== undefined || found.status?.phase === 'Terminating') return;
@@ -26,8 +32,16 @@ export default Controllers.plugin({
         const data = { 'ca.crt': keys.caBundle };
         if (present?.data?.['ca.crt'] === data['ca.crt'] && Object.keys(present.data).length === 1) return;
         try {
-          if (present === undefined) await client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name, annotations }, data });
-          else await client.update(configMaps, { ...present, apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...present.metadata, annotations: { ...present.metadata?.annotations, ...annotations } }, data });
+          if (present === undefined)
+            await client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name, annotations }, data });
+          else
+            await client.update(configMaps, {
+              ...present,
+              apiVersion: 'v1',
+              kind: 'ConfigMap',
+              metadata: { ...present.metadata, annotations: { ...present.metadata?.annotations, ...annotations } },
+              data,
+            });
         } catch (error) {
           if (!isStatus(error, 'AlreadyExists', 'NotFound')) throw error;
         }

@@ -23,7 +23,9 @@ export const schedulingGates = Scheduling.plugin({
     name: 'SchedulingGates',
     preEnqueue({ spec }) {
       const gates = spec?.schedulingGates ?? [];
-      return gates.length === 0 ? success : { code: 'pending', reasons: [`waiting for scheduling gates: [${gates.map(({ name }) => name).join(' ')}]`] };
+      return gates.length === 0
+        ? success
+        : { code: 'pending', reasons: [`waiting for scheduling gates: [${gates.map(({ name }) => name).join(' ')}]`] };
     },
   }),
 });
@@ -35,11 +37,12 @@ export const nodeName = Scheduling.plugin({
     name: 'NodeName',
     requeueOn: nodeChanges,
     preFilter: (_state, { pod }) => (pod.spec?.nodeName ? success : skip),
-    filter: (_state, { pod }, node) => (pod.spec?.nodeName === node.name ? success : unresolvable('node(s) didn\'t match the requested node name')),
+    filter: (_state, { pod }, node) =>
+      pod.spec?.nodeName === node.name ? success : unresolvable("node(s) didn't match the requested node name"),
   }),
 });
 
-const takenReason = 'node(s) didn\'t have free ports for the requested pod ports';
+const takenReason = "node(s) didn't have free ports for the requested pod ports";
 const portsKey = Symbol('NodePorts');
 
 /** Whether a wanted `protocol/ip/port` collides with a used one: an address of 0.0.0.0 collides with every address. */
@@ -62,7 +65,8 @@ export const nodePorts = Scheduling.plugin({
       state.write(portsKey, wanted);
       return wanted.length === 0 ? skip : success;
     },
-    filter: (state, _pod, node) => ((state.read<readonly string[]>(portsKey) ?? []).some((port) => collides(port, node.usedPorts)) ? unschedulable(takenReason) : success),
+    filter: (state, _pod, node) =>
+      (state.read<readonly string[]>(portsKey) ?? []).some((port) => collides(port, node.usedPorts)) ? unschedulable(takenReason) : success,
   }),
 });
 
@@ -79,16 +83,22 @@ export const imageLocality = Scheduling.plugin({
     return {
       name: 'ImageLocality',
       preScore(state, { pod }, nodes) {
-        const images = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].map(({ image = '' }) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`));
+        const images = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].map(({ image = '' }) =>
+          /[:@][^/]*$/.test(image) ? image : `${image}:latest`,
+        );
         const having = new Map(images.map((image) => [image, nodes.reduce((count, node) => count + (node.images.has(image) ? 1 : 0), 0)]));
         if ([...having.values()].every((count) => count === 0)) return skip;
         state.write(spread, { images, having });
         return success;
       },
       score(state, { pod }, node) {
-        const { images, having } = state.read<{ images: string[]; having: Map<string, number> }>(spread) ?? { images: [], having: new Map<string, number>() };
+        const { images, having } = state.read<{ images: string[]; having: Map<string, number> }>(spread) ?? {
+          images: [],
+          having: new Map<string, number>(),
+        };
         let sum = 0;
-        for (const image of images) sum += Math.floor((node.images.get(image) ?? 0) * ((having.get(image) ?? 0) / Math.max(1, state.snapshot.nodes.length)));
+        for (const image of images)
+          sum += Math.floor((node.images.get(image) ?? 0) * ((having.get(image) ?? 0) / Math.max(1, state.snapshot.nodes.length)));
         const largest = largestImage * Math.max(1, (pod.spec?.containers.length ?? 1) + (pod.spec?.initContainers?.length ?? 0));
         return Math.floor((100 * (Math.min(Math.max(sum, smallestImage), largest) - smallestImage)) / (largest - smallestImage));
       },

@@ -17,7 +17,10 @@ export const defaultBinder = Scheduling.plugin({
     async bind(_state, { pod }, node, { cause, signal }) {
       const name = { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' };
       const binding: Binding = {
-        apiVersion: 'v1', kind: 'Binding', metadata: { ...name, ...(pod.metadata?.uid !== undefined && { uid: pod.metadata.uid }) }, target: { kind: 'Node', name: node },
+        apiVersion: 'v1',
+        kind: 'Binding',
+        metadata: { ...name, ...(pod.metadata?.uid !== undefined && { uid: pod.metadata.uid }) },
+        target: { kind: 'Node', name: node },
       };
       try {
         await client.causedBy(cause).create(bindings, binding, { subresource: 'binding', name, signal });

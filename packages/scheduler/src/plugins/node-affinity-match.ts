@@ -9,13 +9,17 @@ const compare: Readonly<Record<string, (value: string | undefined, wanted: reado
   Lt: (value, [bound]) => value !== undefined && /^-?\d+$/.test(value) && Number(value) < Number(bound),
 };
 
-const meets = (value: string | undefined, { operator, values }: NodeSelectorRequirement) => compare[operator]?.(value, values ?? []) ?? false;
+const meets = (value: string | undefined, { operator, values }: NodeSelectorRequirement) =>
+  compare[operator]?.(value, values ?? []) ?? false;
 
 /** A term without requirements matches nothing. */
 export function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: NodeSelectorTerm): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false;
-  return matchExpressions.every((each) => meets(node.metadata?.labels?.[each.key], each))
-    && matchFields.every((each) => each.key === 'metadata.name' && meets(node.metadata?.name, each));
+  return (
+    matchExpressions.every((each) => meets(node.metadata?.labels?.[each.key], each)) &&
+    matchFields.every((each) => each.key === 'metadata.name' && meets(node.metadata?.name, each))
+  );
 }
 
-export const matchesSelector = (node: Node, { nodeSelectorTerms }: NodeSelector): boolean => nodeSelectorTerms.some((term) => matchesTerm(node, term));
+export const matchesSelector = (node: Node, { nodeSelectorTerms }: NodeSelector): boolean =>
+  nodeSelectorTerms.some((term) => matchesTerm(node, term));

@@ -16,7 +16,9 @@ export const nodeUnschedulable = Scheduling.plugin({
     name: 'NodeUnschedulable',
     requeueOn: nodeChanges,
     filter: (_state, { pod }, { node }) =>
-      node.spec?.unschedulable !== true || pod.spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint)) ? success : unresolvable('node(s) were unschedulable'),
+      node.spec?.unschedulable !== true || pod.spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint))
+        ? success
+        : unresolvable('node(s) were unschedulable'),
   }),
 });
 
@@ -39,12 +41,17 @@ export const taintToleration = Scheduling.plugin({
     },
     preScore(state, { pod }, nodes) {
       if (!nodes.some(({ node }) => node.spec?.taints?.some(({ effect }) => soft.has(effect)))) return skip;
-      state.write(softTolerations, (pod.spec?.tolerations ?? []).filter(({ effect = '' }) => effect === '' || soft.has(effect)));
+      state.write(
+        softTolerations,
+        (pod.spec?.tolerations ?? []).filter(({ effect = '' }) => effect === '' || soft.has(effect)),
+      );
       return success;
     },
     score(state, _pod, { node }) {
       const tolerations = state.read<readonly Toleration[]>(softTolerations) ?? [];
-      return (node.spec?.taints ?? []).filter((taint) => soft.has(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint))).length;
+      return (node.spec?.taints ?? []).filter(
+        (taint) => soft.has(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint)),
+      ).length;
     },
     normalize: (_state, _pod, _nodes, scores) => normalizeByMax(scores, true),
   }),
@@ -61,17 +68,28 @@ export const nodeAffinity = Scheduling.plugin({
       const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
       if (required === undefined && Object.keys(pod.spec?.nodeSelector ?? {}).length === 0) return skip;
       // terms that name their nodes leave no others to look at
-      const named = required?.nodeSelectorTerms.map(({ matchFields = [] }) => matchFields.find(({ key, operator }) => key === 'metadata.name' && operator === 'In')?.values);
-      return named !== undefined && named.length > 0 && named.every((values) => values !== undefined) ? { code: 'success', nodes: new Set(named.flatMap((values) => values ?? [])) } : success;
+      const named = required?.nodeSelectorTerms.map(
+        ({ matchFields = [] }) => matchFields.find(({ key, operator }) => key === 'metadata.name' && operator === 'In')?.values,
+      );
+      return named !== undefined && named.length > 0 && named.every((values) => values !== undefined)
+        ? { code: 'success', nodes: new Set(named.flatMap((values) => values ?? [])) }
+        : success;
     },
     filter(_state, { pod }, { node }) {
       const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-      for (const [key, value] of Object.entries(pod.spec?.nodeSelector ?? {})) if (node.metadata?.labels?.[key] !== value) return unresolvable('node(s) didn\'t match Pod\'s node affinity/selector');
-      return required === undefined || matchesSelector(node, required) ? success : unresolvable('node(s) didn\'t match Pod\'s node affinity/selector');
+      for (const [key, value] of Object.entries(pod.spec?.nodeSelector ?? {}))
+        if (node.metadata?.labels?.[key] !== value) return unresolvable("node(s) didn't match Pod's node affinity/selector");
+      return required === undefined || matchesSelector(node, required)
+        ? success
+        : unresolvable("node(s) didn't match Pod's node affinity/selector");
     },
-    preScore: (_state, { pod }) => ((pod.spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution?.length ?? 0) > 0 ? success : skip),
+    preScore: (_state, { pod }) =>
+      (pod.spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution?.length ?? 0) > 0 ? success : skip,
     score: (_state, { pod }, { node }) =>
-      (pod.spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []).reduce((sum, { weight, preference }) => sum + (matchesTerm(node, preference) ? weight : 0), 0),
+      (pod.spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []).reduce(
+        (sum, { weight, preference }) => sum + (matchesTerm(node, preference) ? weight : 0),
+        0,
+      ),
     normalize: (_state, _pod, _nodes, scores) => normalizeByMax(scores, false),
   }),
 });

@@ -1,8 +1,21 @@
-import { Scheduling, skip, success, unresolvable, unschedulable, type Amounts, type NodeInfo, type PodInfo, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import {
+  Scheduling,
+  skip,
+  success,
+  unresolvable,
+  unschedulable,
+  type Amounts,
+  type NodeInfo,
+  type PodInfo,
+  type SchedulingPlugin,
+} from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
 /** What does not fit, in upstream's words; and whether it could ever fit on this node. */
-function lacking({ requests }: PodInfo, { allocatable, requested, pods }: NodeInfo): { readonly reasons: readonly string[]; readonly never: boolean } | undefined {
+function lacking(
+  { requests }: PodInfo,
+  { allocatable, requested, pods }: NodeInfo,
+): { readonly reasons: readonly string[]; readonly never: boolean } | undefined {
   let reasons: string[] | undefined;
   let never = false;
   const check = (name: string, wanted: number, has: number, used: number) => {
@@ -24,15 +37,29 @@ const strategies: Readonly<Record<'LeastAllocated' | 'MostAllocated', (used: num
 };
 
 const amountOf = (amounts: Amounts, name: string): number =>
-  name === 'cpu' ? amounts.milliCpu : name === 'memory' ? amounts.memory : name === 'ephemeral-storage' ? amounts.ephemeralStorage : amounts.scalar.get(name) ?? 0;
+  name === 'cpu'
+    ? amounts.milliCpu
+    : name === 'memory'
+      ? amounts.memory
+      : name === 'ephemeral-storage'
+        ? amounts.ephemeralStorage
+        : (amounts.scalar.get(name) ?? 0);
 
 export const nodeResourcesFit = Scheduling.plugin({
   id: 'scheduling-node-resources-fit',
   config: z.strictObject({
-    scoringStrategy: z.strictObject({
-      type: z.enum(['LeastAllocated', 'MostAllocated']).default('LeastAllocated'),
-      resources: z.array(z.strictObject({ name: z.string(), weight: z.number().int().min(1).max(100).default(1) })).min(1).default([{ name: 'cpu', weight: 1 }, { name: 'memory', weight: 1 }]),
-    }).prefault({}),
+    scoringStrategy: z
+      .strictObject({
+        type: z.enum(['LeastAllocated', 'MostAllocated']).default('LeastAllocated'),
+        resources: z
+          .array(z.strictObject({ name: z.string(), weight: z.number().int().min(1).max(100).default(1) }))
+          .min(1)
+          .default([
+            { name: 'cpu', weight: 1 },
+            { name: 'memory', weight: 1 },
+          ]),
+      })
+      .prefault({}),
   }),
   create({ config: { scoringStrategy } }): SchedulingPlugin {
     const { resources } = scoringStrategy;
@@ -41,7 +68,15 @@ export const nodeResourcesFit = Scheduling.plugin({
       name: 'NodeResourcesFit',
       requeueOn: [
         { kind: 'AssignedPod', on: ['deleted', 'updated'] },
-        { kind: 'Node', on: ['added', 'updated'], hint: (_pod, old, now) => ((old as { status?: { allocatable?: unknown } } | undefined)?.status?.allocatable === (now as { status?: { allocatable?: unknown } }).status?.allocatable && old !== undefined ? 'skip' : 'queue') },
+        {
+          kind: 'Node',
+          on: ['added', 'updated'],
+          hint: (_pod, old, now) =>
+            (old as { status?: { allocatable?: unknown } } | undefined)?.status?.allocatable ===
+              (now as { status?: { allocatable?: unknown } }).status?.allocatable && old !== undefined
+              ? 'skip'
+              : 'queue',
+        },
       ],
       filter(_state, pod, node) {
         const short = lacking(pod, node);

@@ -7,16 +7,25 @@ export function tolerates({ key = '', operator, value = '', effect = '' }: Toler
   if (effect !== '' && effect !== taint.effect) return false;
   if (key !== '' && key !== taint.key) return false;
   switch (operator ?? '') {
-    case '': case 'Equal': return value === (taint.value ?? '');
-    case 'Exists': return true;
-    case 'Gt': case 'Lt': {
+    case '':
+    case 'Equal':
+      return value === (taint.value ?? '');
+    case 'Exists':
+      return true;
+    case 'Gt':
+    case 'Lt': {
       const own = taint.value ?? '';
       if (!numeric.test(own) || !numeric.test(value)) return false;
       return operator === 'Gt' ? BigInt(own) > BigInt(value) : BigInt(own) < BigInt(value);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
-export const untolerated = (taints: readonly Taint[] | undefined, tolerations: readonly Toleration[], effects: ReadonlySet<string>): Taint | undefined =>
+export const untolerated = (
+  taints: readonly Taint[] | undefined,
+  tolerations: readonly Toleration[],
+  effects: ReadonlySet<string>,
+): Taint | undefined =>
   taints?.find((taint) => effects.has(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint)));
