@@ -27,7 +27,6 @@ export function launchOfStart(
     store,
   } = around;
   const { config } = record;
-  const { network } = sandbox.config.linux.security.namespaces;
   const credentials = credentialsOf(config, tools);
   const directory = store.directoryOf(record);
   const { mounts, complete } = tools.namespaces ? bindMounts(config, sandbox.config, directory) : { mounts: [], complete: false };
@@ -39,7 +38,7 @@ export function launchOfStart(
   });
   const command = [...config.command, ...config.args];
   refuseWhatCannotRun(command, environment, config, mounts);
-  const namespaces = tools.namespaces && (mounts.length > 0 || network === 'POD');
+  const namespaces = tools.namespaces && (mounts.length > 0 || sandbox.netns !== undefined);
   const launch = launchOf(
     {
       command,
@@ -49,7 +48,7 @@ export function launchOfStart(
       credentials,
       cgroups,
       ...(sandbox.netns !== undefined && { netns: sandbox.netns }),
-      ...(namespaces && { own: { mounts, hostname: network === 'POD' ? sandbox.config.hostname : '' } }),
+      ...(namespaces && { own: { mounts, hostname: sandbox.netns !== undefined ? sandbox.config.hostname : '' } }),
     },
     tools,
   );

@@ -257,8 +257,9 @@ export class Containers {
     this.#emit('DELETED', entry.record);
   }
 
-  /** The sandbox has gone, after its containers. */
-  sandboxRemoved(sandboxId: string): void {
+  /** Nothing runs in the sandbox any more, and nothing will: its control group goes after those of its containers. */
+  async sandboxStopped(sandboxId: string): Promise<void> {
+    await Promise.all([...(this.#bySandbox.get(sandboxId)?.values() ?? [])].map((id) => this.#entries.get(id)?.cleaned));
     this.#around.cgroups?.removeEmpty(ownParent(sandboxId));
   }
 

@@ -23,7 +23,15 @@ export class PodNetwork {
 
   /** @throws RuntimeError; whatever was made stays for `disconnect` */
   async connect(sandboxId: string, config: PodSandboxConfig, { signal, cause }: RuntimeCall): Promise<readonly string[]> {
+    const sysctls = Object.entries(config.linux.sysctls ?? {});
+    const foreign = sysctls.find(([name]) => !/^net\.[\w.-]+$/.test(name));
+    if (foreign)
+      throw new RuntimeError(
+        'Unsupported',
+        `sysctl ${JSON.stringify(foreign[0])} cannot be set for process pods: only those of the network are a pod's own`,
+      );
     await this.#ip('add', sandboxId);
+    if (sysctls.length > 0) await this.#sysctls(sandboxId, sysctls);
     return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), cause })).ips;
   }
 
@@ -53,6 +61,21 @@ export class PodNetwork {
         bandwidth: { ...(ingressBits !== undefined && { ingressBits }), ...(egressBits !== undefined && { egressBits }) },
       }),
     };
+  }
+
+  async #sysctls(sandboxId: string, sysctls: readonly (readonly [string, string])[]): Promise<void> {
+    const [nsenter, sysctl] = [findProgram('nsenter'), findProgram('sysctl')];
+    if (nsenter === undefined || sysctl === undefined)
+      throw new RuntimeError('FailedPrecondition', 'sysctls of pods need the programs nsenter and sysctl, which are not here');
+    try {
+      await run(
+        nsenter,
+        [`--net=${PodNetwork.pathOf(sandboxId)}`, '--', sysctl, '-q', '-w', ...sysctls.map(([name, value]) => `${name}=${value}`)],
+        { timeout },
+      );
+    } catch (cause) {
+      throw new RuntimeError('InvalidArgument', `cannot set the sysctls of the pod: ${(cause as Error).message}`, { cause });
+    }
   }
 
   async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {

@@ -85,6 +85,7 @@ export class Sandboxes {
     if (!record) return null;
     if (record.state === 'READY') this.#save({ ...record, state: 'NOTREADY' }); // first: nothing is started in it any more
     await Promise.all(this.#containers.list(id).map((container) => this.#containers.stop(container.id, graceMs)));
+    await this.#containers.sandboxStopped(id);
     if (record.state === 'READY') this.#emit('STOPPED', id);
     return this.#records.get(id) ?? null;
   }
@@ -98,7 +99,6 @@ export class Sandboxes {
     this.#store.removeSandbox(id);
     this.#records.delete(id);
     this.#names.delete(nameOf(record.config));
-    this.#containers.sandboxRemoved(id);
     this.#emit('DELETED', id);
   }
 

@@ -172,7 +172,19 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 60_000 }, 
   it('connects namespaces, and takes them away with their sandboxes', async () => {
     const named = async () => (await run('ip', ['netns', 'list'])).stdout.split('\n').filter((line) => line.startsWith('oarlock-')).length;
     const before = await named();
-    const { sandbox, container } = await startPod(fixture.driver, volume, ['/bin/sleep', '1000'], {}, podNetwork);
+    const { sandbox, container } = await startPod(
+      fixture.driver,
+      volume,
+      ['/bin/sleep', '1000'],
+      {},
+      { linux: { ...podNetwork.linux, sysctls: { 'net.ipv4.ip_unprivileged_port_start': '80' } } },
+    );
+    expect(`${(await fixture.driver.execSync(container, ['cat', '/proc/sys/net/ipv4/ip_unprivileged_port_start'], 10)).stdout}`).toBe(
+      '80\n',
+    );
+    await expect(
+      fixture.driver.runPodSandbox(podConfig(logs, { linux: { ...podNetwork.linux, sysctls: { 'kernel.shmmax': '1' } } }), ''),
+    ).rejects.toMatchObject({ code: 'Unsupported' });
     expect(await named()).toBe(before + 1);
     expect(network.added.has(sandbox)).toBe(true);
     const inside = await fixture.driver.execSync(

@@ -292,9 +292,15 @@ it('is a plugin: host image only, no network needed, strict config', async () =>
   });
   expect(await driver?.pullImage('host', undefined, undefined)).toBe('host');
   expect(await driver?.imageStatus('docker.io/library/host:latest')).toMatchObject({ id: 'host' });
+  const where = { namespaces: { network: 'POD', pid: 'POD', ipc: 'POD' } } as const;
+  const pod = await driver?.runPodSandbox(
+    { ...podConfig(dataDir, { annotations: { 'oarlock.dev/pod-ips': '127.128.0.7' } }), linux: { security: where } },
+    '',
+  );
+  expect(await driver?.podSandboxStatus(pod ?? '')).toMatchObject({ state: 'READY', ips: ['127.128.0.7'] });
   await expect(
-    driver?.runPodSandbox({ ...podConfig(dataDir), linux: { security: { namespaces: { network: 'POD', pid: 'POD', ipc: 'POD' } } } }, ''),
-  ).rejects.toMatchObject({ code: 'FailedPrecondition' });
+    driver?.runPodSandbox({ ...podConfig(dataDir), linux: { security: where, sysctls: { 'net.core.somaxconn': '1' } } }, ''),
+  ).rejects.toMatchObject({ code: 'Unsupported' });
   await host.stop();
   expect(plugin.config.safeParse({ keepPod: true }).success).toBe(false);
   expect(plugin.config.safeParse({ path: 'relative' }).success).toBe(false);
