@@ -82,6 +82,18 @@ export function streamContract({ needs }: Suite): void {
     expect(read).toBe(4 * mebibyte + 1);
   });
 
+  needs('exec', 'ends with its process, though its stdin would go on for ever', async (bench) => {
+    const sandbox = await bench.sandbox();
+    const id = await bench.start(sandbox, 'serve');
+    const block = Buffer.alloc(64 * 1024);
+    const endless = new Readable({ read() { this.push(block); } });
+    const stdout = new Collected();
+    expect(await bench.driver.exec(id, bench.argv('exit', ['3']), { tty: false, stdin: endless, stdout: stdout.stream })).toBe(3);
+    endless.destroy();
+    expect(await bench.driver.exec(id, bench.argv('echo', ['last words']), { tty: false, stdin: new Readable({ read() { this.push(block); } }), stdout: stdout.stream })).toBe(0);
+    expect(stdout.text).toBe('last words\n');
+  });
+
   needs(['exec', 'execSync'], 'kills the process of a session that is aborted', async (bench) => {
     const sandbox = await bench.sandbox();
     const id = await bench.start(sandbox, 'serve');

@@ -1,4 +1,4 @@
-// Of containerd's own services (containerd.services.*), what the event stream and ending an aborted exec need: field -> "number type".
+// Of containerd's own services (containerd.services.*), what the event stream and the processes of execs need: field -> "number type".
 export const containerdMessages: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Timestamp: { seconds: '1 int64', nanos: '2 int32' },
   Any: { typeUrl: '1 string', value: '2 bytes' },
@@ -10,8 +10,11 @@ export const containerdMessages: Readonly<Record<string, Readonly<Record<string,
 
   TaskStart: { containerId: '1 string', pid: '2 uint32' },
   TaskDelete: { containerId: '1 string', pid: '2 uint32', exitStatus: '3 uint32', exitedAt: '4 Timestamp', id: '5 string' },
+  TaskExit: { containerId: '1 string', id: '2 string', pid: '3 uint32', exitStatus: '4 uint32', exitedAt: '5 Timestamp' },
   TaskExecAdded: { containerId: '1 string', execId: '2 string' },
   ContainerDelete: { id: '1 string' },
 
   KillRequest: { containerId: '1 string', execId: '2 string', signal: '3 uint32', all: '4 bool' },
+  DeleteProcessRequest: { containerId: '1 string', execId: '2 string' },
+  DeleteResponse: { id: '1 string', pid: '2 uint32', exitStatus: '3 uint32', exitedAt: '4 Timestamp' },
 };

@@ -9,7 +9,7 @@ import { CriChannel } from './cri-channel.ts';
 import { authConfig, type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
 import * as wire from './cri-status.ts';
 import { EventHub, type Sighting } from './event-hub.ts';
-import { ExecKill } from './exec-kill.ts';
+import { ExecProcesses } from './exec-processes.ts';
 import { portForward } from './port-forward.ts';
 import { containerdEvents, criEvents } from './raw-events.ts';
 import { remoteCommand } from './remote-command.ts';
@@ -32,7 +32,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly #context: Pick<PluginContext, 'log' | 'clock'>;
   readonly #channel: CriChannel;
   readonly #hub: EventHub;
-  readonly #execKill: ExecKill;
+  readonly #execs: ExecProcesses;
   /** The sandbox of every container, and every sandbox's own id: neither ever changes. */
   readonly #sandboxes = new Map<string, string>();
   readonly #stopping = new AbortController();
@@ -52,7 +52,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
       look: (id, signal) => this.#look(id, { signal }),
       forget: (id) => { this.#sandboxes.delete(id); },
     });
-    this.#execKill = new ExecKill(this.#channel, this.#hub, context);
+    this.#execs = new ExecProcesses(this.#channel, this.#hub, context);
   }
 
   /** Waits until the runtime answers, for as long as the start is wanted. */
@@ -166,14 +166,14 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     const timeout = timeoutSeconds > 0 ? Math.max(1, Math.ceil(timeoutSeconds)) : 0;
     // containerd before 1.6.21 kills the command in time, but then waits for whoever else holds its output
     const deadline = timeout > 0 ? timeout * 1000 + answerMs : Number.POSITIVE_INFINITY;
-    return this.#execKill.around(id, call.signal, () => this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline));
+    return this.#execs.around(id, call.signal, () => this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline));
   }
 
   async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
-    return this.#execKill.around(id, call.signal, async () => {
+    return this.#execs.around(id, call.signal, async (overdue) => {
       const request = { containerId: id, cmd: command, tty: streams.tty, stdin: streams.stdin !== undefined, stdout: true, stderr: !streams.tty && streams.stderr !== undefined };
       const { url } = await this.#channel.cri<{ url: string }>('Exec', request, call);
-      return remoteCommand(url, streams, this.#session(call));
+      return remoteCommand(url, streams, { ...this.#session(call), overdue });
     });
   }
 

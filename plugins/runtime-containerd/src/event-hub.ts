@@ -27,11 +27,20 @@ const longestPause = 3_000;
 /** How long the CRI service may take to show what an event from below it says: it writes its state to disk in between. */
 const settleMs = 5_000;
 
+/** A process that was added to a container. */
+export interface ExecProcess {
+  readonly id: string;
+  /** Resolves with its exit code; stays open when the end is not told. */
+  readonly exited: Promise<number>;
+}
+type RuntimeChange = Extract<RawEvent, { kind: 'settled' | 'unsettled' }>;
+
 /** One subscription for the whole driver, for as long as it runs; any number of listeners. */
 export class EventHub {
   readonly #options: EventHubOptions;
   readonly #queues = new Set<EventQueue>();
-  readonly #execWaiters = new Map<string, Set<(execId: string) => void>>();
+  readonly #execAdded = new Map<string, Set<(execId: string) => void>>();
+  readonly #execExited = new Map<string, (exitCode: number) => void>();
   readonly #handling = new Map<string, Promise<void>>();
   readonly #busy = new Map<string, number>();
   #live = false;
@@ -111,21 +120,24 @@ export class EventHub {
     }
   }
 
-  /** The next process that is added to a container. */
-  nextExec(containerId: string, signal: AbortSignal): Promise<string | undefined> {
+  /** The next process that is added to a container. Nothing of it is kept after the signal. */
+  nextExec(containerId: string, signal: AbortSignal): Promise<ExecProcess | undefined> {
     return new Promise((resolve) => {
-      const waiters = this.#execWaiters.get(containerId) ?? new Set();
-      this.#execWaiters.set(containerId, waiters);
-      const settle = (execId: string | undefined) => {
-        waiters.delete(settle);
-        if (waiters.size === 0) this.#execWaiters.delete(containerId);
-        signal.removeEventListener('abort', abort);
-        resolve(execId);
+      const waiters = this.#execAdded.get(containerId) ?? new Set();
+      this.#execAdded.set(containerId, waiters);
+      const settle = (process: ExecProcess | undefined) => {
+        waiters.delete(added);
+        if (waiters.size === 0) this.#execAdded.delete(containerId);
+        resolve(process);
       };
-      const abort = () => settle(undefined);
-      waiters.add(settle);
-      signal.addEventListener('abort', abort, { once: true });
-      if (signal.aborted) abort();
+      const added = (id: string) => {
+        const exited = new Promise<number>((tell) => { this.#execExited.set(id, tell); });
+        signal.addEventListener('abort', () => this.#execExited.delete(id), { once: true });
+        settle({ id, exited });
+      };
+      waiters.add(added);
+      signal.addEventListener('abort', () => settle(undefined), { once: true });
+      if (signal.aborted) settle(undefined);
     });
   }
 
@@ -137,8 +149,13 @@ export class EventHub {
   }
 
   #handle(event: Exclude<RawEvent, { kind: 'live' }>, signal: AbortSignal): void {
-    if (event.kind === 'exec') {
-      for (const settle of [...this.#execWaiters.get(event.containerId) ?? []]) settle(event.execId);
+    if (event.kind === 'execAdded') {
+      for (const added of [...this.#execAdded.get(event.containerId) ?? []]) added(event.execId);
+      return;
+    }
+    if (event.kind === 'execExited') {
+      this.#execExited.get(event.execId)?.(event.exitCode);
+      this.#execExited.delete(event.execId);
       return;
     }
     if (event.kind === 'unsettled' && event.type !== 'STOPPED' && this.#busy.has(event.id)) return;
@@ -154,7 +171,7 @@ export class EventHub {
     this.#handling.set(event.id, handled);
   }
 
-  async #tell(event: Exclude<RawEvent, { kind: 'live' | 'exec' }>, signal: AbortSignal): Promise<void> {
+  async #tell(event: RuntimeChange, signal: AbortSignal): Promise<void> {
     const { id, type, at } = event;
     const sandboxId = (event.kind === 'settled' ? event.sandboxId : undefined) ?? await this.#options.sandboxOf(id, signal);
     // nobody knows it any more, or it is no container of CRI's

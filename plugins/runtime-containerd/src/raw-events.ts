@@ -7,13 +7,14 @@ import { toRuntimeError } from './runtime-errors.ts';
 
 /**
  * What an event stream tells. `settled`: the CRI service shows the new state already. Otherwise the event comes from below it, a moment
- * before. `exec`: a process was added to a container.
+ * before. `exec...`: of a process that was added to a container.
  */
 export type RawEvent =
   | { readonly kind: 'live'; readonly announcesExec: boolean }
   | { readonly kind: 'settled'; readonly type: RuntimeEvent['type']; readonly id: string; readonly sandboxId: string | undefined; readonly at: number }
   | { readonly kind: 'unsettled'; readonly type: 'STARTED' | 'STOPPED' | 'DELETED'; readonly id: string; readonly at: number }
-  | { readonly kind: 'exec'; readonly containerId: string; readonly execId: string };
+  | { readonly kind: 'execAdded'; readonly containerId: string; readonly execId: string }
+  | { readonly kind: 'execExited'; readonly execId: string; readonly exitCode: number };
 
 interface CriEvent {
   readonly containerId: string;
@@ -50,7 +51,7 @@ interface Envelope {
   readonly event: { readonly value: Buffer } | null;
 }
 
-const topics = ['/tasks/start', '/tasks/delete', '/tasks/exec-added', '/containers/delete'];
+const topics = ['/tasks/start', '/tasks/exit', '/tasks/delete', '/tasks/exec-added', '/containers/delete'];
 const markerTopic = '/oarlock/marker';
 let markers = 0;
 
@@ -96,8 +97,14 @@ function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent
       if (id === '' || id === containerId) yield { kind: 'unsettled', type: 'STOPPED', id: containerId, at };
       return;
     }
+    case '/tasks/exit': {
+      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>('containerd', 'TaskExit').decode(value);
+      // of a container itself /tasks/delete tells: its output is not all read before
+      if (id !== containerId) yield { kind: 'execExited', execId: id, exitCode: exitStatus };
+      return;
+    }
     case '/tasks/exec-added':
-      yield { kind: 'exec', ...codec<{ containerId: string; execId: string }>('containerd', 'TaskExecAdded').decode(value) };
+      yield { kind: 'execAdded', ...codec<{ containerId: string; execId: string }>('containerd', 'TaskExecAdded').decode(value) };
       return;
     case '/containers/delete':
       yield { kind: 'unsettled', type: 'DELETED', id: codec<{ id: string }>('containerd', 'ContainerDelete').decode(value).id, at };

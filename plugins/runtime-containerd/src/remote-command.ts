@@ -13,13 +13,17 @@ export interface SessionOptions {
   readonly signal?: AbortSignal | undefined;
   readonly idleMs: number;
 }
+export interface CommandOptions extends SessionOptions {
+  /** Resolves with the exit code when the process has ended a while ago: the session's own word on it is then not waited for. */
+  readonly overdue?: Promise<number>;
+}
 
 /**
  * Runs one exec or attach session at a streaming URL of the runtime.
  * Resolves with the exit code when all output was written. The caller's streams are not ended.
  * @throws RuntimeError; the signal's reason
  */
-export async function remoteCommand(url: string, streams: Streams, { signal, idleMs }: SessionOptions): Promise<number> {
+export async function remoteCommand(url: string, streams: Streams, { signal, idleMs, overdue = new Promise(() => {}) }: CommandOptions): Promise<number> {
   const { connection } = await dialSpdy(url, { protocols: [protocol], idleMs, ...(signal && { signal }) }).catch(toRuntimeError);
   const abort = () => connection.destroy(signal?.reason as Error);
   signal?.addEventListener('abort', abort, { once: true });
@@ -39,8 +43,9 @@ export async function remoteCommand(url: string, streams: Streams, { signal, idl
     const stopStdin = stdin && streams.stdin ? feed(streams.stdin, stdin, (failure) => connection.destroy(failure)) : undefined;
     if (resize && streams.resize) void sendSizes(resize, streams.resize);
     try {
-      const [status] = await Promise.all([readStatus(error), drain(stdout, streams.stdout), stderr && drain(stderr, streams.stderr)]);
-      return exitCode(status);
+      const outputs = [drain(stdout, streams.stdout), stderr && drain(stderr, streams.stderr)];
+      const [code] = await Promise.all([Promise.race([readStatus(error).then(exitCode), overdue]), ...outputs]);
+      return code;
     } finally {
       stopStdin?.();
     }
@@ -53,17 +58,28 @@ export async function remoteCommand(url: string, streams: Streams, { signal, idl
   }
 }
 
-/** Copies until the source ends; then the other side's input ends too. Returns how to stop. */
+/**
+ * Copies until the source ends; then the other side's input ends too. Returns how to stop. Not by `pipe`: that goes on writing to a stream
+ * that was destroyed until the next turn, which a source without an end never lets come.
+ */
 function feed(source: Readable, stdin: SpdyStream, failed: (error: Error) => void): () => void {
-  const stop = () => {
-    source.off('error', failed);
-    source.unpipe(stdin);
+  const take = (chunk: Buffer) => {
+    if (stdin.destroyed) stop();
+    else if (!stdin.write(chunk)) source.pause();
   };
-  source.once('error', failed);
-  source.pipe(stdin);
+  const resume = () => { source.resume(); };
+  const end = () => { stdin.end(); };
+  const stop = () => {
+    source.off('data', take).off('end', end).off('error', failed);
+    stdin.off('drain', resume).off('close', stop);
+    source.pause();
+  };
+  source.on('data', take).once('end', end).once('error', failed);
+  stdin.on('drain', resume).once('close', stop);
+  // a source that ended before says so no more
+  if (source.readableEnded) end();
   // nothing comes this way but its end
   stdin.resume();
-  stdin.once('close', stop);
   return stop;
 }
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { Writable } from 'node:stream';
+import { Readable, Writable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -110,16 +110,20 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(stream.destroyed).toBe(true);
   });
 
-  it('drops what is written to a stream that the peer has reset', async () => {
+  it('asks a source without an end for no more when the peer has reset the stream', async () => {
     const { client } = await pair((stream) => {
       stream.reply();
-      stream.reset();
+      stream.once('data', () => stream.reset());
     }, options);
     const stream = client.open({ streamType: 'stdin' });
+    const block = Buffer.alloc(64 * 1024);
+    const endless = new Readable({ read() { this.push(block); } });
+    endless.pipe(stream);
     stream.resume();
-    stream.on('error', () => {});
     await once(stream, 'close');
     await client.ping();
+    expect(endless.readableFlowing).toBe(false);
+    endless.destroy();
   });
 
   it('ends all streams when the peer is gone', async () => {
@@ -197,6 +201,7 @@ describe('a connection', () => {
     Atomics.wait(shared, 0, 1);
     for (let round = 0; round < 20; round++) client.open({}).on('error', () => {}).write('is anybody there?');
     expect((await read).toString()).toBe('words');
+    await client.closed;
     await once(peer, 'exit');
   });
 

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { dataHead, encodeFrame, FrameReader, rst, settingInitialWindow, SpdyError, type Frame } from './frames.ts';
 import { HeaderCompressor, HeaderDecompressor, type Headers } from './header-block.ts';
+import { readOn } from './read-on.ts';
 import { SpdyStream, type StreamPort } from './stream.ts';
 
 export interface SpdyOptions {
@@ -50,9 +51,9 @@ export class SpdyConnection {
   #lastFromPeer = 0;
   #peerWindow = initialWindow;
   #over = false;
-  /** Written together in the next turn of the event loop. */
-  readonly #out: { readonly bytes: Buffer; readonly done: ((error?: Error | null) => void) | undefined }[] = [];
-  #flushing: NodeJS.Immediate | undefined;
+  #corked = false;
+  /** The peer takes no more. */
+  #deaf = false;
 
   /** `head`: what was read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
@@ -75,7 +76,12 @@ export class SpdyConnection {
     this.closed = new Promise((resolve) => { socket.once('close', () => { this.#end(); resolve(); }); });
     // a WINDOW_UPDATE or a key stroke must not wait for more to come
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
-    socket.once('end', () => { this.#end(); socket.end(); });
+    readOn(socket, () => { this.#deaf = true; });
+    socket.once('end', () => {
+      this.#end();
+      if (this.#deaf) socket.destroy();
+      else socket.end();
+    });
     // what came before it is still read; then the streams are cut
     socket.on('error', () => this.#end());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -108,7 +114,7 @@ export class SpdyConnection {
   async close(): Promise<void> {
     if (!this.#over) {
       this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
-      this.#flush();
+      this.#uncork();
       this.#end();
       this.#socket.end();
       this.#socket.resume();
@@ -132,9 +138,7 @@ export class SpdyConnection {
   #forget(stream: SpdyStream): void {
     this.#streams.delete(stream.id);
     this.#flows.delete(stream.id);
-    const waiting = this.#waiting.get(stream);
     this.#waiting.delete(stream);
-    waiting?.done();
     this.#unblock(stream);
   }
 
@@ -154,38 +158,31 @@ export class SpdyConnection {
     if (this.#over) return;
     this.#over = true;
     for (const stream of [...this.#streams.values()]) stream.finished('cut');
-    for (const { done } of [...this.#waiting.values(), ...this.#out]) done?.();
     this.#waiting.clear();
-    this.#out.length = 0;
-    clearImmediate(this.#flushing);
   }
 
-  /**
-   * Node ends a socket at the first write that fails, with all that has not been read. A peer that said its last words and went would
-   * be cut off by whatever we write then, so all is written once per turn, after the turn's reading: had it gone, that would be known.
-   */
   #send(bytes: Buffer, done?: (error?: Error | null) => void): void {
-    if (this.#over || !this.#socket.writable) { done?.(); return; }
-    this.#out.push({ bytes, done });
-    this.#flushing ??= setImmediate(() => this.#flush());
+    // not done, ever: the stream's end is near, and who writes is to wait for it
+    if (this.#over || !this.#socket.writable) return;
+    if (!this.#corked) {
+      // what one turn brings goes out in one piece
+      this.#corked = true;
+      this.#socket.cork();
+      process.nextTick(() => this.#uncork());
+    }
+    if (done) this.#socket.write(bytes, done);
+    else this.#socket.write(bytes);
   }
 
-  #flush(): void {
-    clearImmediate(this.#flushing);
-    this.#flushing = undefined;
-    if (!this.#socket.writable) { this.#end(); return; }
-    this.#socket.cork();
-    for (const { bytes, done } of this.#out.splice(0)) {
-      // a failed write is not the stream's fault: its end tells
-      if (done) this.#socket.write(bytes, () => done());
-      else this.#socket.write(bytes);
-    }
+  #uncork(): void {
+    if (!this.#corked) return;
+    this.#corked = false;
     this.#socket.uncork();
   }
 
   #sendData(stream: SpdyStream, bytes: Buffer, done: (error?: Error | null) => void): void {
     const flow = this.#flows.get(stream.id);
-    if (this.#over || !flow || !this.#socket.writable) { done(); return; }
+    if (!flow) return;
     let left = bytes;
     while (left.length > 0) {
       const room = this.#options.flowControl ? Math.min(flow.send, this.#session.send, largestData) : largestData;
@@ -217,7 +214,7 @@ export class SpdyConnection {
       }
     } catch (error) {
       this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 1 }));
-      this.#flush();
+      this.#uncork();
       this.destroy(error as Error);
     }
   }

@@ -20,7 +20,7 @@ export type StreamEnd = 'fin' | 'reset' | 'cut';
 /**
  * One stream of a connection. Its halves close independently: `end()` sends FIN and reading goes on.
  * When the peer resets the stream or the connection ends, what was received is still read, then comes `end`; `ended` says which it was.
- * What is written after a reset is dropped: the peer has said that it does not want it.
+ * What is written after a reset goes nowhere, and no more is asked for: the peer has said that it does not want it.
  */
 export class SpdyStream extends Duplex {
   readonly id: number;
@@ -56,8 +56,9 @@ export class SpdyStream extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    if (this.ended === 'reset' || this.ended === 'cut') done();
-    else this.#port.data(this, chunk, done);
+    // not done, or a source without an end would be drained in one go, with nobody getting a turn to stop it
+    if (this.ended === 'reset' || this.ended === 'cut') return;
+    this.#port.data(this, chunk, done);
   }
 
   override _final(done: (error?: Error | null) => void): void {
