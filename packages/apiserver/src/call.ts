@@ -25,8 +25,10 @@ export class Call {
     this.#tracer = tracer;
     this.dryRun = request.query['dryRun'] === 'All';
     const traced = writes.has(request.verb) || request.cause?.isRemote === true;
-    if (traced) this.#span = startSpan(tracer, this.#name(), { cause: request.cause });
+    const { authentication } = request;
+    if (traced) this.#span = startSpan(tracer, this.#name(), { cause: request.cause, ...(authentication && { startTime: authentication.from }) });
     if (this.#span?.isRecording()) {
+      if (authentication) startSpan(tracer, 'authentication', { cause: this.#span.spanContext(), startTime: authentication.from }).end(authentication.to);
       this.#span.setAttributes({ 'oarlock.verb': request.verb, 'oarlock.user': request.identity.name });
       if (request.name !== '') this.named(request.name);
     }

@@ -1,8 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
-import { startSpan, type Cause } from '@oarlock/kernel/tracing';
 import { anonymous, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
-import type { Tracer } from '@opentelemetry/api';
 import { unauthorized } from './http-errors.ts';
 import type { Connection } from './tls-connection.ts';
 
@@ -56,15 +54,4 @@ function withGroup(identity: Identity): Identity {
   if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name)
     return identity;
   return { ...identity, groups: [...groups, 'system:authenticated'] };
-}
-
-/** Records the stage after the fact, for requests that have a span. */
-export function recordAuthentication(
-  tracer: Tracer,
-  cause: Cause | undefined,
-  startTime: number,
-  endTime: number,
-  identity: Identity,
-): void {
-  startSpan(tracer, 'authentication', { cause, startTime, attributes: { 'oarlock.user': identity.name } }).end(endTime);
 }

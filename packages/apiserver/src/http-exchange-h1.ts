@@ -135,6 +135,8 @@ class ChunkedOutlet implements Outlet {
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
+    const [only] = chunks;
+    if (chunks.length === 1 && only !== undefined && only.length > 0) return this.#socket.write(chunked(only));
     let size = 0;
     for (const { length } of chunks) size += length;
     if (size === 0) return true;
@@ -152,6 +154,18 @@ class ChunkedOutlet implements Outlet {
   end(): void {
     this.#response.end();
   }
+}
+
+const frames = new WeakMap<Buffer, Buffer>();
+
+/** One chunk with its frame around it. All watchers of an event write the same bytes, so they share the framed ones, too. */
+function chunked(bytes: Buffer): Buffer {
+  let framed = frames.get(bytes);
+  if (framed === undefined) {
+    framed = Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`, 'latin1'), bytes, lineEnd]);
+    frames.set(bytes, framed);
+  }
+  return framed;
 }
 
 interface Writable {

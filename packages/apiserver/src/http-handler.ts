@@ -169,6 +169,7 @@ export class HttpHandler {
   ): Promise<void> {
     const { authn, authz, clock, paths } = this.#options;
     const from = clock.now();
+    const began = clock.monotonic();
     const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
     if (sender instanceof StatusError) throw sender;
     const identity = await impersonated(exchange.headers, sender, authz);
@@ -184,7 +185,7 @@ export class HttpHandler {
       await this.#unknown(exchange, info, identity, found);
       return;
     }
-    await this.#resource(exchange, work, found, target, identity, { from, to: clock.now() }, upgrade);
+    await this.#resource(exchange, work, found, target, identity, { from, to: from + clock.monotonic() - began }, upgrade);
   }
 
   /** Who may not ask does not learn that there is nothing. */

@@ -18,8 +18,6 @@ export class RequestMetrics {
   readonly #duration: Histogram<(typeof requestLabels)[number]>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
-  /** Read by the registry alone, when it is asked. */
-  readonly #inflight: Gauge<'request_kind'>;
   readonly #series = new Map<string, Series>();
 
   constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }) {
@@ -49,16 +47,17 @@ export class RequestMetrics {
       labelNames: ['code', 'component'],
       registers,
     });
-    this.#inflight = new Gauge({
+    const current = new Gauge({
       name: 'apiserver_current_inflight_requests',
       help: 'Requests being worked on.',
       labelNames: ['request_kind'],
-      registers,
+      registers: [],
       collect() {
         this.set({ request_kind: 'mutating' }, inflight.mutating());
         this.set({ request_kind: 'readOnly' }, inflight.readOnly());
       },
     });
+    registry.registerMetric(current);
   }
 
   finished(verb: string, route: Route | undefined, dryRun: boolean, code: number, seconds: number): void {

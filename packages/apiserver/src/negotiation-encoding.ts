@@ -49,7 +49,7 @@ export function encodingOf(
   if (accepted.as === 'PartialObjectMetadataList' && answer !== 'list')
     throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
   if (accepted.as === 'Table') return inFormat(accepted, answer, new TableEncoder(resource, accepted.version, options));
-  return inFormat(accepted, answer, accepted.as === undefined ? new PlainEncoding(resource) : new MetadataEncoding(accepted.version));
+  return inFormat(accepted, answer, accepted.as === undefined ? plainEncodingOf(resource) : new MetadataEncoding(accepted.version));
 }
 
 /** What is not compact JSON is made out of it: nobody asks for that often. Watches are JSON always. */
@@ -57,6 +57,16 @@ function inFormat(accepted: Accepted, answer: 'object' | 'list' | 'watch', encod
   if (answer === 'watch') return encoding;
   if (accepted.format === 'yaml') return new YamlEncoding(encoding);
   return accepted.pretty ? new PrettyEncoding(encoding) : encoding;
+}
+
+const plainEncodings = new WeakMap<Resource, PlainEncoding>();
+function plainEncodingOf(resource: Resource): PlainEncoding {
+  let encoding = plainEncodings.get(resource);
+  if (encoding === undefined) {
+    encoding = new PlainEncoding(resource);
+    plainEncodings.set(resource, encoding);
+  }
+  return encoding;
 }
 
 /** Objects as they are: the bytes that were encoded once. */
