@@ -38,7 +38,7 @@ const shortest = 8; // letters of a secret that are enough to have leaked it
 
 /** What every authenticator promises. Each test opens a fixture of its own. */
 export function authnContract(name: string, open: () => Promise<AuthnFixture> | AuthnFixture, { anonymousOn }: AuthnContractOptions = {}): void {
-  describe(`authn/v1 contract: ${name}`, () => {
+  describe(`authn/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     let fixture: AuthnFixture;
     beforeEach(async () => { fixture = await open(); });
     afterEach(() => fixture.dispose?.());
@@ -91,7 +91,7 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
       for (const token of strange) await refusesToKnow(bearer(token), JSON.stringify(token.slice(0, 40)));
       await fc.assert(fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary', maxLength: 400 }), fc.stringMatching(/^[\w-]{1,60}(\.[\w-]{0,60}){1,3}$/)), async (token) => {
         await refusesToKnow(bearer(token), JSON.stringify(token));
-      }), { numRuns: 200 });
+      }), { numRuns: 100 });
     });
 
     it('takes no token that differs from a right one in one place', async () => {
@@ -100,7 +100,8 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
         if (token === undefined || credentials.certificate !== undefined) continue;
         const changed = new Set([token.slice(1), token.slice(0, -1), `${token}A`, `A${token}`, `${token} `, ` ${token}`, `${token}\n`, token.toUpperCase(), token.toLowerCase(), token.split('').toReversed().join(''), `${token}.`, `${token},x`]);
         for (let at = 0; at < token.length; at += Math.max(1, Math.floor(token.length / 40))) {
-          // the last character of a base64 part may hold bits that mean nothing: one further on is another token for certain
+          // the last character of a base64url part may hold bits that mean nothing
+          if (token.includes('.') && (token[at + 1] ?? '.') === '.') continue;
           const other = token[at] === 'B' ? 'C' : 'B';
           changed.add(`${token.slice(0, at)}${other}${token.slice(at + 1)}`);
         }

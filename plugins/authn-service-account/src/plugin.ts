@@ -1,6 +1,7 @@
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
-import { pods, secrets, serviceAccounts } from '@oarlock/api/resources';
+import { nodes, pods, secrets, serviceAccounts } from '@oarlock/api/resources';
 import { abstained, Authn, authenticated, rejected, type AuthnResult } from '@oarlock/spi/authn';
 import { Client } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
@@ -12,6 +13,18 @@ interface Private { readonly namespace: string; readonly serviceaccount: Bound; 
 interface Verified { readonly result: AuthnResult; readonly until: number }
 
 const maxCached = 10_000;
+const form = /^[\w-]+\.[\w-]+\.[\w-]+$/; // JWS compact serialization (RFC 7515)
+const isBound = (value: unknown): value is Bound => typeof (value as Bound | undefined)?.name === 'string' && typeof (value as Bound).uid === 'string';
+
+/** The claims of KEP-1205, when they are what they should be. */
+function privateClaims(payload: JWTPayload | undefined): Private | undefined {
+  const claims = payload?.['kubernetes.io'] as Partial<Private> | undefined;
+  if (typeof claims?.namespace !== 'string' || !isBound(claims.serviceaccount)) return undefined;
+  for (const each of [claims.pod, claims.secret, claims.node]) if (each !== undefined && !isBound(each)) return undefined;
+  return payload?.sub === `system:serviceaccount:${claims.namespace}:${claims.serviceaccount.name}` ? claims as Private : undefined;
+}
+// another of the keys may be the right one
+const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
 
 /** Tokens of service accounts (KEP-1205): signed by the cluster's keys, alive as long as what they are bound to. */
 export default Authn.plugin({
@@ -36,10 +49,10 @@ export default Authn.plugin({
         return undefined; // not a JWT: not our kind of token
       }
     };
-    const exists = async (kind: 'pod' | 'secret' | 'serviceaccount', namespace: string, { name, uid }: Bound): Promise<boolean> => {
-      const resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts }[kind];
+    const exists = async (kind: 'pod' | 'secret' | 'serviceaccount' | 'node', namespace: string, { name, uid }: Bound): Promise<boolean> => {
+      const resource: Resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts, node: nodes }[kind];
       try {
-        const found = await client.get(resource, { namespace, name });
+        const found = await client.get(resource, { ...(kind !== 'node' && { namespace }), name });
         return found.metadata?.uid === uid;
       } catch (error) {
         if (isStatus(error, 'NotFound')) return false;
@@ -51,18 +64,20 @@ export default Authn.plugin({
       let payload: JWTPayload | undefined;
       for (const key of publicKeys) {
         try {
-          ({ payload } = await jwtVerify(token, key, { issuer, audience: audiences, algorithms: ['ES256', 'RS256'], currentDate: new Date(clock.now()) }));
+          ({ payload } = await jwtVerify(token, key, { issuer, audience: audiences, algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'], requiredClaims: ['exp'], currentDate: new Date(clock.now()) }));
           break;
         } catch (error) {
-          if ((error as { code?: string }).code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') return rejected('the service account token is not valid');
+          if (!otherKey.has((error as { code?: string }).code ?? '')) return rejected('the service account token is not valid');
         }
       }
-      const bound = payload?.['kubernetes.io'] as Private | undefined;
-      if (payload === undefined || bound?.serviceaccount === undefined) return rejected('the service account token is not valid');
+      const bound = privateClaims(payload);
+      if (payload === undefined || bound === undefined) return rejected('the service account token is not valid');
       const { namespace, serviceaccount: account, pod, secret, node } = bound;
       if (!await exists('serviceaccount', namespace, account)) return rejected('the service account of the token does not exist');
       if (pod && !await exists('pod', namespace, pod)) return rejected('the pod of the token does not exist');
       if (secret && !await exists('secret', namespace, secret)) return rejected('the secret of the token does not exist');
+      // with a pod, the node is only where that ran
+      if (node && !pod && !await exists('node', '', node)) return rejected('the node of the token does not exist');
       return authenticated({
         name: `system:serviceaccount:${namespace}:${account.name}`, uid: account.uid,
         groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
@@ -76,7 +91,7 @@ export default Authn.plugin({
 
     return {
       async authenticate({ bearerToken }) {
-        if (bearerToken === undefined || bearerToken.length > 16_384) return abstained;
+        if (bearerToken === undefined || bearerToken.length > 16_384 || !form.test(bearerToken)) return abstained;
         if (claimsOf(bearerToken)?.iss !== issuer) return abstained;
         const hash = createHash('sha256').update(bearerToken).digest('base64');
         const known = cache.get(hash);

@@ -10,7 +10,7 @@ function parse(text: string, file: string): Map<string, AuthnResult> {
   const users = new Map<string, AuthnResult>();
   for (const [index, line] of text.split('\n').entries()) {
     if (line.trim() === '' || line.startsWith('#')) continue;
-    const fields = [...line.matchAll(/\s*(?:"([^"]*)"|([^,]*))(?:,|$)/g)].map((match) => (match[1] ?? match[2] ?? '').trim());
+    const fields = [...line.matchAll(/\s*(?:"([^"]*)"\s*|([^,]*))(?:,|$)/g)].map((match) => (match[1] ?? match[2] ?? '').trim());
     const [token = '', name = '', uid = '', groups = ''] = fields;
     if (token === '' || name === '') throw new Error(`${file}:${index + 1}: a line is token,user,uid,"groups"`);
     users.set(digest(token), authenticated({ name, ...(uid !== '' && { uid }), groups: [...groups.split(',').filter(Boolean), 'system:authenticated'] }));
