@@ -144,7 +144,7 @@ export interface RuntimeEvent {
   readonly at: number;
 }
 
-/** The ends of a streaming session, from the runtime's side. With a tty there is no stderr. */
+/** The ends of a streaming session, from the runtime's side. With a tty there is no stderr. The runtime does not end the outputs: their owner does. */
 export interface Streams {
   readonly stdin?: Readable;
   readonly stdout?: Writable;

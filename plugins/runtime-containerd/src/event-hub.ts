@@ -39,7 +39,7 @@ type RuntimeChange = Extract<RawEvent, { kind: 'settled' | 'unsettled' }>;
 export class EventHub {
   readonly #options: EventHubOptions;
   readonly #queues = new Set<EventQueue>();
-  readonly #execAdded = new Map<string, Set<(execId: string) => void>>();
+  readonly #execAdded = new Map<string, Set<(execId: string | undefined) => void>>();
   readonly #execExited = new Map<string, (exitCode: number) => void>();
   readonly #handling = new Map<string, Promise<void>>();
   readonly #busy = new Map<string, number>();
@@ -79,6 +79,7 @@ export class EventHub {
         if (!signal.aborted) log.warn({ error: (error as Error).message, retryInMs: pause }, 'the stream of runtime events was lost');
       } finally {
         this.#live = false;
+        for (const waiters of [...this.#execAdded.values()]) for (const added of [...waiters]) added(undefined);
       }
       if (signal.aborted) break;
       await clock.sleep(pause, signal).catch(() => undefined);
@@ -120,24 +121,29 @@ export class EventHub {
     }
   }
 
-  /** The next process that is added to a container. Nothing of it is kept after the signal. */
-  nextExec(containerId: string, signal: AbortSignal): Promise<ExecProcess | undefined> {
+  /**
+   * The next process that is added to a container; undefined when none is told of within `patienceMs`, or the stream is lost meanwhile.
+   * Nothing of it is kept after `over`.
+   */
+  nextExec(containerId: string, patienceMs: number, over: AbortSignal): Promise<ExecProcess | undefined> {
     return new Promise((resolve) => {
       const waiters = this.#execAdded.get(containerId) ?? new Set();
       this.#execAdded.set(containerId, waiters);
-      const settle = (process: ExecProcess | undefined) => {
+      const added = (id: string | undefined) => {
         waiters.delete(added);
         if (waiters.size === 0) this.#execAdded.delete(containerId);
-        resolve(process);
-      };
-      const added = (id: string) => {
+        patience.cancel();
+        over.removeEventListener('abort', giveUp);
+        if (id === undefined) { resolve(undefined); return; }
         const exited = new Promise<number>((tell) => { this.#execExited.set(id, tell); });
-        signal.addEventListener('abort', () => this.#execExited.delete(id), { once: true });
-        settle({ id, exited });
+        over.addEventListener('abort', () => this.#execExited.delete(id), { once: true });
+        resolve({ id, exited });
       };
+      const giveUp = () => added(undefined);
+      const patience = this.#options.clock.after(patienceMs, giveUp);
       waiters.add(added);
-      signal.addEventListener('abort', () => settle(undefined), { once: true });
-      if (signal.aborted) settle(undefined);
+      over.addEventListener('abort', giveUp, { once: true });
+      if (over.aborted) giveUp();
     });
   }
 

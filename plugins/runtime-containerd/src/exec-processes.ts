@@ -5,8 +5,9 @@ import type { EventHub, ExecProcess } from './event-hub.ts';
 import { isGone } from './runtime-errors.ts';
 
 const callTimeoutMs = 5_000;
-/** How long after an abort the announcement of a process may still be on its way. */
-const announcementMs = 2_000;
+/** How long a process may take from the call to its announcement; after an abort, how much longer it is waited for. */
+const announcementMs = 10_000;
+const lateAnnouncementMs = 2_000;
 /** How long after a process has ended its session may take to say so. */
 const statusMs = 1_000;
 const sigkill = 9;
@@ -46,7 +47,7 @@ export class ExecProcesses {
       throw signal.reason;
     }
     const over = new AbortController();
-    const added = this.#hub.nextExec(containerId, over.signal);
+    const added = this.#hub.nextExec(containerId, announcementMs, over.signal);
     void added.then(next);
     let stuck: ExecProcess | undefined;
     const overdue = added.then(async (process) => {
@@ -61,7 +62,7 @@ export class ExecProcesses {
       return await work(overdue);
     } catch (error) {
       if (signal?.aborted) {
-        const process = await Promise.race([added, this.#clock.sleep(announcementMs, over.signal).catch(() => undefined)]);
+        const process = await Promise.race([added, this.#clock.sleep(lateAnnouncementMs, over.signal).catch(() => undefined)]);
         if (process) await this.#call('Kill', { containerId, execId: process.id, signal: sigkill }, 'Empty');
       }
       throw error;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type handleServerStreamingCall, type handleUnaryCall, Metadata, Server, ServerCredentials, status, type StatusObject } from '@grpc/grpc-js';
+import { type handleServerStreamingCall, type handleUnaryCall, Metadata, Server, ServerCredentials, type status, type StatusObject } from '@grpc/grpc-js';
 import { codec } from '../src/codec.ts';
 
 type Unary = (request: Record<string, unknown>, call: { readonly metadata: Metadata; readonly onCancel: (listener: () => void) => void }) => object | Promise<object>;

@@ -9,14 +9,18 @@ import type { RawEvent } from '../src/raw-events.ts';
 
 /** A source of events that a test writes to. */
 function handSource() {
-  const items: RawEvent[] = [];
+  const items: (RawEvent | Error)[] = [];
   let wake: (() => void) | undefined;
   return {
     send(event: RawEvent) { items.push(event); wake?.(); },
+    fail(error: Error) { items.push(error); wake?.(); },
     async *source(signal: AbortSignal): AsyncGenerator<RawEvent> {
       signal.addEventListener('abort', () => wake?.());
       while (!signal.aborted) {
-        for (let item = items.shift(); item; item = items.shift()) yield item;
+        for (let item = items.shift(); item; item = items.shift()) {
+          if (item instanceof Error) throw item;
+          yield item;
+        }
         await new Promise<void>((resolve) => { wake = resolve; });
       }
     },
@@ -72,6 +76,26 @@ describe('processes of exec', () => {
   it('let the next one go when their session fails before they are added', async () => {
     await expect(execs.around('c', undefined, () => Promise.reject(new Error('no such container')))).rejects.toThrow('no such container');
     expect(await execs.around('c', undefined, async () => 'done')).toBe('done');
+  });
+
+  it('let the next one go when nothing is told of them', async () => {
+    void execs.around('c', undefined, () => new Promise(() => {}));
+    let began = false;
+    void execs.around('c', undefined, async () => { began = true; });
+    await clock.advance(9_999);
+    expect(began).toBe(false);
+    await clock.advance(1);
+    expect(began).toBe(true);
+  });
+
+  it('let the next one go when the stream of events is lost', async () => {
+    void execs.around('c', undefined, () => new Promise(() => {}));
+    let began = false;
+    void execs.around('c', undefined, async () => { began = true; });
+    await turn();
+    events.fail(new RuntimeError('Unavailable', 'gone'));
+    await turn();
+    expect(began).toBe(true);
   });
 
   it('are killed when their session is aborted, each its own', async () => {

@@ -1,5 +1,6 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +53,6 @@ describe('the probe', () => {
   });
 
   it('tells that the runtime has ended', async () => {
-    const { spawn } = await import('node:child_process');
     const socket = join(dir, 'dead');
     // a process that is killed leaves its socket behind
     const child = spawn(process.execPath, ['-e', `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -64,7 +64,6 @@ describe('the probe', () => {
 
   it.skipIf(process.getuid?.() === 0)('tells that it may not connect (root always may)', async () => {
     const socket = await listen('closed', '');
-    const { chmod } = await import('node:fs/promises');
     await chmod(socket, 0o000);
     expect(await probe(socket)).toMatchObject({ because: expect.stringContaining('no permission to connect') });
   });
