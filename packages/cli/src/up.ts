@@ -44,10 +44,12 @@ export async function up(options: UpOptions): Promise<void> {
     const end = () => { stop.abort(); done(); };
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, end);
   });
+  // timers of the cluster do not keep the process alive; its purpose does
+  const alive = setInterval(() => {}, 1 << 30);
   const running = await run({
     file, dataDir, signal: stop.signal, ...(roles && { roles }), ...(options.port !== undefined && { port: options.port }),
     ...(options.nodeName !== undefined && { nodeName: options.nodeName }), ...(remote && { remote }), ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
-  });
+  }).catch((error: unknown) => { clearInterval(alive); throw error; });
   if (process.send !== undefined) {
     process.send({ ready: report(running, dataDir) });
     process.disconnect();
@@ -55,8 +57,6 @@ export async function up(options: UpOptions): Promise<void> {
     console.log(report(running, dataDir));
     console.log('\nStop it with Ctrl-C.');
   }
-  // timers of the cluster do not keep the process alive; its purpose does
-  const alive = setInterval(() => {}, 1 << 30);
   await asked;
   clearInterval(alive);
   await running.stop();
