@@ -30,25 +30,37 @@ const mountIn = (name: string) => (container: Container): Container =>
   container.volumeMounts?.some(({ mountPath }) => mountPath === tokenPath) ? container
     : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
 
-function withAccount(pod: Pod, account: ServiceAccount, suffix: string): Pod {
-  let spec = pod.spec ?? { containers: [] };
-  if (spec.imagePullSecrets === undefined || spec.imagePullSecrets.length === 0) {
-    if (account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0) spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
-  }
+/** The same pod when it has everything already. */
+function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
+  const given = pod.spec ?? { containers: [] };
+  let spec = given.serviceAccountName === name && given.serviceAccount === name ? given : { ...given, serviceAccountName: name, serviceAccount: name };
+  if ((spec.imagePullSecrets?.length ?? 0) === 0 && account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0) spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
   const all = [...spec.containers, ...(spec.initContainers ?? [])];
   const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
   if (automount && lacking) {
-    const present = spec.volumes?.find(({ name }) => name.startsWith('kube-api-access-'))?.name;
-    const name = present ?? `kube-api-access-${suffix}`;
-    const mount = mountIn(name);
+    const present = spec.volumes?.find((volume) => volume.name.startsWith('kube-api-access-'))?.name;
+    const volumeName = present ?? `kube-api-access-${suffix()}`;
+    const mount = mountIn(volumeName);
     spec = {
       ...spec, containers: spec.containers.map(mount), ...(spec.initContainers && { initContainers: spec.initContainers.map(mount) }),
-      ...(present === undefined && { volumes: [...(spec.volumes ?? []), accessVolume(name)] }),
+      ...(present === undefined && { volumes: [...(spec.volumes ?? []), accessVolume(volumeName)] }),
     };
   }
-  return { ...pod, spec };
+  return spec === pod.spec ? pod : { ...pod, spec };
 }
+
+/** What a pod that a node made by itself must not lean on: nobody has checked that it may. */
+function mirrorFault({ spec }: Pod): string | undefined {
+  if (spec?.serviceAccountName) return 'a mirror pod may not reference service accounts';
+  const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])];
+  const secret = (spec?.imagePullSecrets?.length ?? 0) > 0 || spec?.volumes?.some((volume) => volume.secret !== undefined || volume.projected?.sources?.some((source) => source.secret !== undefined))
+    || containers.some(({ env, envFrom }) => env?.some(({ valueFrom }) => valueFrom?.secretKeyRef !== undefined) || envFrom?.some(({ secretRef }) => secretRef !== undefined));
+  if (secret) return 'a mirror pod may not reference secrets';
+  return spec?.volumes?.some(({ projected }) => projected?.sources?.some(({ serviceAccountToken }) => serviceAccountToken !== undefined)) ? 'a mirror pod may not use ServiceAccountToken volume projections' : undefined;
+}
+
+const newSuffix = () => Array.from(randomBytes(5), (byte) => alphabet[byte % alphabet.length]).join('');
 
 /** Gives every pod a service account and mounts its token, and refuses pods whose account does not exist. */
 export default Admission.plugin({
@@ -71,13 +83,13 @@ export default Admission.plugin({
       if (object === undefined || subresource !== '') return object ?? deny('a pod is required', { reason: 'BadRequest' });
       const pod: Pod = object;
       if (pod.metadata?.annotations?.[mirror] !== undefined) {
-        return pod.spec?.serviceAccountName ? deny('a mirror pod may not reference service accounts') : pod;
+        const fault = mirrorFault(pod);
+        return fault === undefined ? pod : deny(fault);
       }
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
       const account = await find(namespace, name);
       if (account === undefined) return deny(`error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`);
-      const suffix = Array.from(randomBytes(5), (byte) => alphabet[byte % alphabet.length]).join('');
-      return withAccount({ ...pod, spec: { ...(pod.spec ?? { containers: [] }), serviceAccountName: name, serviceAccount: name } }, account, suffix);
+      return withAccount(pod, name, account, newSuffix);
     };
     return { matches: [{ resources: ['pods'], operations: ['CREATE'] }], mutate };
   },

@@ -1,0 +1,77 @@
+import { configMaps, namespaces, nodes, pods } from '@oarlock/api/resources';
+import { resource } from '@oarlock/api/resource';
+import { failure } from '@oarlock/api/status';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Admission } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Client, Informers } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const namespace = (name: string, phase = 'Active', deletionTimestamp?: string) => ({
+  apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(deletionTimestamp !== undefined && { deletionTimestamp, finalizers: ['x/y'] }) }, spec: { finalizers: ['kubernetes'] }, status: { phase },
+});
+const reviews = resource('authorization.k8s.io', 'v1', 'localsubjectaccessreviews', 'LocalSubjectAccessReview', true);
+
+async function open(config: unknown = {}) {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(namespaces, namespace('default'), namespace('here'), namespace('going', 'Terminating', '2026-01-01T00:00:00Z'), namespace('marked', 'Active', '2026-01-01T00:00:00Z'), namespace('kube-system'));
+  const [created] = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin, config }).get(Admission);
+  if (created === undefined) throw new Error('not created');
+  await clock.settle();
+  return { clock, api, plugin: created };
+}
+const map = (inside: string) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: inside, name: 'm' } });
+const removal = (name: string) => admissionRequest('DELETE', namespaces, undefined, { old: namespace(name), name });
+
+admissionContract('admission-namespace-lifecycle', async () => {
+  const { api, plugin: created } = await open();
+  return {
+    plugin: created,
+    cases: [
+      { title: 'a namespace that is there', request: admissionRequest('CREATE', configMaps, map('here')), outcome: 'allowed' },
+      { title: 'a namespace that is not there', request: admissionRequest('CREATE', configMaps, map('nowhere')), outcome: 'denied', message: 'namespaces "nowhere" not found' },
+      { title: 'a namespace that is going', request: admissionRequest('CREATE', configMaps, map('going')), outcome: 'denied', message: 'unable to create new content in namespace going because it is being terminated' },
+      { title: 'a namespace that was just deleted', request: admissionRequest('CREATE', pods, { ...map('marked'), kind: 'Pod', spec: { containers: [] } }), outcome: 'denied', message: /being terminated/ },
+      { title: 'something below an object', request: admissionRequest('CREATE', pods, map('nowhere'), { subresource: 'eviction' }), outcome: 'denied' },
+      { title: 'an object of no namespace', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), outcome: 'ignored' },
+      { title: 'a namespace itself', request: admissionRequest('CREATE', namespaces, namespace('new')), outcome: 'ignored' },
+      { title: 'an update where nothing new comes', request: admissionRequest('UPDATE', configMaps, map('going'), { old: map('going') }), outcome: 'ignored' },
+      { title: 'a deletion where everything goes', request: admissionRequest('DELETE', configMaps, undefined, { old: map('going'), namespace: 'going' }), outcome: 'ignored' },
+      { title: 'a question about access, which says nothing of what is there', request: admissionRequest('CREATE', reviews, { metadata: { namespace: 'nowhere' } }), outcome: 'ignored' },
+      { title: 'the end of a namespace of one\'s own', request: removal('here'), outcome: 'allowed' },
+      { title: 'the end of default', request: removal('default'), outcome: 'denied', message: 'this namespace may not be deleted' },
+      { title: 'the end of kube-system', request: removal('kube-system'), outcome: 'denied' },
+    ],
+    writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
+    breakDown: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    dispose: () => api.stop(),
+  };
+});
+
+describe('admission-namespace-lifecycle', () => {
+  it('asks the API for a namespace that the cache has not heard of yet', async () => {
+    const { api, plugin: created } = await open();
+    api.seed(namespaces, namespace('fresh'));
+    expect(await created.validate?.(admissionRequest('CREATE', configMaps, map('fresh')))).toEqual({ allowed: true });
+    await api.stop();
+  });
+
+  it('answers from its cache as a rule', async () => {
+    const { api, plugin: created } = await open();
+    api.requests.length = 0;
+    for (let each = 0; each < 50; each++) await created.validate?.(admissionRequest('CREATE', configMaps, map('here')));
+    expect(api.requests).toEqual([]);
+    await api.stop();
+  });
+
+  it('keeps the namespaces it is told to keep', async () => {
+    const { api, plugin: created } = await open({ immortal: ['here'] });
+    expect(await created.validate?.(removal('here'))).toMatchObject({ allowed: false });
+    expect(await created.validate?.(removal('default'))).toEqual({ allowed: true });
+    await api.stop();
+  });
+});
