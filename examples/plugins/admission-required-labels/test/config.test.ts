@@ -1,0 +1,14 @@
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+it('refuses a config without labels, and one with a key it does not know', () => {
+  const codes = (config: unknown) =>
+    new PluginHost()
+      .place({ plugin, config })
+      .check()
+      .map(({ code }) => code);
+  expect(codes({ labels: ['owner'] })).toEqual([]);
+  expect(codes({ labels: [] })).toEqual(['ConfigInvalid']);
+  expect(codes({ labels: ['owner'], label: 'owner' })).toEqual(['ConfigInvalid']);
+});
