@@ -146,13 +146,14 @@ export class HttpHandler {
       sendStatus(exchange, status);
       exchange.cancel(status);
     });
-    const gate = isReadOnly(exchange.method) ? gates.readOnly : gates.mutating;
+    // health and metrics are to be had above all when the server is busy
+    const gate = info.kind === 'path' ? undefined : isReadOnly(exchange.method) ? gates.readOnly : gates.mutating;
     try {
-      await gate.enter();
+      await gate?.enter();
       try {
         await this.#authenticated(exchange, work, target, info, found, upgrade);
       } finally {
-        gate.leave();
+        gate?.leave();
       }
     } finally {
       timer.cancel();

@@ -100,6 +100,7 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     const refused = await server[protocol]('GET', `${maps}/a`);
     expect(refused.json()).toMatchObject({ code: 429, reason: 'TooManyRequests' });
     expect(refused.headers['retry-after']).toBe('1');
+    expect((await server[protocol]('GET', '/livez')).code).toBe(200);
     for (const free of release.splice(0)) free();
     await expect.poll(() => release.length).toBe(1);
     release[0]?.();
