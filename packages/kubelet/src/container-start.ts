@@ -32,8 +32,12 @@ function backsOff(pass: SyncPass, { container, kind }: PlacedContainer): boolean
     return false;
   }
   const path = fieldPath({ kind, container });
-  if (record.failures.get(container.name)?.reason !== 'CrashLoopBackOff') record.event('Warning', 'BackOff', `Back-off restarting failed container ${container.name} in pod ${describePod(pod)}`, path);
-  record.fail(container.name, { reason: 'CrashLoopBackOff', message: `back-off ${formatDelay(record.backoff.delay(key))} restarting failed container=${container.name} pod=${describePod(pod)}` });
+  if (record.failures.get(container.name)?.reason !== 'CrashLoopBackOff')
+    record.event('Warning', 'BackOff', `Back-off restarting failed container ${container.name} in pod ${describePod(pod)}`, path);
+  record.fail(container.name, {
+    reason: 'CrashLoopBackOff',
+    message: `back-off ${formatDelay(record.backoff.delay(key))} restarting failed container=${container.name} pod=${describePod(pod)}`,
+  });
   pass.retryIn(wait);
   return true;
 }
@@ -49,7 +53,12 @@ function nextRestartCount({ record }: SyncPass, { container, kind }: PlacedConta
  * Starts one container: image, config, create, start, postStart. Returns whether it runs; why not is in the record's failures then, with
  * an event, and the pass knows when to try again.
  */
-export async function startContainer(pass: SyncPass, placed: PlacedContainer, sandboxId: string, sandbox: PodSandboxConfig): Promise<boolean> {
+export async function startContainer(
+  pass: SyncPass,
+  placed: PlacedContainer,
+  sandboxId: string,
+  sandbox: PodSandboxConfig,
+): Promise<boolean> {
   const { record, signal } = pass;
   const { pod, node, runtime, state } = record;
   const { container } = placed;
@@ -71,27 +80,57 @@ export async function startContainer(pass: SyncPass, placed: PlacedContainer, sa
   try {
     image = await runtime.images.ensure({ pod, container, sandbox, signal, cause: pass.cause, event });
   } catch (error) {
-    return failed(error instanceof ImageProblem ? error.reason : 'ErrImagePull', error, error instanceof ImageProblem ? error.retryMs : retryMs);
+    return failed(
+      error instanceof ImageProblem ? error.reason : 'ErrImagePull',
+      error,
+      error instanceof ImageProblem ? error.retryMs : retryMs,
+    );
   }
   const restartCount = nextRestartCount(pass, placed);
   let config;
   try {
     verifyNonRoot(pod, container, image.image);
-    const target = 'targetContainerName' in container && container.targetContainerName ? state.latest(container.targetContainerName)?.id : undefined;
+    const target =
+      'targetContainerName' in container && container.targetContainerName ? state.latest(container.targetContainerName)?.id : undefined;
     const podIPs = isHostNetwork(pod) ? node.addresses : state.podIPs;
-    config = await containerConfig({ pod, container, restartCount, node, runtime, podIPs, volumes: record.volumes, image, targetId: target, event });
+    config = await containerConfig({
+      pod,
+      container,
+      restartCount,
+      node,
+      runtime,
+      podIPs,
+      volumes: record.volumes,
+      image,
+      targetId: target,
+      event,
+    });
   } catch (error) {
     return failed('CreateContainerConfigError', error, retryMs);
   }
   let id: string;
   try {
     const made = config;
-    id = await pass.step('CreateContainer', (call) => driver.createContainer(sandboxId, made, sandbox, call), { 'oarlock.container': container.name });
+    id = await pass.step('CreateContainer', (call) => driver.createContainer(sandboxId, made, sandbox, call), {
+      'oarlock.container': container.name,
+    });
   } catch (error) {
     return failed('CreateContainerError', error, retryMs);
   }
   event('Normal', 'Created', 'Container created');
-  const created = { id, sandboxId, metadata: config.metadata, image: container.image ?? '', imageRef: image.reference, state: 'CREATED', createdAt: node.clock.now(), labels: config.labels, annotations: config.annotations, mounts: config.mounts, logPath: '' } as const;
+  const created = {
+    id,
+    sandboxId,
+    metadata: config.metadata,
+    image: container.image ?? '',
+    imageRef: image.reference,
+    state: 'CREATED',
+    createdAt: node.clock.now(),
+    labels: config.labels,
+    annotations: config.annotations,
+    mounts: config.mounts,
+    logPath: '',
+  } as const;
   state.setContainer(created);
   try {
     await pass.step('StartContainer', (call) => driver.startContainer(id, call), { 'oarlock.container': container.name });
@@ -119,7 +158,17 @@ async function afterStart(pass: SyncPass, placed: PlacedContainer, id: string): 
   const status = state.container(id);
   if (!hook || !runtime || status?.state !== 'RUNNING') return true;
   try {
-    await pass.step('postStart', (call) => runHook(hook, { driver: runtime.hub.driver, container, containerId: id, podIP: state.podIPs[0] ?? node.addresses[0] ?? '', clock: node.clock, signal: call.signal, timeoutMs: 0 }));
+    await pass.step('postStart', (call) =>
+      runHook(hook, {
+        driver: runtime.hub.driver,
+        container,
+        containerId: id,
+        podIP: state.podIPs[0] ?? node.addresses[0] ?? '',
+        clock: node.clock,
+        signal: call.signal,
+        timeoutMs: 0,
+      }),
+    );
     return true;
   } catch (error) {
     signal.throwIfAborted();

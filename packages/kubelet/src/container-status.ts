@@ -7,7 +7,10 @@ import { shouldRun, type ProbeVerdicts } from './pod-actions.ts';
 import type { PodState } from './pod-state.ts';
 
 /** Why a container could not be started: what its waiting state shows until it is. */
-export interface StartFailure { readonly reason: string; readonly message: string }
+export interface StartFailure {
+  readonly reason: string;
+  readonly message: string;
+}
 
 /** What statuses are made from, besides the pod. */
 export interface StatusSources {
@@ -24,7 +27,9 @@ export interface StatusSources {
 }
 
 type AnyContainer = Container | EphemeralContainer;
-const waitingFor = (reason: string, message?: string): ContainerState => ({ waiting: { reason, ...(message !== undefined && message !== '' && { message }) } });
+const waitingFor = (reason: string, message?: string): ContainerState => ({
+  waiting: { reason, ...(message !== undefined && message !== '' && { message }) },
+});
 const lost = { reason: 'ContainerStatusUnknown', exitCode: 137 };
 
 /** A container that a regular or sidecar container is taken to be started as soon as it runs, unless it has a startup probe. */
@@ -41,31 +46,62 @@ function isReady(kind: ContainerKind, container: AnyContainer, status: Container
 
 function stateOf(status: ContainerStatus, { runtimeName, messages }: StatusSources): ContainerState {
   switch (status.state) {
-    case 'RUNNING': return { running: { ...(status.startedAt !== undefined && { startedAt: formatTime(status.startedAt) }) } };
-    case 'CREATED': return waitingFor('ContainerCreating');
+    case 'RUNNING':
+      return { running: { ...(status.startedAt !== undefined && { startedAt: formatTime(status.startedAt) }) } };
+    case 'CREATED':
+      return waitingFor('ContainerCreating');
     case 'EXITED': {
       const message = messages.get(status.id) ?? status.message;
       return {
         terminated: {
-          exitCode: status.exitCode ?? 137, reason: status.reason ?? (status.exitCode === 0 ? 'Completed' : 'Error'), ...(message !== undefined && message !== '' && { message }),
-          startedAt: formatTime(status.startedAt ?? 0), finishedAt: formatTime(status.finishedAt ?? 0), containerID: `${runtimeName}://${status.id}`,
+          exitCode: status.exitCode ?? 137,
+          reason: status.reason ?? (status.exitCode === 0 ? 'Completed' : 'Error'),
+          ...(message !== undefined && message !== '' && { message }),
+          startedAt: formatTime(status.startedAt ?? 0),
+          finishedAt: formatTime(status.finishedAt ?? 0),
+          containerID: `${runtimeName}://${status.id}`,
         },
       };
     }
-    case 'UNKNOWN': return { terminated: { ...lost, message: 'The container could not be located when the pod was terminated', containerID: `${runtimeName}://${status.id}` } };
+    case 'UNKNOWN':
+      return {
+        terminated: {
+          ...lost,
+          message: 'The container could not be located when the pod was terminated',
+          containerID: `${runtimeName}://${status.id}`,
+        },
+      };
   }
 }
 
 /** The status of one container: of its newest attempt, with the one before as its last state. */
-function seen(kind: ContainerKind, container: AnyContainer, status: ContainerStatus, previous: ContainerStatus | undefined, sources: StatusSources): ApiStatus {
+function seen(
+  kind: ContainerKind,
+  container: AnyContainer,
+  status: ContainerStatus,
+  previous: ContainerStatus | undefined,
+  sources: StatusSources,
+): ApiStatus {
   const lastState = previous ? stateOf(previous, sources) : {};
   const mounts = container.volumeMounts ?? [];
   return {
-    name: container.name, state: stateOf(status, sources), lastState, ready: isReady(kind, container, status, sources), restartCount: restartCountOf(status.annotations),
-    image: status.image, imageID: status.imageRef, containerID: `${sources.runtimeName}://${status.id}`, started: isStarted(container, status, sources.verdicts),
-    ...(container.resources?.requests && { allocatedResources: container.resources.requests }), ...(container.resources && Object.keys(container.resources).length > 0 && { resources: container.resources }),
+    name: container.name,
+    state: stateOf(status, sources),
+    lastState,
+    ready: isReady(kind, container, status, sources),
+    restartCount: restartCountOf(status.annotations),
+    image: status.image,
+    imageID: status.imageRef,
+    containerID: `${sources.runtimeName}://${status.id}`,
+    started: isStarted(container, status, sources.verdicts),
+    ...(container.resources?.requests && { allocatedResources: container.resources.requests }),
+    ...(container.resources && Object.keys(container.resources).length > 0 && { resources: container.resources }),
     ...(mounts.length > 0 && {
-      volumeMounts: mounts.map(({ name, mountPath, readOnly }) => ({ name, mountPath, ...(readOnly && { readOnly, recursiveReadOnly: 'Disabled' }) })),
+      volumeMounts: mounts.map(({ name, mountPath, readOnly }) => ({
+        name,
+        mountPath,
+        ...(readOnly && { readOnly, recursiveReadOnly: 'Disabled' }),
+      })),
     }),
   };
 }
@@ -73,16 +109,35 @@ function seen(kind: ContainerKind, container: AnyContainer, status: ContainerSta
 /** The status of a container of which the runtime knows nothing. */
 function unseen(pod: Pod, container: AnyContainer, old: ApiStatus | undefined, waiting: ContainerState, ended: boolean): ApiStatus {
   if (old?.state?.terminated) return old;
-  const base: ApiStatus = { name: container.name, image: container.image ?? '', imageID: '', ready: false, started: false, restartCount: old?.restartCount ?? 0, state: waiting, lastState: old?.lastState ?? {} };
+  const base: ApiStatus = {
+    name: container.name,
+    image: container.image ?? '',
+    imageID: '',
+    ready: false,
+    started: false,
+    restartCount: old?.restartCount ?? 0,
+    state: waiting,
+    lastState: old?.lastState ?? {},
+  };
   if (old?.state?.running === undefined) return base;
   // It ran, and nobody saw how it ended: that must not read as if it never had.
-  const terminated = { ...lost, message: 'The container could not be located when the pod was deleted.  The container used to be Running', startedAt: old.state.running.startedAt ?? formatTime(0), finishedAt: formatTime(0) };
+  const terminated = {
+    ...lost,
+    message: 'The container could not be located when the pod was deleted.  The container used to be Running',
+    startedAt: old.state.running.startedAt ?? formatTime(0),
+    finishedAt: formatTime(0),
+  };
   if (ended) return { ...base, image: old.image, imageID: old.imageID, state: { terminated } };
   return { ...base, ...(old.lastState?.terminated === undefined && { lastState: { terminated }, restartCount: base.restartCount + 1 }) };
 }
 
 /** Statuses of one of the pod's lists of containers, in its order. */
-export function containerStatuses(pod: Pod, kind: ContainerKind, containers: readonly AnyContainer[], sources: StatusSources): readonly ApiStatus[] {
+export function containerStatuses(
+  pod: Pod,
+  kind: ContainerKind,
+  containers: readonly AnyContainer[],
+  sources: StatusSources,
+): readonly ApiStatus[] {
   const { state, failures, ended } = sources;
   const hasInit = (pod.spec?.initContainers ?? []).length > 0;
   const waiting = waitingFor(hasInit ? 'PodInitializing' : 'ContainerCreating');
@@ -91,9 +146,16 @@ export function containerStatuses(pod: Pod, kind: ContainerKind, containers: rea
     const old = statusOf(statusesOf(pod.status, kind), container.name);
     const status = latest ? seen(kind, container, latest, previous, sources) : unseen(pod, container, old, waiting, ended);
     // remains of earlier attempts may have been removed meanwhile: what was reported of them stays
-    const kept = latest && !previous && status.restartCount > 0 && old?.lastState?.terminated ? { ...status, lastState: old.lastState } : status;
+    const kept =
+      latest && !previous && status.restartCount > 0 && old?.lastState?.terminated ? { ...status, lastState: old.lastState } : status;
     const failure = failures.get(container.name);
-    if (failure === undefined || ended || (kind === 'init' && latest?.state === 'EXITED' && latest.exitCode === 0) || !shouldRun(pod, container, latest)) return kept;
+    if (
+      failure === undefined ||
+      ended ||
+      (kind === 'init' && latest?.state === 'EXITED' && latest.exitCode === 0) ||
+      !shouldRun(pod, container, latest)
+    )
+      return kept;
     return { ...kept, state: waitingFor(failure.reason, failure.message), ...(kept.state?.terminated && { lastState: kept.state }) };
   });
 }

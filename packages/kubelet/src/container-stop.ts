@@ -24,7 +24,8 @@ export interface StopRequest {
 /** How long a container may take to end, in seconds. A failed probe may say so itself. */
 export function graceOf({ pod }: PodRecord, placed: PlacedContainer | undefined, reason: KillReason): number {
   if (pod.metadata?.deletionGracePeriodSeconds !== undefined) return pod.metadata.deletionGracePeriodSeconds;
-  const probe = reason === 'StartupProbe' ? placed?.container.startupProbe : reason === 'LivenessProbe' ? placed?.container.livenessProbe : undefined;
+  const probe =
+    reason === 'StartupProbe' ? placed?.container.startupProbe : reason === 'LivenessProbe' ? placed?.container.livenessProbe : undefined;
   return probe?.terminationGracePeriodSeconds ?? pod.spec?.terminationGracePeriodSeconds ?? 30;
 }
 
@@ -37,14 +38,23 @@ export async function stopContainer(record: PodRecord, request: StopRequest, hoo
   let grace = request.grace ?? graceOf(record, placed, reason);
   const first = hooked?.has(status.id) !== true;
   hooked?.add(status.id);
-  if (first) record.event('Normal', 'Killing', request.message ?? `Stopping container ${status.metadata.name}`, placed && fieldPath(placed));
+  if (first)
+    record.event('Normal', 'Killing', request.message ?? `Stopping container ${status.metadata.name}`, placed && fieldPath(placed));
   const preStop = placed?.container.lifecycle?.preStop;
   if (preStop && placed && grace > 0 && first && status.state === 'RUNNING') {
     const began = node.clock.monotonic();
     try {
-      await withinGrace(record, grace, signal, (limited) => runHook(preStop, {
-        driver: hub.driver, container: placed.container, containerId: status.id, podIP: record.state.podIPs[0] ?? node.addresses[0] ?? '', clock: node.clock, signal: limited, timeoutMs: grace * 1000,
-      }));
+      await withinGrace(record, grace, signal, (limited) =>
+        runHook(preStop, {
+          driver: hub.driver,
+          container: placed.container,
+          containerId: status.id,
+          podIP: record.state.podIPs[0] ?? node.addresses[0] ?? '',
+          clock: node.clock,
+          signal: limited,
+          timeoutMs: grace * 1000,
+        }),
+      );
     } catch (error) {
       signal.throwIfAborted();
       node.log.debug({ err: error, pod: record.key, container: status.metadata.name }, 'a preStop hook failed');
@@ -60,7 +70,12 @@ export async function stopContainer(record: PodRecord, request: StopRequest, hoo
 }
 
 /** A hook that is not done when the grace is over is left behind. */
-async function withinGrace(record: PodRecord, grace: number, signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+async function withinGrace(
+  record: PodRecord,
+  grace: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
   const limited = new LinkedSignal(signal);
   const timer = record.node.clock.after(grace * 1000, () => limited.abort(new Error(`not done after ${grace}s`)));
   try {
@@ -75,7 +90,10 @@ async function withinGrace(record: PodRecord, grace: number, signal: AbortSignal
  * Stops all containers that run: the regular ones together, then the sidecars one by one, the last one first. All preStop hooks run at once.
  * `grace` in seconds is for all of them together; absent: each has what the spec says.
  */
-export async function stopAllContainers(record: PodRecord, { grace, signal, hooked }: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly hooked?: Set<string> }): Promise<void> {
+export async function stopAllContainers(
+  record: PodRecord,
+  { grace, signal, hooked }: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly hooked?: Set<string> },
+): Promise<void> {
   const { pod, state, node } = record;
   const alive = state.containers.filter(({ state: now }) => now === 'RUNNING' || now === 'UNKNOWN' || now === 'CREATED');
   if (alive.length === 0) return;
@@ -87,23 +105,36 @@ export async function stopAllContainers(record: PodRecord, { grace, signal, hook
   const work = alive.map((status) => {
     const { name } = status.metadata;
     const place = sidecars.indexOf(name);
-    const finished = new Promise<void>((resolve) => { settle.push(resolve); });
+    const finished = new Promise<void>((resolve) => {
+      settle.push(resolve);
+    });
     done.set(name, finished);
     const release = settle.at(-1) as () => void;
     // a sidecar goes after everything that is no sidecar, and after the sidecars that came later
-    const waitFor = () => [...done].filter(([other]) => other !== name && (sidecars.indexOf(other) < 0 || sidecars.indexOf(other) > place)).map(([, promise]) => promise);
-    return stopContainer(record, {
-      status, placed: placedOf.get(name), reason: 'Pod', grace, signal,
-      ...(place >= 0 && {
-        turn: async (left: number) => {
-          await Promise.resolve(); // until all of them are known
-          const over = new AbortController();
-          await Promise.race([Promise.all(waitFor()), node.clock.sleep(left * 1000, over.signal).catch(() => undefined)]);
-          over.abort();
-          return Math.max(0, (grace ?? left) - Math.ceil((node.clock.monotonic() - began) / 1000));
-        },
-      }),
-    }, hooked).finally(release);
+    const waitFor = () =>
+      [...done]
+        .filter(([other]) => other !== name && (sidecars.indexOf(other) < 0 || sidecars.indexOf(other) > place))
+        .map(([, promise]) => promise);
+    return stopContainer(
+      record,
+      {
+        status,
+        placed: placedOf.get(name),
+        reason: 'Pod',
+        grace,
+        signal,
+        ...(place >= 0 && {
+          turn: async (left: number) => {
+            await Promise.resolve(); // until all of them are known
+            const over = new AbortController();
+            await Promise.race([Promise.all(waitFor()), node.clock.sleep(left * 1000, over.signal).catch(() => undefined)]);
+            over.abort();
+            return Math.max(0, (grace ?? left) - Math.ceil((node.clock.monotonic() - began) / 1000));
+          },
+        }),
+      },
+      hooked,
+    ).finally(release);
   });
   const results = await Promise.allSettled(work);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
@@ -111,7 +142,11 @@ export async function stopAllContainers(record: PodRecord, { grace, signal, hook
 
 function placements({ pod }: PodRecord): ReadonlyMap<string, PlacedContainer> {
   const found = new Map<string, PlacedContainer>();
-  for (const [kind, list] of [['init', pod.spec?.initContainers], ['regular', pod.spec?.containers], ['ephemeral', pod.spec?.ephemeralContainers]] as const) {
+  for (const [kind, list] of [
+    ['init', pod.spec?.initContainers],
+    ['regular', pod.spec?.containers],
+    ['ephemeral', pod.spec?.ephemeralContainers],
+  ] as const) {
     for (const [index, container] of (list ?? []).entries()) found.set(container.name, { kind, index, container });
   }
   return found;

@@ -1,7 +1,11 @@
 import { Heap, type HeapEntry } from '@oarlock/client/heap';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 
-interface Deadline extends HeapEntry { readonly key: string; readonly at: number; readonly fire: () => void }
+interface Deadline extends HeapEntry {
+  readonly key: string;
+  readonly at: number;
+  readonly fire: () => void;
+}
 
 /** Many far moments with a single timer: for what thousands of pods wait for and seldom comes. */
 export class Deadlines {

@@ -2,7 +2,11 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PodSandboxConfig } from '@oarlock/spi/runtime';
 import { isHostNetwork } from './pods.ts';
 
-export interface Resolver { readonly servers: readonly string[]; readonly searches: readonly string[]; readonly options: readonly string[] }
+export interface Resolver {
+  readonly servers: readonly string[];
+  readonly searches: readonly string[];
+  readonly options: readonly string[];
+}
 
 const maxServers = 3;
 const maxSearches = 32;
@@ -24,24 +28,40 @@ export function parseResolvConf(text: string): Resolver {
 }
 
 /** The resolver of a pod by its dnsPolicy and dnsConfig; `left` names what did not fit. */
-export function podResolver(pod: Pod, cluster: { readonly domain: string; readonly dnsServiceIP: string }, host: Resolver): { readonly dns: NonNullable<PodSandboxConfig['dns']>; readonly left: readonly string[] } {
+export function podResolver(
+  pod: Pod,
+  cluster: { readonly domain: string; readonly dnsServiceIP: string },
+  host: Resolver,
+): { readonly dns: NonNullable<PodSandboxConfig['dns']>; readonly left: readonly string[] } {
   const { dnsPolicy = 'ClusterFirst', dnsConfig } = pod.spec ?? {};
-  const policy = dnsPolicy === 'ClusterFirst' && isHostNetwork(pod) ? 'Default' : dnsPolicy === 'ClusterFirstWithHostNet' ? 'ClusterFirst' : dnsPolicy;
+  const policy =
+    dnsPolicy === 'ClusterFirst' && isHostNetwork(pod) ? 'Default' : dnsPolicy === 'ClusterFirstWithHostNet' ? 'ClusterFirst' : dnsPolicy;
   let base: Resolver = host;
   if (policy === 'None') base = { servers: [], searches: [], options: [] };
   else if (policy === 'ClusterFirst') {
     const { domain } = cluster;
-    base = { servers: [cluster.dnsServiceIP], searches: unique([`${pod.metadata?.namespace}.svc.${domain}`, `svc.${domain}`, domain, ...host.searches]), options: ['ndots:5'] };
+    base = {
+      servers: [cluster.dnsServiceIP],
+      searches: unique([`${pod.metadata?.namespace}.svc.${domain}`, `svc.${domain}`, domain, ...host.searches]),
+      options: ['ndots:5'],
+    };
   }
-  const servers = unique([...base.servers, ...dnsConfig?.nameservers ?? []]);
-  const searches = unique([...base.searches, ...dnsConfig?.searches ?? []]);
+  const servers = unique([...base.servers, ...(dnsConfig?.nameservers ?? [])]);
+  const searches = unique([...base.searches, ...(dnsConfig?.searches ?? [])]);
   const options = new Map(base.options.map((option) => [option.split(':')[0] ?? option, option]));
-  for (const { name = '', value } of dnsConfig?.options ?? []) options.set(name, value === undefined || value === '' ? name : `${name}:${value}`);
+  for (const { name = '', value } of dnsConfig?.options ?? [])
+    options.set(name, value === undefined || value === '' ? name : `${name}:${value}`);
   let kept = searches.slice(0, maxSearches);
   while (kept.join(' ').length > maxSearchLength) kept = kept.slice(0, -1);
   const left = [
-    ...(servers.length > maxServers ? [`Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: ${servers.slice(0, maxServers).join(' ')}`] : []),
-    ...(kept.length < searches.length ? [`Search Line limits were exceeded, some search paths have been omitted, the applied search line is: ${kept.join(' ')}`] : []),
+    ...(servers.length > maxServers
+      ? [
+          `Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: ${servers.slice(0, maxServers).join(' ')}`,
+        ]
+      : []),
+    ...(kept.length < searches.length
+      ? [`Search Line limits were exceeded, some search paths have been omitted, the applied search line is: ${kept.join(' ')}`]
+      : []),
   ];
   return { dns: { servers: servers.slice(0, maxServers), searches: kept, options: [...options.values()] }, left };
 }

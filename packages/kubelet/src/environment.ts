@@ -27,8 +27,14 @@ export function environmentReferences(pod: Pod): readonly ObjectReference[] {
   };
   for (const list of [initContainers, containers, ephemeralContainers]) {
     for (const { env, envFrom } of list) {
-      for (const { configMapRef, secretRef } of envFrom ?? []) { add('ConfigMap', configMapRef?.name); add('Secret', secretRef?.name); }
-      for (const { valueFrom } of env ?? []) { add('ConfigMap', valueFrom?.configMapKeyRef?.name); add('Secret', valueFrom?.secretKeyRef?.name); }
+      for (const { configMapRef, secretRef } of envFrom ?? []) {
+        add('ConfigMap', configMapRef?.name);
+        add('Secret', secretRef?.name);
+      }
+      for (const { valueFrom } of env ?? []) {
+        add('ConfigMap', valueFrom?.configMapKeyRef?.name);
+        add('Secret', valueFrom?.secretKeyRef?.name);
+      }
     }
   }
   return found.size === 0 ? [] : [...found.values()];
@@ -38,20 +44,30 @@ export function environmentReferences(pod: Pod): readonly ObjectReference[] {
  * The variables of a container, in the order in which they were first set: envFrom, env, Services.
  * @throws Error with the message that the container's waiting state shows
  */
-export async function environment(pod: Pod, container: Container | EphemeralContainer, sources: EnvironmentSources): Promise<Map<string, string>> {
+export async function environment(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  sources: EnvironmentSources,
+): Promise<Map<string, string>> {
   const result = new Map<string, string>();
   for (const source of container.envFrom ?? []) await addAll(result, pod, source, sources);
   for (const variable of container.env ?? []) {
-    const value = variable.valueFrom === undefined
-      ? expand(variable.value ?? '', (name) => result.get(name) ?? sources.services.get(name))
-      : await valueFrom(pod, container, variable, sources);
+    const value =
+      variable.valueFrom === undefined
+        ? expand(variable.value ?? '', (name) => result.get(name) ?? sources.services.get(name))
+        : await valueFrom(pod, container, variable, sources);
     if (value !== undefined) result.set(variable.name, value);
   }
   for (const [name, value] of sources.services) if (!result.has(name)) result.set(name, value);
   return result;
 }
 
-async function addAll(result: Map<string, string>, pod: Pod, { prefix = '', configMapRef, secretRef }: EnvFromSource, sources: EnvironmentSources): Promise<void> {
+async function addAll(
+  result: Map<string, string>,
+  pod: Pod,
+  { prefix = '', configMapRef, secretRef }: EnvFromSource,
+  sources: EnvironmentSources,
+): Promise<void> {
   const reference = configMapRef ?? secretRef;
   const kind = configMapRef ? 'ConfigMap' : 'Secret';
   if (!reference) return;
@@ -69,7 +85,12 @@ async function addAll(result: Map<string, string>, pod: Pod, { prefix = '', conf
   if (invalid.length > 0) sources.invalidNames?.(invalid.sort(), `${kind} ${pod.metadata?.namespace}/${name}`);
 }
 
-async function valueFrom(pod: Pod, container: Container | EphemeralContainer, { valueFrom: from }: EnvVar, sources: EnvironmentSources): Promise<string | undefined> {
+async function valueFrom(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  { valueFrom: from }: EnvVar,
+  sources: EnvironmentSources,
+): Promise<string | undefined> {
   if (from?.fieldRef) return fieldValue(pod, from.fieldRef, sources.facts);
   if (from?.resourceFieldRef) return resourceValue(pod, from.resourceFieldRef, container, sources.allocatable);
   const selector = from?.configMapKeyRef ?? from?.secretKeyRef;

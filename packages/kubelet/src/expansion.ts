@@ -10,13 +10,20 @@ export function expand(text: string, lookup: (name: string) => string | undefine
     result += text.slice(from, at);
     const next = text[at + 1];
     const end = next === '(' ? text.indexOf(')', at + 2) : -1;
-    if (next === '$') { result += '$'; from = at + 2; }
-    else if (next === '(' && end >= 0) {
+    if (next === '$') {
+      result += '$';
+      from = at + 2;
+    } else if (next === '(' && end >= 0) {
       const name = text.slice(at + 2, end);
       result += lookup(name) ?? `$(${name})`;
       from = end + 1;
-    } else if (next === '(') { result += '$('; from = at + 2; }
-    else { result += `$${next}`; from = at + 2; }
+    } else if (next === '(') {
+      result += '$(';
+      from = at + 2;
+    } else {
+      result += `$${next}`;
+      from = at + 2;
+    }
   }
   return result + text.slice(from);
 }

@@ -14,7 +14,10 @@ const keyed = /^metadata\.(labels|annotations)\['(.*)'\]$/;
 
 /** The order and quoting of `metadata.labels` as a file. */
 function formatMap(map: Readonly<Record<string, string>> | undefined): string {
-  return Object.keys(map ?? {}).sort().map((key) => `${key}=${JSON.stringify(map?.[key])}`).join('\n');
+  return Object.keys(map ?? {})
+    .sort()
+    .map((key) => `${key}=${JSON.stringify(map?.[key])}`)
+    .join('\n');
 }
 
 /** The value of a `fieldRef`; '' for what is not known yet. @throws Error for a path that cannot be referred to */
@@ -23,18 +26,30 @@ export function fieldValue(pod: Pod, { fieldPath }: ObjectFieldSelector, facts: 
   const match = keyed.exec(fieldPath);
   if (match) return (match[1] === 'labels' ? metadata?.labels : metadata?.annotations)?.[match[2] ?? ''] ?? '';
   switch (fieldPath) {
-    case 'metadata.name': return metadata?.name ?? '';
-    case 'metadata.namespace': return metadata?.namespace ?? '';
-    case 'metadata.uid': return metadata?.uid ?? '';
-    case 'metadata.labels': return formatMap(metadata?.labels);
-    case 'metadata.annotations': return formatMap(metadata?.annotations);
-    case 'spec.nodeName': return spec?.nodeName ?? facts.nodeName;
-    case 'spec.serviceAccountName': return spec?.serviceAccountName ?? '';
-    case 'status.podIP': return facts.podIPs[0] ?? '';
-    case 'status.podIPs': return facts.podIPs.join(',');
-    case 'status.hostIP': return facts.hostIPs[0] ?? '';
-    case 'status.hostIPs': return facts.hostIPs.join(',');
-    default: throw new Error(`unsupported fieldPath: ${fieldPath}`);
+    case 'metadata.name':
+      return metadata?.name ?? '';
+    case 'metadata.namespace':
+      return metadata?.namespace ?? '';
+    case 'metadata.uid':
+      return metadata?.uid ?? '';
+    case 'metadata.labels':
+      return formatMap(metadata?.labels);
+    case 'metadata.annotations':
+      return formatMap(metadata?.annotations);
+    case 'spec.nodeName':
+      return spec?.nodeName ?? facts.nodeName;
+    case 'spec.serviceAccountName':
+      return spec?.serviceAccountName ?? '';
+    case 'status.podIP':
+      return facts.podIPs[0] ?? '';
+    case 'status.podIPs':
+      return facts.podIPs.join(',');
+    case 'status.hostIP':
+      return facts.hostIPs[0] ?? '';
+    case 'status.hostIPs':
+      return facts.hostIPs.join(',');
+    default:
+      throw new Error(`unsupported fieldPath: ${fieldPath}`);
   }
 }
 
@@ -48,15 +63,22 @@ function divide(amount: Amount, divisor: Amount, milli: boolean): string {
  * The value of a `resourceFieldRef`. A limit that is not set is what the node can give.
  * @throws Error for an unknown container or resource
  */
-export function resourceValue(pod: Pod, selector: ResourceFieldSelector, self: Container | EphemeralContainer | undefined, allocatable: Amounts): string {
-  const container = selector.containerName === undefined || selector.containerName === '' ? self : findContainer(pod, selector.containerName)?.container;
+export function resourceValue(
+  pod: Pod,
+  selector: ResourceFieldSelector,
+  self: Container | EphemeralContainer | undefined,
+  allocatable: Amounts,
+): string {
+  const container =
+    selector.containerName === undefined || selector.containerName === '' ? self : findContainer(pod, selector.containerName)?.container;
   if (!container) throw new Error(`container ${selector.containerName} not found`);
   const match = /^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-.+)$/.exec(selector.resource);
   const [, kind, name = ''] = match ?? [];
   if (!match) throw new Error(`unsupported container resource : ${selector.resource}`);
   const divisor = parseQuantity(selector.divisor ?? '0');
   const set = kind === 'limits' ? container.resources?.limits?.[name] : container.resources?.requests?.[name];
-  const amount = set !== undefined ? parseQuantity(set) : kind === 'limits' && !name.startsWith('hugepages-') ? allocatable[name] : undefined;
+  const amount =
+    set !== undefined ? parseQuantity(set) : kind === 'limits' && !name.startsWith('hugepages-') ? allocatable[name] : undefined;
   return amount === undefined ? '0' : divide(amount, divisor, name === 'cpu');
 }
 

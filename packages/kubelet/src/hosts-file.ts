@@ -6,7 +6,10 @@ function shorten(name: string): string {
   return name.slice(0, 63).replace(/[-.]+$/, '');
 }
 
-export interface PodHostname { readonly hostname: string; /** '' unless the pod has a subdomain. */ readonly domain: string }
+export interface PodHostname {
+  readonly hostname: string /** '' unless the pod has a subdomain. */;
+  readonly domain: string;
+}
 
 export function podHostname(pod: Pod, node: { readonly hostname: string; readonly domain: string }): PodHostname {
   const { spec, metadata } = pod;
@@ -25,7 +28,12 @@ function aliasLines(aliases: readonly HostAlias[] | undefined): string {
 /** The /etc/hosts of a pod with addresses of its own. */
 export function hostsFile(pod: Pod, podIPs: readonly string[], { hostname, domain }: PodHostname): string {
   const local = [
-    '127.0.0.1\tlocalhost', '::1\tlocalhost ip6-localhost ip6-loopback', 'fe00::0\tip6-localnet', 'fe00::0\tip6-mcastprefix', 'fe00::1\tip6-allnodes', 'fe00::2\tip6-allrouters',
+    '127.0.0.1\tlocalhost',
+    '::1\tlocalhost ip6-localhost ip6-loopback',
+    'fe00::0\tip6-localnet',
+    'fe00::0\tip6-mcastprefix',
+    'fe00::1\tip6-allnodes',
+    'fe00::2\tip6-allrouters',
   ];
   const short = hostname.split('.')[0] ?? hostname;
   const own = podIPs.map((ip) => (domain === '' ? `${ip}\t${hostname}` : `${ip}\t${short}.${domain}\t${short}`));

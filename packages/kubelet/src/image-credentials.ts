@@ -1,9 +1,18 @@
 import type { Secret } from '@oarlock/api/types/core-v1';
 import type { RegistryAuth } from '@oarlock/spi/runtime';
 
-interface Credential { readonly pattern: string; readonly auth: RegistryAuth }
+interface Credential {
+  readonly pattern: string;
+  readonly auth: RegistryAuth;
+}
 
-interface Entry { readonly username?: unknown; readonly password?: unknown; readonly auth?: unknown; readonly identitytoken?: unknown; readonly registrytoken?: unknown }
+interface Entry {
+  readonly username?: unknown;
+  readonly password?: unknown;
+  readonly auth?: unknown;
+  readonly identitytoken?: unknown;
+  readonly registrytoken?: unknown;
+}
 
 const maxSize = 1024 * 1024;
 const textOr = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
@@ -14,9 +23,17 @@ export function credentialsOf(secret: Secret): readonly Credential[] {
   const legacy = secret.data?.['.dockercfg'];
   const encoded = json ?? legacy;
   if (encoded === undefined || encoded.length > maxSize) return [];
-  const parsed = JSON.parse(Buffer.from(encoded, 'base64').toString('utf8')) as { readonly auths?: Readonly<Record<string, Entry>> } & Readonly<Record<string, Entry>>;
-  const entries = json === undefined ? parsed : parsed.auths ?? {};
-  return Object.entries(entries).map(([server, entry]) => ({ pattern: server.replace(/^https?:\/\//, '').replace(/\/v[12]\/?$/, '').replace(/\/$/, ''), auth: authOf(server, entry) }));
+  const parsed = JSON.parse(Buffer.from(encoded, 'base64').toString('utf8')) as {
+    readonly auths?: Readonly<Record<string, Entry>>;
+  } & Readonly<Record<string, Entry>>;
+  const entries = json === undefined ? parsed : (parsed.auths ?? {});
+  return Object.entries(entries).map(([server, entry]) => ({
+    pattern: server
+      .replace(/^https?:\/\//, '')
+      .replace(/\/v[12]\/?$/, '')
+      .replace(/\/$/, ''),
+    auth: authOf(server, entry),
+  }));
 }
 
 function authOf(server: string, entry: Entry): RegistryAuth {
@@ -24,8 +41,11 @@ function authOf(server: string, entry: Entry): RegistryAuth {
   const identityToken = textOr(entry.identitytoken);
   const registryToken = textOr(entry.registrytoken);
   return {
-    serverAddress: server, ...(username !== undefined && { username }), ...(password !== undefined && { password }),
-    ...(identityToken !== undefined && { identityToken }), ...(registryToken !== undefined && { registryToken }),
+    serverAddress: server,
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(identityToken !== undefined && { identityToken }),
+    ...(registryToken !== undefined && { registryToken }),
   };
 }
 
@@ -50,11 +70,16 @@ const hubNames = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io'
 function matches(pattern: string, repository: string): boolean {
   const [wantedHost = '', ...wantedPath] = pattern.split('/');
   const [host = '', ...path] = repository.split('/');
-  if (hubNames.has(wantedHost)) { if (!hubNames.has(host)) return false; }
-  else {
+  if (hubNames.has(wantedHost)) {
+    if (!hubNames.has(host)) return false;
+  } else {
     const wanted = wantedHost.split('.');
     const parts = host.split('.');
-    if (wanted.length !== parts.length || !wanted.every((part, index) => part === parts[index] || (part.includes('*') && glob(part, parts[index] ?? '')))) return false;
+    if (
+      wanted.length !== parts.length ||
+      !wanted.every((part, index) => part === parts[index] || (part.includes('*') && glob(part, parts[index] ?? '')))
+    )
+      return false;
   }
   return path.join('/').startsWith(wantedPath.join('/'));
 }

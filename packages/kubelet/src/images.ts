@@ -41,9 +41,15 @@ export interface ImageManagerOptions {
   pulled(): void;
 }
 
-interface Failures { readonly backoff: RestartBackoff; readonly messages: Map<string, string> }
+interface Failures {
+  readonly backoff: RestartBackoff;
+  readonly messages: Map<string, string>;
+}
 
-export interface PresentImage { /** What to create containers from. */ readonly reference: string; readonly image: Image | undefined }
+export interface PresentImage {
+  /** What to create containers from. */ readonly reference: string;
+  readonly image: Image | undefined;
+}
 
 const reference = /^[a-zA-Z0-9](?:[a-zA-Z0-9._-]|:\d+\/|\/)*(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[a-fA-F0-9]{32,})?$/;
 
@@ -106,7 +112,11 @@ export class ImageManager {
     const wait = before?.backoff.pending(name, this.#clock.now()) ?? 0;
     if (wait > 0) {
       event('Normal', 'BackOff', `Back-off pulling image "${asked}"`);
-      throw new ImageProblem('ImagePullBackOff', `Back-off pulling image "${asked}": ErrImagePull: ${before?.messages.get(name) ?? ''}`, wait);
+      throw new ImageProblem(
+        'ImagePullBackOff',
+        `Back-off pulling image "${asked}": ErrImagePull: ${before?.messages.get(name) ?? ''}`,
+        wait,
+      );
     }
     const began = this.#clock.monotonic();
     try {
@@ -128,7 +138,9 @@ export class ImageManager {
   }
 
   /** Forgets a pod's failures: it is gone. */
-  forget(uid: string): void { this.#failures.delete(uid); }
+  forget(uid: string): void {
+    this.#failures.delete(uid);
+  }
 
   #failuresOf(uid: string): Failures {
     const failures = { backoff: new RestartBackoff(), messages: new Map<string, string>() };
@@ -165,10 +177,14 @@ export class ImageManager {
       }
       throw failure;
     });
-    const image = await this.#driver.imageStatus(id, { signal, cause }) ?? await this.#driver.imageStatus(name, { signal, cause });
+    const image = (await this.#driver.imageStatus(id, { signal, cause })) ?? (await this.#driver.imageStatus(name, { signal, cause }));
     const now = this.#clock.monotonic();
     const size = image === undefined ? '' : ` Image size: ${image.sizeBytes} bytes.`;
-    event('Normal', 'Pulled', `Successfully pulled image "${asked}" in ${formatSpan(now - started)} (${formatSpan(now - began)} including waiting).${size}`);
+    event(
+      'Normal',
+      'Pulled',
+      `Successfully pulled image "${asked}" in ${formatSpan(now - started)} (${formatSpan(now - began)} including waiting).${size}`,
+    );
     return { reference: image?.id ?? id, image };
   }
 

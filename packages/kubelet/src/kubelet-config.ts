@@ -2,7 +2,11 @@ import { z } from 'zod';
 
 const milliseconds = (least: number) => z.number().int().min(least).max(86_400_000);
 const quantities = z.record(z.string(), z.string());
-const taint = z.strictObject({ key: z.string().min(1), value: z.string().optional(), effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']) });
+const taint = z.strictObject({
+  key: z.string().min(1),
+  value: z.string().optional(),
+  effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+});
 
 export const kubeletConfig = z.strictObject({
   /** The node's name; the first part of the nodes' names with `count`. */
@@ -33,9 +37,14 @@ export const kubeletConfig = z.strictObject({
   /** Kept from pods. */
   reserved: quantities.default({}),
   /** Below these the node reports pressure. A quantity or a part: `100Mi`, `10%`; 0 turns one off. */
-  evictionHard: z.strictObject({
-    memoryAvailable: z.string().default('100Mi'), diskAvailable: z.string().default('10%'), inodesFree: z.string().default('5%'), pidAvailable: z.string().default('0'),
-  }).prefault({}),
+  evictionHard: z
+    .strictObject({
+      memoryAvailable: z.string().default('100Mi'),
+      diskAvailable: z.string().default('10%'),
+      inodesFree: z.string().default('5%'),
+      pidAvailable: z.string().default('0'),
+    })
+    .prefault({}),
   /** The runtime of pods without a RuntimeClass; by default the first. */
   runtime: z.string().min(1).optional(),
   /** Cgroup below which pods get theirs; by default the runtime decides. */

@@ -37,7 +37,9 @@ export interface KubeletNeeds {
   readonly keys: ClusterKeys;
   readonly config: KubeletConfig;
 }
-export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & { readonly random?: () => number };
+export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {
+  readonly random?: () => number;
+};
 
 /** What the shared parts ask of the kubelet that puts them together. */
 export interface KubeletQuestions {
@@ -60,25 +62,58 @@ export function nodeNames({ nodeName, count }: KubeletConfig): readonly string[]
 }
 
 /** Puts together what all kubelets of the process share. No I/O. @throws Error for a config that the runtimes cannot fulfil */
-export function kubeletParts(needs: KubeletNeeds, { clock, log, tracer, dataDir, random = Math.random }: KubeletEnvironment, signal: AbortSignal, asked: KubeletQuestions): KubeletParts {
+export function kubeletParts(
+  needs: KubeletNeeds,
+  { clock, log, tracer, dataDir, random = Math.random }: KubeletEnvironment,
+  signal: AbortSignal,
+  asked: KubeletQuestions,
+): KubeletParts {
   const { config, facts, client, informers } = needs;
   setMaxListeners(0, signal); // every node and every stream listens to it
   const rootDir = config.rootDir ?? dataDir;
   const objects = new ObjectCache({ client, clock, random, log });
   const tokens = new ServiceAccountTokens(client, clock);
   const owners = new Set(nodeNames(config).map((name) => ownerId(facts.name, name, rootDir)));
-  const runtimes = new Map([...needs.runtimes].map(([name, driver]): [string, PodRuntime] => {
-    const hub = new RuntimeHub(name, driver, { clock, log, relistMs: config.syncFrequencyMs, owners });
-    const images = new ImageManager(driver, { objects, clock, tracer, parallel: config.maxParallelImagePulls, pulled: asked.imagesChanged });
-    return [name, { hub, images, hollow: !(config.files ?? !hub.simulated) }];
-  }));
+  const runtimes = new Map(
+    [...needs.runtimes].map(([name, driver]): [string, PodRuntime] => {
+      const hub = new RuntimeHub(name, driver, { clock, log, relistMs: config.syncFrequencyMs, owners });
+      const images = new ImageManager(driver, {
+        objects,
+        clock,
+        tracer,
+        parallel: config.maxParallelImagePulls,
+        pulled: asked.imagesChanged,
+      });
+      return [name, { hub, images, hollow: !(config.files ?? !hub.simulated) }];
+    }),
+  );
   const defaultRuntime = chosenRuntime(runtimes, config);
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
-  const drivers = new Map([...needs.volumes, ...builtinDrivers({ objects, tokens, clock, facts: asked.facts, allocatable: asked.allocatable }, { onDisk: asked.onDisk })]);
+  const drivers = new Map([
+    ...needs.volumes,
+    ...builtinDrivers({ objects, tokens, clock, facts: asked.facts, allocatable: asked.allocatable }, { onDisk: asked.onDisk }),
+  ]);
   const context: KubeletContext = {
-    clock, log, tracer, random, client, facts, paths, objects, tokens, signal, runtimeFor: asked.runtimeFor, turns: new TurnQueue(), deadlines: new Deadlines(clock),
-    services: new ServiceEnvironment(informers.of(services), facts), statuses: new StatusManager({ client, clock, random, log, tracer }), volumes: new VolumeManager({ drivers, client, paths }),
-    network: defaultRuntime.hub.simulated ? undefined : needs.network, hostname: hostname(), cgroupRoot: config.cgroupRoot, resolvConf: config.resolvConf,
+    clock,
+    log,
+    tracer,
+    random,
+    client,
+    facts,
+    paths,
+    objects,
+    tokens,
+    signal,
+    runtimeFor: asked.runtimeFor,
+    turns: new TurnQueue(),
+    deadlines: new Deadlines(clock),
+    services: new ServiceEnvironment(informers.of(services), facts),
+    statuses: new StatusManager({ client, clock, random, log, tracer }),
+    volumes: new VolumeManager({ drivers, client, paths }),
+    network: defaultRuntime.hub.simulated ? undefined : needs.network,
+    hostname: hostname(),
+    cgroupRoot: config.cgroupRoot,
+    resolvConf: config.resolvConf,
   };
   return { context, runtimes, defaultRuntime };
 }
@@ -86,7 +121,13 @@ export function kubeletParts(needs: KubeletNeeds, { clock, log, tracer, dataDir,
 function chosenRuntime(runtimes: ReadonlyMap<string, PodRuntime>, { runtime, count }: KubeletConfig): PodRuntime {
   const [first] = runtimes.values();
   const chosen = runtime === undefined ? first : runtimes.get(runtime);
-  if (!chosen) throw new Error(runtime === undefined ? 'the kubelet needs a runtime, and none is placed' : `there is no runtime named ${runtime}; there are: ${[...runtimes.keys()].join(', ')}`);
-  if (count !== undefined && ![...runtimes.values()].every(({ hub }) => hub.simulated)) throw new Error('count needs a runtime that is simulated: several nodes of one machine take a process each');
+  if (!chosen)
+    throw new Error(
+      runtime === undefined
+        ? 'the kubelet needs a runtime, and none is placed'
+        : `there is no runtime named ${runtime}; there are: ${[...runtimes.keys()].join(', ')}`,
+    );
+  if (count !== undefined && ![...runtimes.values()].every(({ hub }) => hub.simulated))
+    throw new Error('count needs a runtime that is simulated: several nodes of one machine take a process each');
   return chosen;
 }

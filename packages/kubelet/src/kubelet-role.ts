@@ -17,7 +17,11 @@ export class KubeletRole implements Role, Lifecycle {
     const { config } = needs;
     const loopback = address === '::1' || address.startsWith('127.');
     this.#server = new KubeletServer({
-      kubelet: this.kubelet, log: context.log, signal: context.signal, listen: { host: config.serverAddress ?? (loopback ? address : '0.0.0.0'), port: config.port }, metrics: () => context.metrics.metrics(),
+      kubelet: this.kubelet,
+      log: context.log,
+      signal: context.signal,
+      listen: { host: config.serverAddress ?? (loopback ? address : '0.0.0.0'), port: config.port },
+      metrics: () => context.metrics.metrics(),
     });
     this.#measure(context);
   }
@@ -31,22 +35,32 @@ export class KubeletRole implements Role, Lifecycle {
     await this.kubelet.stop();
   }
 
-  health(): Health { return this.kubelet.health(); }
+  health(): Health {
+    return this.kubelet.health();
+  }
 
   async ready(signal: AbortSignal): Promise<void> {
-    const aborted = new Promise<never>((_, reject) => { signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }); });
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    });
     await Promise.race([this.kubelet.ready(), aborted]);
   }
 
   #measure({ metrics }: PluginContext): void {
     const { kubelet } = this;
     new Gauge({
-      name: 'kubelet_running_pods', help: 'Pods that this process looks after.', registers: [metrics],
-      collect() { this.set([...kubelet.agents.values()].reduce((sum, agent) => sum + agent.pods.size, 0)); },
+      name: 'kubelet_running_pods',
+      help: 'Pods that this process looks after.',
+      registers: [metrics],
+      collect() {
+        this.set([...kubelet.agents.values()].reduce((sum, agent) => sum + agent.pods.size, 0));
+      },
     });
     let seen = 0;
     new Counter({
-      name: 'kubelet_pod_status_patches_total', help: 'Pod statuses sent to the API server.', registers: [metrics],
+      name: 'kubelet_pod_status_patches_total',
+      help: 'Pod statuses sent to the API server.',
+      registers: [metrics],
       collect() {
         const { patches } = kubelet.context.statuses;
         this.inc(patches - seen);

@@ -50,15 +50,27 @@ export class Kubelet {
     const server = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.address = config.address ?? (isLoopback(server) ? '127.0.0.1' : defaultAddress());
     this.#parts = kubeletParts(needs, environment, AbortSignal.any([environment.signal, this.#stop.signal]), {
-      runtimeFor: (pod) => this.#runtimeFor(pod), facts: (pod) => this.#podFacts(pod), allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
-      onDisk: (pod, volume, why) => this.#agentOf(pod)?.context.recorder.event(pod, 'Warning', 'VolumeOnDisk', `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`),
+      runtimeFor: (pod) => this.#runtimeFor(pod),
+      facts: (pod) => this.#podFacts(pod),
+      allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
+      onDisk: (pod, volume, why) =>
+        this.#agentOf(pod)?.context.recorder.event(
+          pod,
+          'Warning',
+          'VolumeOnDisk',
+          `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`,
+        ),
       imagesChanged: () => this.#situation?.imagesChanged(),
     });
     this.agents = new Map(nodeNames(config).map((name) => [name, this.#agent(name)]));
   }
 
-  get context(): KubeletContext { return this.#parts.context; }
-  get runtimes(): Iterable<PodRuntime> { return this.#parts.runtimes.values(); }
+  get context(): KubeletContext {
+    return this.#parts.context;
+  }
+  get runtimes(): Iterable<PodRuntime> {
+    return this.#parts.runtimes.values();
+  }
 
   /** Begins; `port` is where the kubelet's API listens. Resolves soon: what has to be waited for is waited for in the background. */
   async start(port: number): Promise<void> {
@@ -68,19 +80,35 @@ export class Kubelet {
     await mkdir(paths.pods, { recursive: true, mode: 0o750 });
     await mkdir(paths.logs, { recursive: true, mode: 0o755 });
     this.#situation = new Situation({
-      config, kubeletVersion: facts.version, machine: await readMachine(paths.root), addresses: [this.address], port, rootDir: paths.root, hub: this.#parts.defaultRuntime.hub, network, clock, log, signal,
+      config,
+      kubeletVersion: facts.version,
+      machine: await readMachine(paths.root),
+      addresses: [this.address],
+      port,
+      rootDir: paths.root,
+      hub: this.#parts.defaultRuntime.hub,
+      network,
+      clock,
+      log,
+      signal,
     });
     this.#booted = this.#boot();
     // asked for by `ready`, and told there
-    this.#booted.catch((error: unknown) => { if (!signal.aborted) log.error({ err: error }, 'the kubelet could not begin'); });
+    this.#booted.catch((error: unknown) => {
+      if (!signal.aborted) log.error({ err: error }, 'the kubelet could not begin');
+    });
   }
 
   /** Resolves when all nodes are registered and their pods are looked after. */
-  async ready(): Promise<void> { await this.#booted; }
+  async ready(): Promise<void> {
+    await this.#booted;
+  }
 
   health(): Health {
     const problems = this.#situation?.current.problems ?? ['not started'];
-    return this.#up && problems.length === 0 ? { healthy: true } : { healthy: false, because: problems[0] ?? 'the node is not registered yet' };
+    return this.#up && problems.length === 0
+      ? { healthy: true }
+      : { healthy: false, because: problems[0] ?? 'the node is not registered yet' };
   }
 
   /** Leaves the pods running. */
@@ -96,19 +124,30 @@ export class Kubelet {
     await this.#booted?.catch(() => undefined);
   }
 
-  #agentOf(pod: Pod): NodeAgent | undefined { return this.agents.get(pod.spec?.nodeName ?? ''); }
+  #agentOf(pod: Pod): NodeAgent | undefined {
+    return this.agents.get(pod.spec?.nodeName ?? '');
+  }
 
   #agent(name: string): NodeAgent {
     const { config, events } = this.#needs;
     return new NodeAgent(this.context, {
-      name, labels: config.labels, taints: config.taints.map(({ key, value: text, effect }) => ({ key, effect, ...(text !== undefined && { value: text }) })), podCIDR: config.podCIDR,
-      leasePeriodMs: config.nodeLeaseDurationSeconds * 250, leaseDurationSeconds: config.nodeLeaseDurationSeconds, statusReportMs: config.nodeStatusReportMs,
-      registers: config.registerNode, quiet: config.count !== undefined, recorder: this.#recorder(events.recorder('kubelet', name)),
+      name,
+      labels: config.labels,
+      taints: config.taints.map(({ key, value: text, effect }) => ({ key, effect, ...(text !== undefined && { value: text }) })),
+      podCIDR: config.podCIDR,
+      leasePeriodMs: config.nodeLeaseDurationSeconds * 250,
+      leaseDurationSeconds: config.nodeLeaseDurationSeconds,
+      statusReportMs: config.nodeStatusReportMs,
+      registers: config.registerNode,
+      quiet: config.count !== undefined,
+      recorder: this.#recorder(events.recorder('kubelet', name)),
       situation: () => {
         if (!this.#situation) throw new Error('the kubelet has not started');
         return this.#situation.current;
       },
-      podCIDRs: (cidrs) => { void this.#network?.use(cidrs); },
+      podCIDRs: (cidrs) => {
+        void this.#network?.use(cidrs);
+      },
     });
   }
 
@@ -116,7 +155,11 @@ export class Kubelet {
   #recorder(recorder: EventRecorder): EventRecorder {
     const { normalEvents, count } = this.config;
     if (normalEvents ?? count === undefined) return recorder;
-    return { event: (about, type, reason, message, fieldPath) => { if (type !== 'Normal') recorder.event(about, type, reason, message, fieldPath); } };
+    return {
+      event: (about, type, reason, message, fieldPath) => {
+        if (type !== 'Normal') recorder.event(about, type, reason, message, fieldPath);
+      },
+    };
   }
 
   async #boot(): Promise<void> {
@@ -129,7 +172,9 @@ export class Kubelet {
     await this.#situation?.refresh();
     this.#setUpNetwork(() => held);
     const observe = (node: Node) => this.agents.get(node.metadata?.name ?? '')?.observed(node);
-    informers.of(nodes, nodeName === undefined ? {} : { fieldSelector: `metadata.name=${nodeName}` }).on({ added: observe, updated: observe });
+    informers
+      .of(nodes, nodeName === undefined ? {} : { fieldSelector: `metadata.name=${nodeName}` })
+      .on({ added: observe, updated: observe });
     await Promise.all([this.#register(), source.follow(informers, nodeName)]);
     signal.throwIfAborted();
     this.#up = true;
@@ -142,7 +187,7 @@ export class Kubelet {
     const { clock, log, random, signal } = this.context;
     for (const { hub } of this.runtimes) {
       const backoff = new Backoff({ firstMs: 200, longestMs: 5000, jitter: 0.2, random });
-      for (let open = false; !open;) {
+      for (let open = false; !open; ) {
         try {
           await hub.open(signal);
           open = true;
@@ -159,7 +204,17 @@ export class Kubelet {
     const { config, facts } = this.#needs;
     const { network, clock, log, random, signal } = this.context;
     if (!network) return;
-    const setup = new NodeNetworkSetup({ network, nodeName: config.nodeName, facts, addresses: [this.address], clock, log, random, signal, ready: () => this.#networkReady() });
+    const setup = new NodeNetworkSetup({
+      network,
+      nodeName: config.nodeName,
+      facts,
+      addresses: [this.address],
+      clock,
+      log,
+      random,
+      signal,
+      ready: () => this.#networkReady(),
+    });
     this.#network = setup;
     if (setup.needsNoRange) void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]).then(() => setup.collect(held()));
   }
@@ -191,7 +246,11 @@ export class Kubelet {
     const { clock, signal, log } = this.context;
     clock.after(this.config.nodeStatusUpdateMs, () => {
       if (signal.aborted) return;
-      void this.#look().catch((error: unknown) => { if (!signal.aborted) log.warn({ err: error }, 'the node\'s state could not be looked at'); }).finally(() => this.#tick());
+      void this.#look()
+        .catch((error: unknown) => {
+          if (!signal.aborted) log.warn({ err: error }, "the node's state could not be looked at");
+        })
+        .finally(() => this.#tick());
     });
   }
 
@@ -210,7 +269,15 @@ export class Kubelet {
     if ([...this.runtimes].every(({ hollow }) => hollow)) return;
     const { clock, log, signal } = this.context;
     const { containerLogMaxSize, containerLogMaxFiles } = this.config;
-    this.#rotation = new LogRotation({ clock, log, signal, everyMs: logLookMs, maxSizeBytes: value(parseQuantity(containerLogMaxSize)), maxFiles: containerLogMaxFiles, logs: () => this.#logs() });
+    this.#rotation = new LogRotation({
+      clock,
+      log,
+      signal,
+      everyMs: logLookMs,
+      maxSizeBytes: value(parseQuantity(containerLogMaxSize)),
+      maxFiles: containerLogMaxFiles,
+      logs: () => this.#logs(),
+    });
     this.#rotation.start();
   }
 
@@ -218,7 +285,9 @@ export class Kubelet {
     for (const agent of this.agents.values()) {
       for (const { record } of agent.pods.workers) {
         const { runtime, state } = record;
-        if (runtime && !runtime.hollow) for (const { id, logPath } of state.running) if (logPath !== '') yield { path: logPath, containerId: id, driver: runtime.hub.driver };
+        if (runtime && !runtime.hollow)
+          for (const { id, logPath } of state.running)
+            if (logPath !== '') yield { path: logPath, containerId: id, driver: runtime.hub.driver };
       }
     }
   }

@@ -3,10 +3,16 @@ import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core
 
 /** The names under which kubelets keep what they know of a container in the runtime; other tools read them too. */
 export const names = {
-  podName: 'io.kubernetes.pod.name', podNamespace: 'io.kubernetes.pod.namespace', podUid: 'io.kubernetes.pod.uid', containerName: 'io.kubernetes.container.name',
-  hash: 'io.kubernetes.container.hash', restartCount: 'io.kubernetes.container.restartCount',
-  terminationMessagePath: 'io.kubernetes.container.terminationMessagePath', terminationMessagePolicy: 'io.kubernetes.container.terminationMessagePolicy',
-  deletionGracePeriod: 'io.kubernetes.pod.deletionGracePeriod', terminationGracePeriod: 'io.kubernetes.pod.terminationGracePeriod',
+  podName: 'io.kubernetes.pod.name',
+  podNamespace: 'io.kubernetes.pod.namespace',
+  podUid: 'io.kubernetes.pod.uid',
+  containerName: 'io.kubernetes.container.name',
+  hash: 'io.kubernetes.container.hash',
+  restartCount: 'io.kubernetes.container.restartCount',
+  terminationMessagePath: 'io.kubernetes.container.terminationMessagePath',
+  terminationMessagePolicy: 'io.kubernetes.container.terminationMessagePolicy',
+  deletionGracePeriod: 'io.kubernetes.pod.deletionGracePeriod',
+  terminationGracePeriod: 'io.kubernetes.pod.terminationGracePeriod',
   preStop: 'io.kubernetes.container.preStopHandler',
   /** Which kubelet a sandbox belongs to: several may share one runtime. */
   owner: 'oarlock.dev/kubelet',
@@ -18,7 +24,10 @@ export type Strings = Readonly<Record<string, string>>;
 
 /** Tells the sandboxes of one kubelet from those of others on the same runtime, and stays the same over restarts. */
 export function ownerId(cluster: string, nodeName: string, rootDir: string): string {
-  return createHash('sha256').update(JSON.stringify([cluster, nodeName, rootDir])).digest('hex').slice(0, 32);
+  return createHash('sha256')
+    .update(JSON.stringify([cluster, nodeName, rootDir]))
+    .digest('hex')
+    .slice(0, 32);
 }
 
 function identity(pod: Pod, owner: string): Record<string, string> {
@@ -38,7 +47,8 @@ export function containerAnnotations(pod: Pod, container: Container | EphemeralC
   const { deletionGracePeriodSeconds } = pod.metadata ?? {};
   const grace = pod.spec?.terminationGracePeriodSeconds;
   return {
-    [names.hash]: containerHash(container), [names.restartCount]: String(restartCount),
+    [names.hash]: containerHash(container),
+    [names.restartCount]: String(restartCount),
     [names.terminationMessagePath]: container.terminationMessagePath ?? '/dev/termination-log',
     [names.terminationMessagePolicy]: container.terminationMessagePolicy ?? 'File',
     ...(deletionGracePeriodSeconds !== undefined && { [names.deletionGracePeriod]: String(deletionGracePeriodSeconds) }),

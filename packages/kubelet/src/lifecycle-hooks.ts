@@ -24,11 +24,16 @@ export async function runHook(handler: LifecycleHandler, target: HookTarget): Pr
   if (handler.exec) {
     const command = handler.exec.command ?? [];
     const { exitCode, stdout, stderr } = await driver.execSync(containerId, command, Math.ceil(timeoutMs / 1000), { signal });
-    if (exitCode !== 0) throw new Error(`command '${command.join(' ')}' exited with ${exitCode}: ${Buffer.concat([stdout, stderr]).toString('utf8').slice(0, 1024)}`);
+    if (exitCode !== 0)
+      throw new Error(
+        `command '${command.join(' ')}' exited with ${exitCode}: ${Buffer.concat([stdout, stderr]).toString('utf8').slice(0, 1024)}`,
+      );
   } else if (handler.httpGet) {
     const { httpGet } = handler;
     const url = httpTarget(httpGet, httpGet.host || podIP, httpGet.port === '' ? 80 : resolvePort(container, httpGet.port));
-    const { result, output } = driver.traits.simulated ? { result: 'success', output: '' } : await probeHttp(url, timeoutMs || longestMs, clock, signal);
+    const { result, output } = driver.traits.simulated
+      ? { result: 'success', output: '' }
+      : await probeHttp(url, timeoutMs || longestMs, clock, signal);
     if (result !== 'success') throw new Error(output);
   } else if (handler.sleep) {
     await clock.sleep(Math.min(handler.sleep.seconds * 1000, timeoutMs || longestMs), signal);

@@ -6,15 +6,21 @@ export class LinkedSignal {
 
   constructor(...parents: readonly AbortSignal[]) {
     this.#parents = parents;
-    this.#follow = () => { this.abort(parents.find(({ aborted }) => aborted)?.reason); };
+    this.#follow = () => {
+      this.abort(parents.find(({ aborted }) => aborted)?.reason);
+    };
     for (const parent of parents) {
       if (parent.aborted) this.abort(parent.reason);
       else parent.addEventListener('abort', this.#follow, { once: true });
     }
   }
 
-  get signal(): AbortSignal { return this.#own.signal; }
-  abort(reason?: unknown): void { this.#own.abort(reason); }
+  get signal(): AbortSignal {
+    return this.#own.signal;
+  }
+  abort(reason?: unknown): void {
+    this.#own.abort(reason);
+  }
 
   /** Lets go of the others. Whoever makes one calls this in the end. */
   release(): void {

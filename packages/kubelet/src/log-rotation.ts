@@ -7,7 +7,11 @@ import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
 
-export interface WrittenLog { readonly path: string; readonly containerId: string; readonly driver: RuntimeDriver }
+export interface WrittenLog {
+  readonly path: string;
+  readonly containerId: string;
+  readonly driver: RuntimeDriver;
+}
 
 export interface LogRotationOptions {
   readonly clock: Clock;
@@ -43,18 +47,26 @@ export class LogRotation {
     const { clock, everyMs, signal, log } = this.#options;
     if (signal.aborted) return;
     this.#timer = clock.after(everyMs, () => {
-      void this.look().catch((error: unknown) => { if (!signal.aborted) log.warn({ err: error }, 'container logs could not be looked at'); }).finally(() => this.start());
+      void this.look()
+        .catch((error: unknown) => {
+          if (!signal.aborted) log.warn({ err: error }, 'container logs could not be looked at');
+        })
+        .finally(() => this.start());
     });
   }
 
-  stop(): void { this.#timer?.cancel(); }
+  stop(): void {
+    this.#timer?.cancel();
+  }
 
   async look(): Promise<void> {
     const { maxSizeBytes, log } = this.#options;
     for (const written of this.#options.logs()) {
       const stats = await stat(written.path).catch(missing);
       if (stats === undefined || stats.size < maxSizeBytes) continue;
-      await this.#rotate(written).catch((error: unknown) => log.warn({ err: error, path: written.path }, 'a container log could not be rotated'));
+      await this.#rotate(written).catch((error: unknown) =>
+        log.warn({ err: error, path: written.path }, 'a container log could not be rotated'),
+      );
     }
   }
 

@@ -20,15 +20,33 @@ export class NodePaths {
     this.volatile = volatile;
   }
 
-  get pods(): string { return join(this.root, 'pods'); }
-  pod(uid: string): string { return join(this.pods, safePart(uid)); }
+  get pods(): string {
+    return join(this.root, 'pods');
+  }
+  pod(uid: string): string {
+    return join(this.pods, safePart(uid));
+  }
   /** The second place where a pod may have volumes; the same as the first without a volatile directory. */
-  volatilePod(uid: string): string { return join(this.volatile, 'pods', safePart(uid)); }
-  volumes(uid: string, inMemory: boolean): string { return join(inMemory ? this.volatilePod(uid) : this.pod(uid), 'volumes'); }
-  volume(uid: string, driver: string, volume: string, inMemory: boolean): string { return join(this.volumes(uid, inMemory), safePart(driver), safePart(volume)); }
-  subPath(uid: string, volume: string, container: string, index: number): string { return join(this.pod(uid), 'volume-subpaths', safePart(volume), safePart(container), String(index)); }
-  hosts(uid: string): string { return join(this.pod(uid), 'etc-hosts'); }
-  terminationLog(uid: string, container: string, attempt: number): string { return join(this.pod(uid), 'containers', safePart(container), `${attempt}.termination`); }
+  volatilePod(uid: string): string {
+    return join(this.volatile, 'pods', safePart(uid));
+  }
+  volumes(uid: string, inMemory: boolean): string {
+    return join(inMemory ? this.volatilePod(uid) : this.pod(uid), 'volumes');
+  }
+  volume(uid: string, driver: string, volume: string, inMemory: boolean): string {
+    return join(this.volumes(uid, inMemory), safePart(driver), safePart(volume));
+  }
+  subPath(uid: string, volume: string, container: string, index: number): string {
+    return join(this.pod(uid), 'volume-subpaths', safePart(volume), safePart(container), String(index));
+  }
+  hosts(uid: string): string {
+    return join(this.pod(uid), 'etc-hosts');
+  }
+  terminationLog(uid: string, container: string, attempt: number): string {
+    return join(this.pod(uid), 'containers', safePart(container), `${attempt}.termination`);
+  }
   /** `<namespace>_<name>_<uid>`, where log collectors look for it. */
-  podLogs({ metadata }: Pod): string { return join(this.logs, safePart(`${metadata?.namespace}_${metadata?.name}_${metadata?.uid}`)); }
+  podLogs({ metadata }: Pod): string {
+    return join(this.logs, safePart(`${metadata?.namespace}_${metadata?.name}_${metadata?.uid}`));
+  }
 }

@@ -11,15 +11,26 @@ import type { Cause } from '@oarlock/kernel/tracing';
 import type { Client, WatchEvent } from '@oarlock/spi/client';
 
 export type ObjectKind = 'ConfigMap' | 'Secret';
-export interface ObjectTypes { readonly ConfigMap: ConfigMap; readonly Secret: Secret }
-export interface ObjectReference { readonly kind: ObjectKind; readonly key: ObjectKey }
+export interface ObjectTypes {
+  readonly ConfigMap: ConfigMap;
+  readonly Secret: Secret;
+}
+export interface ObjectReference {
+  readonly kind: ObjectKind;
+  readonly key: ObjectKey;
+}
 
 const resources: { readonly [K in ObjectKind]: Resource<ObjectTypes[K]> } = { ConfigMap: configMaps, Secret: secrets };
 
 /** Told of every change of an object that it holds, its first appearance after the first look excepted. */
 export type ObjectListener = (reference: ObjectReference, cause: Cause | undefined) => void;
 
-export interface ObjectCacheOptions { readonly client: Client; readonly clock: Clock; readonly random: () => number; readonly log: Logger }
+export interface ObjectCacheOptions {
+  readonly client: Client;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
 
 /**
  * ConfigMaps and Secrets that pods of this process refer to. Each is watched by itself, once, for as long as somebody holds it: a node
@@ -33,7 +44,9 @@ export class ObjectCache {
     this.#options = options;
   }
 
-  get size(): number { return this.#watched.size; }
+  get size(): number {
+    return this.#watched.size;
+  }
 
   /** Keeps an object in view until the returned function is called. */
   hold(reference: ObjectReference, listener: ObjectListener): () => void {
@@ -86,10 +99,17 @@ class WatchedObject implements ReflectorSink<KubeObject> {
     this.#reference = reference;
     const { namespace, name } = splitKey(reference.key);
     const reflector = new Reflector<KubeObject>({
-      client, clock, random, log, resource: resources[reference.kind] as Resource<KubeObject>, sink: this,
+      client,
+      clock,
+      random,
+      log,
+      resource: resources[reference.kind] as Resource<KubeObject>,
+      sink: this,
       scope: { ...(namespace !== undefined && { namespace }), fieldSelector: `metadata.name=${name}` },
     });
-    reflector.run(this.#stop.signal).catch((error: unknown) => log.error({ err: error, ...reference }, 'watching an object that pods refer to came to its end'));
+    reflector
+      .run(this.#stop.signal)
+      .catch((error: unknown) => log.error({ err: error, ...reference }, 'watching an object that pods refer to came to its end'));
   }
 
   async replace(items: readonly KubeObject[]): Promise<void> {
@@ -110,7 +130,9 @@ class WatchedObject implements ReflectorSink<KubeObject> {
     this.#settle();
   }
 
-  close(): void { this.#stop.abort(); }
+  close(): void {
+    this.#stop.abort();
+  }
 
   #tell(cause: Cause | undefined): void {
     for (const listener of [...this.listeners]) listener(this.#reference, cause);

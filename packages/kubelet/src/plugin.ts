@@ -11,6 +11,15 @@ import { KubeletRole } from './kubelet-role.ts';
 export default Roles.plugin({
   id: 'kubelet',
   config: kubeletConfig,
-  needs: { client: Client, informers: Informers, events: Events, runtimes: Runtime, network: optional(Network), volumes: Volumes, facts: Cluster, keys: Keys },
+  needs: {
+    client: Client,
+    informers: Informers,
+    events: Events,
+    runtimes: Runtime,
+    network: optional(Network),
+    volumes: Volumes,
+    facts: Cluster,
+    keys: Keys,
+  },
   create: (given, context) => new KubeletRole(given, context),
 });

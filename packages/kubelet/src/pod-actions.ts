@@ -5,7 +5,12 @@ import { isDeleted, isHostNetwork, isSidecar, restartPolicyOf, restartsAfter, ty
 import type { PodState } from './pod-state.ts';
 
 export type KillReason = 'StartupProbe' | 'LivenessProbe' | 'Unknown' | 'Changed' | 'FailedPostStart' | 'Pod';
-export interface ContainerToKill { readonly id: string; readonly placed: PlacedContainer; readonly message: string; readonly reason: KillReason }
+export interface ContainerToKill {
+  readonly id: string;
+  readonly placed: PlacedContainer;
+  readonly message: string;
+  readonly reason: KillReason;
+}
 
 /** What has to be done to bring a pod from what runs to what its spec says. */
 export interface PodActions {
@@ -39,7 +44,8 @@ export function shouldRun(pod: Pod, container: AnyContainer, status: ContainerSt
 }
 
 const restartsOnFailure = (pod: Pod) => pod.spec?.restartPolicy !== 'Never';
-const isChanged = (container: AnyContainer, status: ContainerStatus) => status.annotations[names.hash] !== undefined && status.annotations[names.hash] !== containerHash(container);
+const isChanged = (container: AnyContainer, status: ContainerStatus) =>
+  status.annotations[names.hash] !== undefined && status.annotations[names.hash] !== containerHash(container);
 const succeeded = (status: ContainerStatus | undefined) => status?.state === 'EXITED' && (status.exitCode ?? 0) === 0;
 
 /** Whether the pod needs a new sandbox: there is none, or not exactly one that is ready, or its network is not the pod's any more. */
@@ -56,7 +62,15 @@ function sandboxChanged(pod: Pod, state: PodState): { readonly changed: boolean;
 /** Pure: the same pod, state and verdicts always give the same actions. */
 export function computePodActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts): PodActions {
   const { changed, attempt } = sandboxChanged(pod, state);
-  const actions: PodActions = { killPod: changed, createSandbox: changed, attempt, toKill: [], initToStart: [], toStart: [], ephemeralToStart: [] };
+  const actions: PodActions = {
+    killPod: changed,
+    createSandbox: changed,
+    attempt,
+    toKill: [],
+    initToStart: [],
+    toStart: [],
+    ephemeralToStart: [],
+  };
   if (changed) fromTheBeginning(pod, state, actions);
   else continuing(pod, state, verdicts, actions);
   return actions;
@@ -64,12 +78,18 @@ export function computePodActions(pod: Pod, state: PodState, verdicts: ProbeVerd
 
 function fromTheBeginning(pod: Pod, state: PodState, actions: PodActions): void {
   const { containers = [], initContainers = [] } = pod.spec ?? {};
-  if (!restartsOnFailure(pod) && actions.attempt !== 0 && state.containers.length > 0) { actions.createSandbox = false; return; }
+  if (!restartsOnFailure(pod) && actions.attempt !== 0 && state.containers.length > 0) {
+    actions.createSandbox = false;
+    return;
+  }
   const toStart = [...containers.keys()].filter((index) => {
     const container = containers[index] as Container;
     return !(restartPolicyOf(pod, container) === 'OnFailure' && succeeded(state.latest(container.name)));
   });
-  if (toStart.length === 0 && containers.some(({ name }) => state.latest(name) !== undefined)) { actions.createSandbox = false; return; }
+  if (toStart.length === 0 && containers.some(({ name }) => state.latest(name) !== undefined)) {
+    actions.createSandbox = false;
+    return;
+  }
   if (initContainers.length > 0) actions.initToStart.push(0);
   else actions.toStart = toStart;
 }
@@ -87,13 +107,27 @@ function continuing(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions:
     if (status?.state !== 'RUNNING') {
       if (!shouldRun(pod, container, status)) continue;
       actions.toStart.push(index);
-      if (status?.state === 'UNKNOWN') actions.toKill.push({ id: status.id, placed, message: 'Container is in "unknown" state, try killing it before restart', reason: 'Unknown' });
+      if (status?.state === 'UNKNOWN')
+        actions.toKill.push({
+          id: status.id,
+          placed,
+          message: 'Container is in "unknown" state, try killing it before restart',
+          reason: 'Unknown',
+        });
       continue;
     }
     const kill = killVerdict(container, status, verdicts);
-    if (kill === undefined) { kept += 1; continue; }
+    if (kill === undefined) {
+      kept += 1;
+      continue;
+    }
     const restart = kill.reason === 'Changed' || restartPolicyOf(pod, container) !== 'Never';
-    actions.toKill.push({ id: status.id, placed, message: `Container ${container.name} ${kill.what}${restart ? ', will be restarted' : ''}`, reason: kill.reason });
+    actions.toKill.push({
+      id: status.id,
+      placed,
+      message: `Container ${container.name} ${kill.what}${restart ? ', will be restarted' : ''}`,
+      reason: kill.reason,
+    });
     if (restart) actions.toStart.push(index);
   }
   if (kept === 0 && actions.toStart.length === 0) {
@@ -102,7 +136,11 @@ function continuing(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions:
   }
 }
 
-function killVerdict(container: AnyContainer, status: ContainerStatus, verdicts: ProbeVerdicts): { readonly what: string; readonly reason: KillReason } | undefined {
+function killVerdict(
+  container: AnyContainer,
+  status: ContainerStatus,
+  verdicts: ProbeVerdicts,
+): { readonly what: string; readonly reason: KillReason } | undefined {
   if (isChanged(container, status)) return { what: 'definition changed', reason: 'Changed' };
   if (container.livenessProbe && verdicts.liveness(status.id) === false) return { what: 'failed liveness probe', reason: 'LivenessProbe' };
   if (container.startupProbe && verdicts.startup(status.id) === false) return { what: 'failed startup probe', reason: 'StartupProbe' };
@@ -136,12 +174,19 @@ function initActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions
       else if (!passed) actions.initToStart.unshift(index + 1);
     };
     const again = (message?: string, reason: KillReason = 'Changed') => {
-      if (message !== undefined) actions.toKill.push({ id: status.id, placed: { kind: 'init', index, container }, message: `Init container ${container.name} ${message}`, reason });
+      if (message !== undefined)
+        actions.toKill.push({
+          id: status.id,
+          placed: { kind: 'init', index, container },
+          message: `Init container ${container.name} ${message}`,
+          reason,
+        });
       actions.initToStart.unshift(index);
     };
     if (status.state === 'CREATED') again();
-    else if (status.state === 'RUNNING') { if (sidecar) runningSidecar(container, status, verdicts, done, again); }
-    else if (sidecar) again(status.state === 'UNKNOWN' ? 'is in "unknown" state, try killing it before restart' : undefined, 'Unknown');
+    else if (status.state === 'RUNNING') {
+      if (sidecar) runningSidecar(container, status, verdicts, done, again);
+    } else if (sidecar) again(status.state === 'UNKNOWN' ? 'is in "unknown" state, try killing it before restart' : undefined, 'Unknown');
     else if (status.state === 'EXITED' && succeeded(status)) done();
     else {
       if (!restartsAfter(pod, container, status.exitCode ?? 1)) {
@@ -157,7 +202,13 @@ function initActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions
   return initialized;
 }
 
-function runningSidecar(container: Container, status: ContainerStatus, verdicts: ProbeVerdicts, done: () => void, again: (message?: string, reason?: KillReason) => void): void {
+function runningSidecar(
+  container: Container,
+  status: ContainerStatus,
+  verdicts: ProbeVerdicts,
+  done: () => void,
+  again: (message?: string, reason?: KillReason) => void,
+): void {
   if (container.startupProbe) {
     const started = verdicts.startup(status.id);
     if (started === false) again('failed startup probe', 'StartupProbe');

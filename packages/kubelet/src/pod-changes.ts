@@ -14,9 +14,13 @@ export interface PodChange {
 export function compare(old: Pod, now: Pod): PodChange {
   const generations = [old.metadata?.generation, now.metadata?.generation];
   // a status update does not change the generation; servers that count none are compared with
-  const spec = generations[0] !== undefined && generations[1] !== undefined ? generations[0] !== generations[1] : !jsonEqual(old.spec, now.spec);
-  const metadata = !jsonEqual(old.metadata?.labels, now.metadata?.labels) || !jsonEqual(old.metadata?.annotations, now.metadata?.annotations);
-  const gates = (now.spec?.readinessGates ?? []).some(({ conditionType }) => conditionOf(old, conditionType) !== conditionOf(now, conditionType));
+  const spec =
+    generations[0] !== undefined && generations[1] !== undefined ? generations[0] !== generations[1] : !jsonEqual(old.spec, now.spec);
+  const metadata =
+    !jsonEqual(old.metadata?.labels, now.metadata?.labels) || !jsonEqual(old.metadata?.annotations, now.metadata?.annotations);
+  const gates = (now.spec?.readinessGates ?? []).some(
+    ({ conditionType }) => conditionOf(old, conditionType) !== conditionOf(now, conditionType),
+  );
   return { spec, metadata, gates };
 }
 

@@ -8,7 +8,11 @@ export const ownConditions = ['PodReadyToStartContainers', 'Initialized', 'Ready
 const owned: ReadonlySet<string> = new Set(ownConditions);
 export const isOwnCondition = (type: string): boolean => owned.has(type);
 
-interface Verdict { readonly status: 'True' | 'False'; readonly reason?: string; readonly message?: string }
+interface Verdict {
+  readonly status: 'True' | 'False';
+  readonly reason?: string;
+  readonly message?: string;
+}
 const good: Verdict = { status: 'True' };
 const bad = (reason: string, message?: string): Verdict => ({ status: 'False', reason, ...(message !== undefined && { message }) });
 const list = (items: readonly string[]) => `[${items.join(' ')}]`;
@@ -20,7 +24,8 @@ function completion(phase: PodPhase): Verdict | undefined {
 
 function initialized(pod: Pod, init: readonly ContainerStatus[], regular: readonly ContainerStatus[], phase: PodPhase): Verdict {
   const { initContainers = [] } = pod.spec ?? {};
-  if (initContainers.length === 0 || regular.some(({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated)) return phase === 'Succeeded' ? { status: 'True', reason: 'PodCompleted' } : good;
+  if (initContainers.length === 0 || regular.some(({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated))
+    return phase === 'Succeeded' ? { status: 'True', reason: 'PodCompleted' } : good;
   if (phase === 'Succeeded') return { status: 'True', reason: 'PodCompleted' };
   const unknown: string[] = [];
   const incomplete: string[] = [];
@@ -30,7 +35,10 @@ function initialized(pod: Pod, init: readonly ContainerStatus[], regular: readon
     else if (isSidecar(container) ? status.started !== true : !status.ready) incomplete.push(container.name);
   }
   if (unknown.length === 0 && incomplete.length === 0) return good;
-  const parts = [...(unknown.length > 0 ? [`containers with unknown status: ${list(unknown)}`] : []), ...(incomplete.length > 0 ? [`containers with incomplete status: ${list(incomplete)}`] : [])];
+  const parts = [
+    ...(unknown.length > 0 ? [`containers with unknown status: ${list(unknown)}`] : []),
+    ...(incomplete.length > 0 ? [`containers with incomplete status: ${list(incomplete)}`] : []),
+  ];
   return bad('ContainersNotInitialized', parts.join(', '));
 }
 
@@ -38,7 +46,8 @@ function containersReady(pod: Pod, init: readonly ContainerStatus[], regular: re
   const over = completion(phase);
   if (over) return over;
   const unready: string[] = [];
-  for (const container of pod.spec?.initContainers ?? []) if (isSidecar(container) && statusOf(init, container.name)?.ready !== true) unready.push(container.name);
+  for (const container of pod.spec?.initContainers ?? [])
+    if (isSidecar(container) && statusOf(init, container.name)?.ready !== true) unready.push(container.name);
   for (const container of pod.spec?.containers ?? []) if (statusOf(regular, container.name)?.ready !== true) unready.push(container.name);
   return unready.length === 0 ? good : bad('ContainersNotReady', `containers with unready status: ${list(unready)}`);
 }
@@ -49,7 +58,8 @@ function ready(pod: Pod, containers: Verdict): Verdict {
   for (const { conditionType } of pod.spec?.readinessGates ?? []) {
     const condition = pod.status?.conditions?.find(({ type }) => type === conditionType);
     if (!condition) wrong.push(`corresponding condition of pod readiness gate "${conditionType}" does not exist.`);
-    else if (condition.status !== 'True') wrong.push(`the status of pod readiness gate "${conditionType}" is not "True", but ${condition.status}`);
+    else if (condition.status !== 'True')
+      wrong.push(`the status of pod readiness gate "${conditionType}" is not "True", but ${condition.status}`);
   }
   return wrong.length === 0 ? good : bad('ReadinessGatesNotReady', wrong.join(', '));
 }
@@ -67,7 +77,13 @@ export interface ConditionSources {
 /** The kubelet's own conditions. A transition time changes when the status of a condition does. */
 export function podConditions(pod: Pod, { init, regular, phase, sandboxReady, before, now }: ConditionSources): readonly PodCondition[] {
   const containers = containersReady(pod, init, regular, phase);
-  const verdicts: readonly Verdict[] = [sandboxReady ? good : { status: 'False' }, initialized(pod, init, regular, phase), ready(pod, containers), containers, good];
+  const verdicts: readonly Verdict[] = [
+    sandboxReady ? good : { status: 'False' },
+    initialized(pod, init, regular, phase),
+    ready(pod, containers),
+    containers,
+    good,
+  ];
   const { generation } = pod.metadata ?? {};
   return ownConditions.map((type, index) => {
     const verdict = verdicts[index] as Verdict;

@@ -25,7 +25,13 @@ function portMappings(pod: Pod): readonly PortMapping[] {
   const mappings: PortMapping[] = [];
   for (const { container } of allContainers(pod)) {
     for (const { containerPort, hostPort, hostIP, protocol } of container.ports ?? []) {
-      if (hostPort) mappings.push({ protocol: (protocol ?? 'TCP') as PortMapping['protocol'], containerPort, hostPort, ...(hostIP && { hostIp: hostIP }) });
+      if (hostPort)
+        mappings.push({
+          protocol: (protocol ?? 'TCP') as PortMapping['protocol'],
+          containerPort,
+          hostPort,
+          ...(hostIP && { hostIp: hostIP }),
+        });
     }
   }
   return mappings;
@@ -39,7 +45,13 @@ export function cgroupParent(pod: Pod, root: string | undefined): string | undef
 }
 
 /** The config of a sandbox. `podIPs`: addresses that the kubelet obtained for it. */
-export async function sandboxConfig(pod: Pod, attempt: number, node: NodeContext, runtime: PodRuntime, podIPs: readonly string[] | undefined): Promise<PodSandboxConfig> {
+export async function sandboxConfig(
+  pod: Pod,
+  attempt: number,
+  node: NodeContext,
+  runtime: PodRuntime,
+  podIPs: readonly string[] | undefined,
+): Promise<PodSandboxConfig> {
   const { name = '', namespace = '', uid = '' } = pod.metadata ?? {};
   const nodeNetwork = usesNodeNetwork(pod, node, runtime);
   const parent = cgroupParent(pod, node.cgroupRoot);
@@ -86,8 +98,16 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
   const { pod, container, restartCount, node, runtime, podIPs, image, targetId, event } = request;
   const facts: PodFacts = { podIPs, hostIPs: node.addresses, nodeName: node.name };
   const variables = await environment(pod, container, {
-    objects: node.objects, facts, allocatable: node.allocatable, services: node.services.variables(pod.metadata?.namespace ?? '', pod.spec?.enableServiceLinks !== false),
-    invalidNames: (keys, source) => event('Warning', 'InvalidEnvironmentVariableNames', `Keys [${keys.join(', ')}] from the EnvFrom ${source} were skipped since they are considered invalid environment variable names.`),
+    objects: node.objects,
+    facts,
+    allocatable: node.allocatable,
+    services: node.services.variables(pod.metadata?.namespace ?? '', pod.spec?.enableServiceLinks !== false),
+    invalidNames: (keys, source) =>
+      event(
+        'Warning',
+        'InvalidEnvironmentVariableNames',
+        `Keys [${keys.join(', ')}] from the EnvFrom ${source} were skipped since they are considered invalid environment variable names.`,
+      ),
   });
   const lookup = (name: string) => variables.get(name);
   const { command = [], args = [] } = container;
@@ -95,22 +115,35 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
   return {
     metadata: { name: container.name, attempt: restartCount },
     image: { image: image.reference, ...(container.image !== undefined && { userSpecifiedImage: container.image }) },
-    command: command.map((word) => expand(word, lookup)), args: args.map((word) => expand(word, lookup)),
+    command: command.map((word) => expand(word, lookup)),
+    args: args.map((word) => expand(word, lookup)),
     ...(container.workingDir && { workingDir: container.workingDir }),
     envs: Array.from(variables, ([key, value]) => ({ key, value })),
     mounts: runtime.hollow ? [] : await mountsOf(request, lookup),
-    labels: containerLabels(pod, container, node.owner), annotations: containerAnnotations(pod, container, restartCount),
+    labels: containerLabels(pod, container, node.owner),
+    annotations: containerAnnotations(pod, container, restartCount),
     logPath: `${container.name}/${restartCount}.log`,
-    stdin: container.stdin === true, stdinOnce: container.stdinOnce === true, tty: container.tty === true,
+    stdin: container.stdin === true,
+    stdinOnce: container.stdinOnce === true,
+    tty: container.tty === true,
     ...(stopSignal !== undefined && { stopSignal }),
     linux: {
       resources: linuxResources(pod, container, { memoryCapacity: memoryCapacityOf(node.capacity), cgroupV2: node.cgroupV2 }),
-      security: containerSecurity(pod, container, image.image, { rootDir: node.paths.root, nodeNetwork: usesNodeNetwork(pod, node, runtime) }, targetId),
+      security: containerSecurity(
+        pod,
+        container,
+        image.image,
+        { rootDir: node.paths.root, nodeNetwork: usesNodeNetwork(pod, node, runtime) },
+        targetId,
+      ),
     },
   };
 }
 
-const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> = { HostToContainer: 'HOST_TO_CONTAINER', Bidirectional: 'BIDIRECTIONAL' };
+const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> = {
+  HostToContainer: 'HOST_TO_CONTAINER',
+  Bidirectional: 'BIDIRECTIONAL',
+};
 
 async function mountsOf(request: ContainerRequest, lookup: (name: string) => string | undefined): Promise<readonly Mount[]> {
   const { pod, container, node, restartCount, podIPs } = request;
@@ -119,10 +152,21 @@ async function mountsOf(request: ContainerRequest, lookup: (name: string) => str
     const volume = request.volumes.get(mount.name);
     if (!volume) throw new Error(`cannot find volume "${mount.name}" to mount into container "${container.name}"`);
     const subPath = subPathOf(mount, lookup);
-    const hostPath = subPath === undefined ? volume.hostPath
-      : await prepareSubPath({ volumePath: volume.hostPath, subPath, target: mayChangeOwners() ? node.paths.subPath(podUid(pod), mount.name, container.name, index) : undefined });
+    const hostPath =
+      subPath === undefined
+        ? volume.hostPath
+        : await prepareSubPath({
+            volumePath: volume.hostPath,
+            subPath,
+            target: mayChangeOwners() ? node.paths.subPath(podUid(pod), mount.name, container.name, index) : undefined,
+          });
     const propagation = propagations[mount.mountPropagation ?? ''];
-    mounts.push({ containerPath: mount.mountPath, hostPath, ...(mount.readOnly && { readonly: true }), ...(propagation && { propagation }) });
+    mounts.push({
+      containerPath: mount.mountPath,
+      hostPath,
+      ...(mount.readOnly && { readonly: true }),
+      ...(propagation && { propagation }),
+    });
   }
   const taken = new Set(mounts.map(({ containerPath }) => containerPath));
   if (!taken.has('/etc/hosts')) mounts.push({ containerPath: '/etc/hosts', hostPath: await writeHosts(pod, podIPs, node) });

@@ -3,8 +3,8 @@ import { formatTime, parseTime } from '@oarlock/api/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
 import type { Cause } from '@oarlock/kernel/tracing';
-import { environmentReferences } from './environment.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
+import { PodContent } from './pod-content.ts';
 import { deleteObject, removeRemains } from './pod-cleanup.ts';
 import { stopPod } from './pod-sandbox.ts';
 import { podStatus } from './pod-status.ts';
@@ -24,7 +24,10 @@ import { terminationMessage } from './termination-message.ts';
  * - `finished`: nothing is left to do
  */
 export type Stage = 'syncing' | 'terminating' | 'terminated' | 'finished';
-export interface Verdict { readonly reason: string; readonly message: string }
+export interface Verdict {
+  readonly reason: string;
+  readonly message: string;
+}
 
 export interface PodLifeOptions {
   readonly record: PodRecord;
@@ -52,12 +55,11 @@ export class PodLife {
   gone: boolean;
   readonly #options: PodLifeOptions;
   readonly #record: PodRecord;
+  readonly #content: PodContent;
   readonly #node: NodeContext;
   #verdict: Verdict | undefined;
   #admitted: boolean;
   #stale: Set<string> | 'all' | undefined;
-  #refresh = false;
-  #holds: (() => void)[] | undefined;
   /** Containers whose preStop hook has run. */
   readonly #hooked = new Set<string>();
   #volumeBackoff: Backoff | undefined;
@@ -69,7 +71,12 @@ export class PodLife {
     this.#options = options;
     this.#record = options.record;
     this.#node = options.record.node;
-    const { found, orphan = false, record: { pod } } = options;
+    this.#content = new PodContent(options.record, options.wake);
+    const {
+      found,
+      orphan = false,
+      record: { pod },
+    } = options;
     this.#record.adopted = found !== undefined && found.found.sandboxes.length > 0;
     // what runs already, or was taken on before, is not refused any more
     this.#admitted = found !== undefined || pod.status?.startTime !== undefined;
@@ -77,10 +84,14 @@ export class PodLife {
     if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
   }
 
-  terminate(): void { if (this.stage === 'syncing') this.stage = 'terminating'; }
+  terminate(): void {
+    if (this.stage === 'syncing') this.stage = 'terminating';
+  }
 
   /** What volumes show has changed. */
-  contentChanged(): void { this.#refresh = true; }
+  contentChanged(): void {
+    this.#content.changed();
+  }
 
   /** The container, or everything, is not as it is known. */
   lookAgain(containerId: string | undefined): void {
@@ -91,7 +102,7 @@ export class PodLife {
 
   close(): void {
     this.#record.probes?.stop();
-    this.#release();
+    this.#content.release();
     this.#record.runtime?.hub.leave(this.#options.listener);
   }
 
@@ -116,7 +127,12 @@ export class PodLife {
       signal.throwIfAborted();
       // nothing was started then, so there is nothing to stop either
       if (this.stage !== 'syncing' && !found) return;
-      if (!found) record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`);
+      if (!found)
+        record.event(
+          'Warning',
+          'FailedCreatePodSandBox',
+          `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`,
+        );
       throw error;
     }
   }
@@ -126,7 +142,10 @@ export class PodLife {
     const { pod } = record;
     if (!this.#admitted) {
       const refusal = this.#options.admit(pod);
-      if (refusal) { this.#refuse(pass, refusal); return; }
+      if (refusal) {
+        this.#refuse(pass, refusal);
+        return;
+      }
       this.#admitted = true;
     }
     this.#touched = true;
@@ -136,20 +155,25 @@ export class PodLife {
     if (record.adopted) this.#syncProbes();
     if (record.status === undefined || !record.state.isEmpty) {
       this.#report(pass, false, true);
-      if (isTerminalPhase(record.status?.phase)) { this.stage = 'terminating'; return; }
+      if (isTerminalPhase(record.status?.phase)) {
+        this.stage = 'terminating';
+        return;
+      }
     }
     if (!this.#node.networkReady && !isHostNetwork(pod) && record.state.readySandbox === undefined) {
       if (!this.#toldNetwork) record.event('Warning', 'NetworkNotReady', `network is not ready: ${this.#node.networkProblem}`);
       this.#toldNetwork = true;
       return; // the node wakes its pods when it is
     }
-    this.#hold();
+    this.#content.hold();
     if (await prepareVolumes(pass)) {
       this.#volumeBackoff = undefined;
-      if (this.#refresh) await this.#refreshVolumes(pass);
-      this.#watchTokens();
+      await this.#content.refresh(pass);
       await applySpec(pass, this.#options.listener);
-    } else pass.retryIn((this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next());
+    } else
+      pass.retryIn(
+        (this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next(),
+      );
     dropOldFailures(record);
     this.#syncProbes();
     this.#report(pass, false, false);
@@ -165,11 +189,12 @@ export class PodLife {
     if (!runtime) return;
     try {
       if (stale === 'all') await runtime.hub.load(this.#options.listener, record.uid, signal);
-      else for (const id of stale ?? []) {
-        const status = await runtime.hub.containerStatus(id, signal);
-        if (status) state.setContainer(status);
-        else state.removeContainer(id);
-      }
+      else
+        for (const id of stale ?? []) {
+          const status = await runtime.hub.containerStatus(id, signal);
+          if (status) state.setContainer(status);
+          else state.removeContainer(id);
+        }
     } catch (error) {
       this.#stale = 'all';
       throw error;
@@ -196,7 +221,10 @@ export class PodLife {
     if (seconds === undefined) return false;
     const started = parseTime(record.status?.startTime ?? record.pod.status?.startTime ?? '') ?? record.startedAt;
     const left = started + seconds * 1000 - this.#node.clock.now();
-    if (left > 0) { pass.retryIn(left); return false; }
+    if (left > 0) {
+      pass.retryIn(left);
+      return false;
+    }
     this.#verdict = { reason: 'DeadlineExceeded', message: 'Pod was active on the node longer than the specified deadline' };
     record.event('Normal', this.#verdict.reason, this.#verdict.message);
     this.stage = 'terminating';
@@ -217,7 +245,7 @@ export class PodLife {
     if (!record.state.isEmpty) await stopPod(record, { grace, signal: pass.signal, hooked: this.#hooked });
     await this.#look(pass);
     record.probes?.stop();
-    this.#release();
+    this.#content.release();
     this.stage = 'terminated';
     this.#options.released();
     // of a pod that had ended before this kubelet began, everything was said then
@@ -244,10 +272,23 @@ export class PodLife {
   #report(pass: SyncPass, ended: boolean, lazy: boolean): void {
     const record = this.#record;
     const { runtime, pod } = record;
-    this.#set(pass, podStatus(pod, {
-      state: record.state, verdicts: verdictsOf(record), failures: record.failures, messages: record.messages, runtimeName: runtime?.hub.name ?? '', ended,
-      before: record.status ?? pod.status, hostIPs: this.#node.addresses, now: this.#node.clock.now(), startedAt: record.startedAt, ...(this.#verdict && ended && { verdict: this.#verdict }),
-    }), lazy);
+    this.#set(
+      pass,
+      podStatus(pod, {
+        state: record.state,
+        verdicts: verdictsOf(record),
+        failures: record.failures,
+        messages: record.messages,
+        runtimeName: runtime?.hub.name ?? '',
+        ended,
+        before: record.status ?? pod.status,
+        hostIPs: this.#node.addresses,
+        now: this.#node.clock.now(),
+        startedAt: record.startedAt,
+        ...(this.#verdict && ended && { verdict: this.#verdict }),
+      }),
+      lazy,
+    );
   }
 
   #set(pass: SyncPass, status: PodStatus, lazy: boolean): void {
@@ -259,50 +300,18 @@ export class PodLife {
     if (!this.gone) this.#node.statuses.set(record, status, lazy ? this.#options.cause() : pass.cause, lazy);
   }
 
-  /** Watches the objects that the pod refers to, from its first start on. */
-  #hold(): void {
-    const { runtime, pod } = this.#record;
-    if (this.#holds !== undefined || !runtime) return;
-    const references = [...environmentReferences(pod), ...(runtime.hollow ? [] : this.#node.volumes.references(pod))];
-    const changed = (_: unknown, cause: Cause | undefined) => {
-      this.#refresh = true;
-      this.#options.wake(cause);
-    };
-    this.#holds = references.map((reference) => this.#node.objects.hold(reference, changed));
-  }
-  #release(): void {
-    for (const release of this.#holds ?? []) release();
-    this.#holds = [];
-  }
-
-  async #refreshVolumes(pass: SyncPass): Promise<void> {
-    const record = this.#record;
-    this.#refresh = false;
-    if (record.runtime?.hollow !== false || record.volumes.size === 0) return;
-    try {
-      await this.#node.volumes.refresh(record.pod, record.volumes, { signal: pass.signal, cause: undefined });
-    } catch (error) {
-      pass.signal.throwIfAborted();
-      this.#refresh = true;
-      pass.retryIn(10_000);
-      record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volumes: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-
-  /** Tokens are renewed before they end, whether or not anything else happens. */
-  #watchTokens(): void {
-    const { uid } = this.#record;
-    const due = this.#node.tokens.dueAt(uid);
-    if (due !== undefined) this.#node.deadlines.set(uid, due, () => { this.#refresh = true; this.#options.wake(undefined); });
-  }
-
   #syncProbes(): void {
     const record = this.#record;
     const { pod, runtime, state } = record;
     if (!runtime || (!record.probes && !hasProbes(pod))) return;
     const { clock, tracer, random, addresses } = this.#node;
     record.probes ??= new PodProbes({
-      driver: runtime.hub.driver, clock, tracer, random, cause: this.#options.cause, changed: () => this.#options.wake(undefined),
+      driver: runtime.hub.driver,
+      clock,
+      tracer,
+      random,
+      cause: this.#options.cause,
+      changed: () => this.#options.wake(undefined),
       event: (type, reason, message, path) => record.event(type, reason, message, path),
     });
     record.probes.sync(pod, state, state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', record.adopted);

@@ -15,7 +15,10 @@ export function podPhase(pod: Pod, init: readonly ContainerStatus[], regular: re
         if (status?.started !== true) sidecarPending += 1;
         running += 1;
       } else if (state?.waiting) {
-        if (!lastState?.terminated) { sidecarPending += 1; waiting += 1; }
+        if (!lastState?.terminated) {
+          sidecarPending += 1;
+          waiting += 1;
+        }
       } else if (!state?.terminated) {
         sidecarPending += 1;
         unknown += 1;

@@ -47,22 +47,38 @@ export class PodRecord implements StatusSubject {
     this.startedAt = node.clock.now();
   }
 
-  get key(): string { return `${this.namespace}/${this.name}`; }
+  get key(): string {
+    return `${this.namespace}/${this.name}`;
+  }
 
   /** Why containers could not be started, by name. */
-  get failures(): ReadonlyMap<string, StartFailure> { return this.#failures ?? empty; }
-  fail(container: string, failure: StartFailure): void { (this.#failures ??= new Map()).set(container, failure); }
-  clearFailure(container: string): void { this.#failures?.delete(container); }
+  get failures(): ReadonlyMap<string, StartFailure> {
+    return this.#failures ?? empty;
+  }
+  fail(container: string, failure: StartFailure): void {
+    (this.#failures ??= new Map()).set(container, failure);
+  }
+  clearFailure(container: string): void {
+    this.#failures?.delete(container);
+  }
 
   /** Termination messages by container id. */
-  get messages(): ReadonlyMap<string, string> { return this.#messages ?? empty; }
-  setMessage(id: string, message: string): void { (this.#messages ??= new Map()).set(id, message); }
+  get messages(): ReadonlyMap<string, string> {
+    return this.#messages ?? empty;
+  }
+  setMessage(id: string, message: string): void {
+    (this.#messages ??= new Map()).set(id, message);
+  }
   dropMessages(keep: (id: string) => boolean): void {
     for (const id of this.#messages?.keys() ?? []) if (!keep(id)) this.#messages?.delete(id);
   }
 
-  get backoff(): RestartBackoff { return (this.#backoff ??= new RestartBackoff()); }
-  get volumes(): PodVolumes { return (this.#volumes ??= new Map()); }
+  get backoff(): RestartBackoff {
+    return (this.#backoff ??= new RestartBackoff());
+  }
+  get volumes(): PodVolumes {
+    return (this.#volumes ??= new Map());
+  }
 
   event(type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void {
     this.node.recorder.event(this.pod, type, reason, message, fieldPath);

@@ -9,8 +9,17 @@ import type { SyncPass } from './sync-pass.ts';
 import { stopAllContainers } from './container-stop.ts';
 
 /** How the network plugin knows a sandbox whose address the kubelet obtains: before the sandbox is there. */
-export function attachmentOf({ uid, namespace, name, pod }: Pick<PodRecord, 'uid' | 'namespace' | 'name' | 'pod'>, attempt: number): Attachment {
-  return { containerId: `${uid}-${attempt}`, ifName: 'eth0', pod: { namespace, name, uid }, portMappings: [], annotations: pod.metadata?.annotations ?? {} };
+export function attachmentOf(
+  { uid, namespace, name, pod }: Pick<PodRecord, 'uid' | 'namespace' | 'name' | 'pod'>,
+  attempt: number,
+): Attachment {
+  return {
+    containerId: `${uid}-${attempt}`,
+    ifName: 'eth0',
+    pod: { namespace, name, uid },
+    portMappings: [],
+    annotations: pod.metadata?.annotations ?? {},
+  };
 }
 
 /** Addresses that the sandbox cannot get from its runtime. */
@@ -19,7 +28,10 @@ async function addressesFor(pass: SyncPass, attempt: number): Promise<readonly s
   const { node, pod, runtime } = record;
   if (!runtime || isHostNetwork(pod)) return undefined;
   if (usesNodeNetwork(pod, node, runtime)) {
-    const result = await pass.step('CNI ADD', (call) => node.network?.add(attachmentOf(record, attempt), call) ?? Promise.reject(new Error('there is no network plugin')));
+    const result = await pass.step(
+      'CNI ADD',
+      (call) => node.network?.add(attachmentOf(record, attempt), call) ?? Promise.reject(new Error('there is no network plugin')),
+    );
     return result.ips.length > 0 ? result.ips : node.addresses;
   }
   // without namespaces and without a plugin that gives addresses the pod is where the node is
@@ -34,7 +46,9 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: R
   const podIPs = await addressesFor(pass, attempt);
   try {
     const config = await sandboxConfig(pod, attempt, node, runtime, podIPs);
-    const id = await pass.step('RunPodSandbox', (call) => runtime.hub.driver.runPodSandbox(config, handler, call), { 'oarlock.runtime': runtime.hub.name });
+    const id = await pass.step('RunPodSandbox', (call) => runtime.hub.driver.runPodSandbox(config, handler, call), {
+      'oarlock.runtime': runtime.hub.name,
+    });
     const status = await runtime.hub.sandboxStatus(id, pass.signal);
     if (status === undefined) throw new Error('the sandbox was gone as soon as it was made');
     record.state.setSandbox(status);
@@ -47,7 +61,10 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: R
 }
 
 /** Stops every container and sandbox and gives addresses back. What was stopped stays in the runtime. Idempotent. */
-export async function stopPod(record: PodRecord, options: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly hooked?: Set<string> }): Promise<void> {
+export async function stopPod(
+  record: PodRecord,
+  options: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly hooked?: Set<string> },
+): Promise<void> {
   const { runtime, node, state } = record;
   if (!runtime) return;
   const { hub } = runtime;
@@ -55,10 +72,14 @@ export async function stopPod(record: PodRecord, options: { readonly grace?: num
   await stopAllContainers(record, options);
   for (const sandbox of state.sandboxes) {
     await hub.driver.stopPodSandbox(sandbox.id, { signal });
-    if (sandbox.annotations[names.podIPs] !== undefined && node.network?.traits.namespace === 'node') await node.network.del(attachmentOf(record, sandbox.metadata.attempt), { signal });
+    if (sandbox.annotations[names.podIPs] !== undefined && node.network?.traits.namespace === 'node')
+      await node.network.del(attachmentOf(record, sandbox.metadata.attempt), { signal });
     const now = await hub.sandboxStatus(sandbox.id, signal);
     if (now) state.setSandbox(now);
-    else { state.removeSandbox(sandbox.id); hub.unwatch(sandbox.id); }
+    else {
+      state.removeSandbox(sandbox.id);
+      hub.unwatch(sandbox.id);
+    }
   }
   for (const { id, state: before } of state.containers) {
     if (before === 'EXITED') continue;

@@ -29,8 +29,13 @@ export class PodSource {
       for (const [owner, byUid] of await runtime.hub.found(this.#context.signal)) {
         for (const [uid, found] of byUid) {
           this.#found.set(uid, { runtime, found, owner });
-          for (const { state, annotations, metadata: { namespace, name, attempt } } of found.sandboxes) {
-            if (state === 'READY' && annotations[names.podIPs] !== undefined) held.push(attachmentOf({ uid, namespace, name, pod: {} }, attempt));
+          for (const {
+            state,
+            annotations,
+            metadata: { namespace, name, attempt },
+          } of found.sandboxes) {
+            if (state === 'READY' && annotations[names.podIPs] !== undefined)
+              held.push(attachmentOf({ uid, namespace, name, pod: {} }, attempt));
           }
         }
       }
@@ -43,7 +48,11 @@ export class PodSource {
     const { signal, services: environment } = this.#context;
     const serviceInformer = informers.of(services);
     await serviceInformer.whenSynced(signal);
-    serviceInformer.on({ added: (service) => environment.changed(service), updated: (service) => environment.changed(service), deleted: (service) => environment.changed(service) });
+    serviceInformer.on({
+      added: (service) => environment.changed(service),
+      updated: (service) => environment.changed(service),
+      deleted: (service) => environment.changed(service),
+    });
     // with many nodes one watch of all pods costs less than one for each
     const informer = informers.of(pods, nodeName === undefined ? {} : { fieldSelector: `spec.nodeName=${nodeName}` });
     informer.on({
@@ -63,14 +72,18 @@ export class PodSource {
     await this.#sweepFiles();
   }
 
-  #podsOf(pod: Pod) { return this.#agents.get(pod.spec?.nodeName ?? '')?.pods; }
+  #podsOf(pod: Pod) {
+    return this.#agents.get(pod.spec?.nodeName ?? '')?.pods;
+  }
 
   /** Directories of pods that nobody knows any more. */
   async #sweepFiles(): Promise<void> {
     const { volumes, signal, log } = this.#context;
     for (const uid of await volumes.leftovers()) {
       if ([...this.#agents.values()].some(({ pods: known }) => known.get(uid) !== undefined)) continue;
-      await volumes.teardown(uid, { signal, cause: undefined }).catch((error: unknown) => log.warn({ err: error, uid }, 'what a pod left on the disk could not be removed'));
+      await volumes
+        .teardown(uid, { signal, cause: undefined })
+        .catch((error: unknown) => log.warn({ err: error, uid }, 'what a pod left on the disk could not be removed'));
     }
   }
 }

@@ -8,20 +8,35 @@ export class PodState {
   /** Newest attempt of each name first. */
   #containers: readonly ContainerStatus[] = [];
 
-  get sandboxes(): readonly PodSandboxStatus[] { return this.#sandboxes; }
-  get containers(): readonly ContainerStatus[] { return this.#containers; }
-  get isEmpty(): boolean { return this.#sandboxes.length === 0 && this.#containers.length === 0; }
+  get sandboxes(): readonly PodSandboxStatus[] {
+    return this.#sandboxes;
+  }
+  get containers(): readonly ContainerStatus[] {
+    return this.#containers;
+  }
+  get isEmpty(): boolean {
+    return this.#sandboxes.length === 0 && this.#containers.length === 0;
+  }
 
   setSandbox(sandbox: PodSandboxStatus): void {
-    this.#sandboxes = [...this.#sandboxes.filter(({ id }) => id !== sandbox.id), sandbox].sort((a, b) => b.metadata.attempt - a.metadata.attempt || b.createdAt - a.createdAt);
+    this.#sandboxes = [...this.#sandboxes.filter(({ id }) => id !== sandbox.id), sandbox].sort(
+      (a, b) => b.metadata.attempt - a.metadata.attempt || b.createdAt - a.createdAt,
+    );
   }
-  removeSandbox(id: string): void { this.#sandboxes = this.#sandboxes.filter((sandbox) => sandbox.id !== id); }
+  removeSandbox(id: string): void {
+    this.#sandboxes = this.#sandboxes.filter((sandbox) => sandbox.id !== id);
+  }
 
   setContainer(container: ContainerStatus): void {
     const others = this.#containers.filter(({ id }) => id !== container.id);
-    this.#containers = others.length === 0 ? [container] : [...others, container].sort((a, b) => b.metadata.attempt - a.metadata.attempt || b.createdAt - a.createdAt);
+    this.#containers =
+      others.length === 0
+        ? [container]
+        : [...others, container].sort((a, b) => b.metadata.attempt - a.metadata.attempt || b.createdAt - a.createdAt);
   }
-  removeContainer(id: string): void { this.#containers = this.#containers.filter((container) => container.id !== id); }
+  removeContainer(id: string): void {
+    this.#containers = this.#containers.filter((container) => container.id !== id);
+  }
 
   replace(sandboxes: readonly PodSandboxStatus[], containers: readonly ContainerStatus[]): void {
     this.#sandboxes = [];
@@ -30,14 +45,26 @@ export class PodState {
     for (const container of containers) this.setContainer(container);
   }
 
-  container(id: string): ContainerStatus | undefined { return this.#containers.find((container) => container.id === id); }
-  sandbox(id: string): PodSandboxStatus | undefined { return this.#sandboxes.find((sandbox) => sandbox.id === id); }
+  container(id: string): ContainerStatus | undefined {
+    return this.#containers.find((container) => container.id === id);
+  }
+  sandbox(id: string): PodSandboxStatus | undefined {
+    return this.#sandboxes.find((sandbox) => sandbox.id === id);
+  }
   /** The newest container of a name, whatever its state. */
-  latest(name: string): ContainerStatus | undefined { return this.#containers.find((container) => container.metadata.name === name); }
+  latest(name: string): ContainerStatus | undefined {
+    return this.#containers.find((container) => container.metadata.name === name);
+  }
   /** All attempts, newest first. */
-  attempts(name: string): readonly ContainerStatus[] { return this.#containers.filter((container) => container.metadata.name === name); }
-  get running(): readonly ContainerStatus[] { return this.#containers.filter(({ state }) => state === 'RUNNING'); }
-  get readySandbox(): PodSandboxStatus | undefined { return this.#sandboxes.find(({ state }) => state === 'READY'); }
+  attempts(name: string): readonly ContainerStatus[] {
+    return this.#containers.filter((container) => container.metadata.name === name);
+  }
+  get running(): readonly ContainerStatus[] {
+    return this.#containers.filter(({ state }) => state === 'RUNNING');
+  }
+  get readySandbox(): PodSandboxStatus | undefined {
+    return this.#sandboxes.find(({ state }) => state === 'READY');
+  }
 
   /** Addresses of the pod: those the kubelet wrote down for the sandbox, else the runtime's. Host network pods have none of their own. */
   get podIPs(): readonly string[] {

@@ -29,17 +29,28 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
   const phase = phaseOf(pod, before, verdict !== undefined ? 'Failed' : podPhase(pod, init, regular, ended));
   const podIPs = isHostNetwork(pod) ? (state.sandboxes.length > 0 ? hostIPs : none) : state.podIPs;
   // a pod keeps the address it had: it explains logs of others
-  const ips = podIPs.length > 0 ? podIPs.map((ip) => ({ ip })) : before?.podIPs ?? none;
+  const ips = podIPs.length > 0 ? podIPs.map((ip) => ({ ip })) : (before?.podIPs ?? none);
   const { generation } = pod.metadata ?? {};
   return {
     phase,
-    conditions: podConditions(pod, { init, regular, phase, sandboxReady: state.readySandbox !== undefined && podIPs.length > 0, before: before?.conditions ?? none, now: formatTime(now) }),
+    conditions: podConditions(pod, {
+      init,
+      regular,
+      phase,
+      sandboxReady: state.readySandbox !== undefined && podIPs.length > 0,
+      before: before?.conditions ?? none,
+      now: formatTime(now),
+    }),
     ...(verdict && { reason: verdict.reason, message: verdict.message }),
-    ...(!verdict && before?.reason !== undefined && isTerminalPhase(before.phase) && { reason: before.reason, ...(before.message !== undefined && { message: before.message }) }),
+    ...(!verdict &&
+      before?.reason !== undefined &&
+      isTerminalPhase(before.phase) && { reason: before.reason, ...(before.message !== undefined && { message: before.message }) }),
     ...(hostIPs[0] !== undefined && { hostIP: hostIPs[0], hostIPs: hostIPs.map((ip) => ({ ip })) }),
     ...(ips[0] !== undefined && { podIP: ips[0].ip, podIPs: ips }),
     startTime: before?.startTime ?? formatTime(startedAt),
-    ...(init.length > 0 && { initContainerStatuses: init }), containerStatuses: regular, ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
+    ...(init.length > 0 && { initContainerStatuses: init }),
+    containerStatuses: regular,
+    ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
     qosClass: before?.qosClass ?? qosClass(pod),
     ...(generation !== undefined && { observedGeneration: generation }),
   };

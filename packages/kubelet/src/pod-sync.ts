@@ -33,7 +33,8 @@ export async function prepareVolumes(pass: SyncPass): Promise<boolean> {
   } catch (error) {
     pass.signal.throwIfAborted();
     if (!(error instanceof VolumeFailures)) throw error;
-    for (const { volume, message } of error.failures) record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volume "${volume}" : ${message}`);
+    for (const { volume, message } of error.failures)
+      record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volume "${volume}" : ${message}`);
     return false;
   }
 }
@@ -44,7 +45,8 @@ export async function applySpec(pass: SyncPass, listener: RuntimeListener): Prom
   const { state } = record;
   const actions = computePodActions(record.pod, state, verdictsOf(record));
   if (actions.killPod) {
-    if (actions.createSandbox && state.sandboxes.length > 0) record.event('Normal', 'SandboxChanged', 'Pod sandbox changed, it will be killed and re-created.');
+    if (actions.createSandbox && state.sandboxes.length > 0)
+      record.event('Normal', 'SandboxChanged', 'Pod sandbox changed, it will be killed and re-created.');
     if (!state.isEmpty) await stopPod(record, { signal });
     if (actions.createSandbox) await purgeInitContainers(pass);
   } else {
@@ -61,10 +63,12 @@ async function start(pass: SyncPass, actions: PodActions, listener: RuntimeListe
   const { record } = pass;
   const { pod, state, node, runtime } = record;
   const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
-  if (!runtime || (!actions.createSandbox && actions.toStart.length + actions.initToStart.length + actions.ephemeralToStart.length === 0)) return;
+  if (!runtime || (!actions.createSandbox && actions.toStart.length + actions.initToStart.length + actions.ephemeralToStart.length === 0))
+    return;
   if (!runtime.hollow) {
     await mkdir(node.paths.pod(record.uid), { recursive: true, mode: 0o750 });
-    for (const { container } of allContainers(pod)) await mkdir(join(node.paths.podLogs(pod), container.name), { recursive: true, mode: 0o755 });
+    for (const { container } of allContainers(pod))
+      await mkdir(join(node.paths.podLogs(pod), container.name), { recursive: true, mode: 0o755 });
   }
   let sandbox: PodSandboxConfig;
   if (actions.createSandbox) {
@@ -109,7 +113,7 @@ async function purgeInitContainers({ record, signal }: SyncPass): Promise<void> 
 /** A failure of a container that is not to be started any more says nothing. */
 export function dropOldFailures(record: PodRecord): void {
   for (const name of record.failures.keys()) {
-    const container = [...record.pod.spec?.initContainers ?? [], ...record.pod.spec?.containers ?? []].find((one) => one.name === name);
+    const container = [...(record.pod.spec?.initContainers ?? []), ...(record.pod.spec?.containers ?? [])].find((one) => one.name === name);
     if (!container || !shouldRun(record.pod, container, record.state.latest(name))) record.clearFailure(name);
   }
 }

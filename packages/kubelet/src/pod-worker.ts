@@ -47,12 +47,27 @@ export class PodWorker implements RuntimeListener {
     this.#node = options.node;
     const { node, pod, found, orphan = false, admit, released } = options;
     this.record = new PodRecord(node, pod, orphan ? undefined : pod);
-    this.#life = new PodLife({ record: this.record, listener: this, found, orphan, admit, released, wake: (cause) => this.wake(cause), cause: () => this.#lastCause });
+    this.#life = new PodLife({
+      record: this.record,
+      listener: this,
+      found,
+      orphan,
+      admit,
+      released,
+      wake: (cause) => this.wake(cause),
+      cause: () => this.#lastCause,
+    });
   }
 
-  get state() { return this.record.state; }
-  get stage(): Stage { return this.#life.stage; }
-  get active(): boolean { return this.#running; }
+  get state() {
+    return this.record.state;
+  }
+  get stage(): Stage {
+    return this.#life.stage;
+  }
+  get active(): boolean {
+    return this.#running;
+  }
 
   /** The pod's object changed. */
   update(pod: Pod, cause: Cause | undefined): void {
@@ -84,18 +99,26 @@ export class PodWorker implements RuntimeListener {
 
   wake(cause: Cause | undefined): void {
     if (cause && this.#causes.length < maxCauses) this.#causes.push(cause);
-    if (this.#running) { this.#again = true; return; }
+    if (this.#running) {
+      this.#again = true;
+      return;
+    }
     if (this.#queued || this.stage === 'finished' || this.#node.signal.aborted) return;
     this.#queued = true;
     this.#enqueuedAt = this.#node.clock.now();
-    this.#node.turns.push(() => { void this.#run(); });
+    this.#node.turns.push(() => {
+      void this.#run();
+    });
   }
 
   /** Resolves when the container does not run any more, as far as this kubelet knows. */
   async whenEnded(containerId: string, signal: AbortSignal): Promise<void> {
     while (this.state.container(containerId)?.state === 'RUNNING' && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        const tell = () => { signal.removeEventListener('abort', tell); resolve(); };
+        const tell = () => {
+          signal.removeEventListener('abort', tell);
+          resolve();
+        };
         signal.addEventListener('abort', tell, { once: true });
         (this.#watchers ??= []).push(tell);
       });
@@ -146,7 +169,8 @@ export class PodWorker implements RuntimeListener {
     if (this.stage === 'finished') {
       if (this.#life.gone) this.#options.finished();
     } else if (this.#again || pass.retryMs === 0) this.wake(undefined);
-    else if (pass.retryMs !== undefined && !this.#node.signal.aborted) this.#retry = this.#node.clock.after(pass.retryMs, () => this.wake(undefined));
+    else if (pass.retryMs !== undefined && !this.#node.signal.aborted)
+      this.#retry = this.#node.clock.after(pass.retryMs, () => this.wake(undefined));
   }
 
   #failed(pass: SyncPass, error: unknown): void {

@@ -14,7 +14,11 @@ export const isTerminalPhase = (phase: string | undefined): boolean => phase ===
 export const isDeleted = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
 export const isHostNetwork = (pod: Pod): boolean => pod.spec?.hostNetwork === true;
 
-export interface PlacedContainer { readonly kind: ContainerKind; readonly index: number; readonly container: Container | EphemeralContainer }
+export interface PlacedContainer {
+  readonly kind: ContainerKind;
+  readonly index: number;
+  readonly container: Container | EphemeralContainer;
+}
 
 /** Every container of a spec, init containers first. */
 export function* allContainers(pod: Pod): Generator<PlacedContainer> {
@@ -35,7 +39,8 @@ export function fieldPath({ kind, container }: Pick<PlacedContainer, 'kind' | 'c
   return `${list}{${container.name}}`;
 }
 
-export const statusOf = (statuses: readonly ContainerStatus[] | undefined, name: string): ContainerStatus | undefined => statuses?.find((status) => status.name === name);
+export const statusOf = (statuses: readonly ContainerStatus[] | undefined, name: string): ContainerStatus | undefined =>
+  statuses?.find((status) => status.name === name);
 
 export function statusesOf(status: PodStatus | undefined, kind: ContainerKind): readonly ContainerStatus[] {
   if (kind === 'init') return status?.initContainerStatuses ?? [];
@@ -59,7 +64,10 @@ export function restartsAfter(pod: Pod, container: Pick<Container, 'restartPolic
 
 /** A number, or the name of one of the container's ports. @throws Error when there is no such port */
 export function resolvePort(container: Container | EphemeralContainer, port: number | string): number {
-  const found = typeof port === 'number' ? port : container.ports?.find((one) => one.name === port)?.containerPort ?? (/^\d{1,5}$/.test(port) ? Number(port) : Number.NaN);
+  const found =
+    typeof port === 'number'
+      ? port
+      : (container.ports?.find((one) => one.name === port)?.containerPort ?? (/^\d{1,5}$/.test(port) ? Number(port) : Number.NaN));
   if (Number.isNaN(found)) throw new Error(`couldn't find port: ${String(port)}`);
   if (found <= 0 || found > 65_535) throw new Error(`invalid port number: ${found}`);
   return found;

@@ -11,7 +11,10 @@ const counted = ['cpu', 'memory'] as const;
 /** Guaranteed: every container limits cpu and memory and asks for as much. BestEffort: none says anything. */
 export function qosClass(pod: Pod): QosClass {
   const { containers = [], initContainers = [], resources } = pod.spec ?? {};
-  const all: readonly (ResourceRequirements | undefined)[] = resources && (resources.requests || resources.limits) ? [resources] : [...containers, ...initContainers].map((container) => container.resources);
+  const all: readonly (ResourceRequirements | undefined)[] =
+    resources && (resources.requests || resources.limits)
+      ? [resources]
+      : [...containers, ...initContainers].map((container) => container.resources);
   let said = false;
   let guaranteed = true;
   for (const one of all) {
@@ -76,11 +79,16 @@ export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContain
   return adjust < 3 ? 3 : Math.min(adjust, 999);
 }
 
-export function linuxResources(pod: Pod, container: Container | EphemeralContainer, node: { readonly memoryCapacity: number; readonly cgroupV2: boolean }): LinuxResources {
+export function linuxResources(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  node: { readonly memoryCapacity: number; readonly cgroupV2: boolean },
+): LinuxResources {
   const { limits, requests } = container.resources ?? {};
   const cpuLimit = limits?.['cpu'] ?? pod.spec?.resources?.limits?.['cpu'];
   const memoryLimit = limits?.['memory'] ?? pod.spec?.resources?.limits?.['memory'];
-  const milliRequest = requests?.['cpu'] === undefined && limits?.['cpu'] !== undefined ? milliValue(limits['cpu']) : milliValue(requests?.['cpu'] ?? '0');
+  const milliRequest =
+    requests?.['cpu'] === undefined && limits?.['cpu'] !== undefined ? milliValue(limits['cpu']) : milliValue(requests?.['cpu'] ?? '0');
   return {
     cpuShares: cpuShares(milliRequest),
     ...(cpuLimit !== undefined && milliValue(cpuLimit) > 0 && { cpuPeriod: period, cpuQuota: cpuQuota(milliValue(cpuLimit)) }),

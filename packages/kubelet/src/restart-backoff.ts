@@ -2,7 +2,10 @@
 export const firstBackoffMs = 10_000;
 export const longestBackoffMs = 300_000;
 
-interface Entry { delay: number; updated: number }
+interface Entry {
+  delay: number;
+  updated: number;
+}
 
 /**
  * Delays that double from 10 s to 300 s for each key, as the kubelet's back-off of restarts and pulls does. What has not failed for twice
@@ -19,7 +22,9 @@ export class RestartBackoff {
   }
 
   /** The delay that holds for the key now; 0 when it never failed. */
-  delay(key: string): number { return this.#entries.get(key)?.delay ?? 0; }
+  delay(key: string): number {
+    return this.#entries.get(key)?.delay ?? 0;
+  }
 
   /** Milliseconds to wait from `now`, when the thing last ended at `since`; 0: go on. */
   remaining(key: string, since: number, now: number): number {
@@ -44,7 +49,9 @@ export class RestartBackoff {
     }
   }
 
-  forget(key: string): void { this.#entries.delete(key); }
+  forget(key: string): void {
+    this.#entries.delete(key);
+  }
 }
 
 /** `1m20s`: how a delay is written in messages. */

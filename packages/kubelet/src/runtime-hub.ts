@@ -1,6 +1,14 @@
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { RuntimeError, type Container, type ContainerStatus, type PodSandbox, type PodSandboxStatus, type RuntimeDriver, type RuntimeEvent } from '@oarlock/spi/runtime';
+import {
+  RuntimeError,
+  type Container,
+  type ContainerStatus,
+  type PodSandbox,
+  type PodSandboxStatus,
+  type RuntimeDriver,
+  type RuntimeEvent,
+} from '@oarlock/spi/runtime';
 import { names } from './labels.ts';
 import type { PodState } from './pod-state.ts';
 
@@ -14,7 +22,10 @@ export interface RuntimeListener {
 }
 
 /** Everything of one pod that a runtime has, found at the start. */
-export interface Found { readonly sandboxes: readonly PodSandbox[]; readonly containers: readonly Container[] }
+export interface Found {
+  readonly sandboxes: readonly PodSandbox[];
+  readonly containers: readonly Container[];
+}
 
 export interface RuntimeHubOptions {
   readonly clock: Clock;
@@ -62,7 +73,10 @@ export class RuntimeHub {
 
   /** What this process's owners have in the runtime, by owner and pod uid. */
   async found(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlyMap<string, Found>>> {
-    const [sandboxes, containers] = await Promise.all([this.driver.listPodSandbox({}, { signal }), this.driver.listContainers({}, { signal })]);
+    const [sandboxes, containers] = await Promise.all([
+      this.driver.listPodSandbox({}, { signal }),
+      this.driver.listContainers({}, { signal }),
+    ]);
     const found = new Map<string, Map<string, { sandboxes: PodSandbox[]; containers: Container[] }>>();
     const of = ({ labels }: PodSandbox | Container) => {
       const owner = labels[names.owner] ?? '';
@@ -82,7 +96,10 @@ export class RuntimeHub {
   /** Reads everything of one pod into its state. */
   async load(listener: RuntimeListener, uid: string, signal: AbortSignal): Promise<void> {
     const labels = { [names.podUid]: uid };
-    const [sandboxes, containers] = await Promise.all([this.driver.listPodSandbox({ labels }, { signal }), this.driver.listContainers({ labels }, { signal })]);
+    const [sandboxes, containers] = await Promise.all([
+      this.driver.listPodSandbox({ labels }, { signal }),
+      this.driver.listContainers({ labels }, { signal }),
+    ]);
     await this.adopt(listener, { sandboxes, containers }, signal);
   }
 
@@ -94,10 +111,14 @@ export class RuntimeHub {
     this.#loading.add(listener);
     try {
       const [sandboxStatuses, containerStatuses] = await Promise.all([
-        Promise.all(sandboxes.map(({ id }) => this.sandboxStatus(id, signal))), Promise.all(containers.map(({ id }) => this.containerStatus(id, signal))),
+        Promise.all(sandboxes.map(({ id }) => this.sandboxStatus(id, signal))),
+        Promise.all(containers.map(({ id }) => this.containerStatus(id, signal))),
       ]);
       const before = listener.state.sandboxes;
-      listener.state.replace(sandboxStatuses.filter((status) => status !== undefined), containerStatuses.filter((status) => status !== undefined));
+      listener.state.replace(
+        sandboxStatuses.filter((status) => status !== undefined),
+        containerStatuses.filter((status) => status !== undefined),
+      );
       for (const { id } of before) if (listener.state.sandbox(id) === undefined) this.#bySandbox.delete(id);
     } finally {
       this.#loading.delete(listener);
@@ -109,7 +130,9 @@ export class RuntimeHub {
     this.#bySandbox.set(sandboxId, listener);
     this.#listeners.add(listener);
   }
-  unwatch(sandboxId: string): void { this.#bySandbox.delete(sandboxId); }
+  unwatch(sandboxId: string): void {
+    this.#bySandbox.delete(sandboxId);
+  }
   leave(listener: RuntimeListener): void {
     for (const { id } of listener.state.sandboxes) this.#bySandbox.delete(id);
     this.#listeners.delete(listener);
@@ -123,7 +146,9 @@ export class RuntimeHub {
     return this.driver.containerStatus(id, { ...(signal && { signal }) }).catch(undefinedWhenGone);
   }
 
-  close(): void { this.#timer?.cancel(); }
+  close(): void {
+    this.#timer?.cancel();
+  }
 
   async #listen(signal: AbortSignal): Promise<void> {
     const { log, clock } = this.#options;
@@ -148,21 +173,37 @@ export class RuntimeHub {
   #tell({ type, sandboxId, containerId }: RuntimeEvent): void {
     const listener = this.#bySandbox.get(sandboxId);
     if (listener === undefined) return;
-    if (this.#loading.has(listener)) { listener.stale(undefined, undefined); return; }
+    if (this.#loading.has(listener)) {
+      listener.stale(undefined, undefined);
+      return;
+    }
     if (containerId === undefined) {
       const known = listener.state.sandbox(sandboxId)?.state;
-      if (known === undefined || ((type === 'STARTED' || type === 'CREATED') && known === 'READY') || (type === 'STOPPED' && known === 'NOTREADY')) return;
+      if (
+        known === undefined ||
+        ((type === 'STARTED' || type === 'CREATED') && known === 'READY') ||
+        (type === 'STOPPED' && known === 'NOTREADY')
+      )
+        return;
     } else {
       // what the worker did itself it knows already
       const known = listener.state.container(containerId)?.state;
-      if (known === undefined || type === 'CREATED' || (type === 'STARTED' && (known !== 'CREATED' || listener.active)) || (type === 'STOPPED' && known === 'EXITED')) return;
+      if (
+        known === undefined ||
+        type === 'CREATED' ||
+        (type === 'STARTED' && (known !== 'CREATED' || listener.active)) ||
+        (type === 'STOPPED' && known === 'EXITED')
+      )
+        return;
     }
     listener.stale(sandboxId, containerId);
   }
 
   #arm(signal: AbortSignal): void {
     this.#timer = this.#options.clock.after(this.#options.relistMs, () => {
-      void this.#relist(signal).finally(() => { if (!signal.aborted) this.#arm(signal); });
+      void this.#relist(signal).finally(() => {
+        if (!signal.aborted) this.#arm(signal);
+      });
     });
   }
 
@@ -171,7 +212,10 @@ export class RuntimeHub {
     if (this.#relisting) return;
     this.#relisting = true;
     try {
-      const [sandboxes, containers] = await Promise.all([this.driver.listPodSandbox({}, { signal }), this.driver.listContainers({}, { signal })]);
+      const [sandboxes, containers] = await Promise.all([
+        this.driver.listPodSandbox({}, { signal }),
+        this.driver.listContainers({}, { signal }),
+      ]);
       const now = new Map<string, string>();
       for (const { id, state } of sandboxes) now.set(id, state);
       for (const { id, state } of containers) now.set(id, state);

@@ -3,7 +3,20 @@ import type { AppArmorProfile, Container, EphemeralContainer, Pod, SeccompProfil
 import type { ContainerConfig, Image, LinuxSandboxSecurity, NamespaceOptions, SecurityProfile } from '@oarlock/spi/runtime';
 import { isHostNetwork } from './pods.ts';
 
-const maskedPaths = ['/proc/asound', '/proc/acpi', '/proc/interrupts', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list', '/proc/timer_stats', '/proc/sched_debug', '/proc/scsi', '/sys/firmware', '/sys/devices/virtual/powercap'];
+const maskedPaths = [
+  '/proc/asound',
+  '/proc/acpi',
+  '/proc/interrupts',
+  '/proc/kcore',
+  '/proc/keys',
+  '/proc/latency_stats',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/sys/firmware',
+  '/sys/devices/virtual/powercap',
+];
 const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
 
 export interface SecurityFacts {
@@ -42,21 +55,32 @@ function groupsOf(pod: Pod): readonly number[] {
 
 export function sandboxSecurity(pod: Pod, facts: SecurityFacts): LinuxSandboxSecurity {
   const context = pod.spec?.securityContext;
-  const privileged = [...pod.spec?.initContainers ?? [], ...pod.spec?.containers ?? []].some((container) => container.securityContext?.privileged === true);
+  const privileged = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].some(
+    (container) => container.securityContext?.privileged === true,
+  );
   const apparmor = apparmorOf(context?.appArmorProfile);
   const groups = groupsOf(pod);
   return {
-    namespaces: namespacesOf(pod, facts), privileged,
+    namespaces: namespacesOf(pod, facts),
+    privileged,
     // the sandbox's own process is part of the runtime: it runs confined whatever the pod's containers do
     seccomp: { type: 'RuntimeDefault' },
-    ...(apparmor && { apparmor }), ...(context?.seLinuxOptions && { selinux: context.seLinuxOptions }),
-    ...(context?.runAsUser !== undefined && { runAsUser: context.runAsUser }), ...(context?.runAsGroup !== undefined && { runAsGroup: context.runAsGroup }),
+    ...(apparmor && { apparmor }),
+    ...(context?.seLinuxOptions && { selinux: context.seLinuxOptions }),
+    ...(context?.runAsUser !== undefined && { runAsUser: context.runAsUser }),
+    ...(context?.runAsGroup !== undefined && { runAsGroup: context.runAsGroup }),
     ...(groups.length > 0 && { supplementalGroups: groups }),
   };
 }
 
 /** The container's security; `image` says as whom its image wants to run when the pod does not. */
-export function containerSecurity(pod: Pod, container: Container | EphemeralContainer, image: Image | undefined, facts: SecurityFacts, targetId?: string): ContainerConfig['linux']['security'] {
+export function containerSecurity(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  image: Image | undefined,
+  facts: SecurityFacts,
+  targetId?: string,
+): ContainerConfig['linux']['security'] {
   const ofPod = pod.spec?.securityContext;
   const own = container.securityContext;
   const privileged = own?.privileged === true;
@@ -68,10 +92,13 @@ export function containerSecurity(pod: Pod, container: Container | EphemeralCont
   const unmasked = privileged || own?.procMount === 'Unmasked';
   const asUser = user ?? image?.uid;
   return {
-    namespaces: namespacesOf(pod, facts, targetId), privileged,
+    namespaces: namespacesOf(pod, facts, targetId),
+    privileged,
     seccomp: privileged ? { type: 'Unconfined' } : seccompOf(own?.seccompProfile ?? ofPod?.seccompProfile, facts.rootDir),
-    ...(apparmor && { apparmor }), ...(selinux && { selinux }),
-    ...(asUser !== undefined && { runAsUser: asUser }), ...(group !== undefined && { runAsGroup: group }),
+    ...(apparmor && { apparmor }),
+    ...(selinux && { selinux }),
+    ...(asUser !== undefined && { runAsUser: asUser }),
+    ...(group !== undefined && { runAsGroup: group }),
     ...(asUser === undefined && image?.username && { runAsUsername: image.username }),
     ...(groups.length > 0 && { supplementalGroups: groups }),
     ...(own?.readOnlyRootFilesystem !== undefined && { readonlyRootfs: own.readOnlyRootFilesystem }),
@@ -95,5 +122,8 @@ export function verifyNonRoot(pod: Pod, container: Container | EphemeralContaine
     if (image.uid === 0) throw new Error(`container has runAsNonRoot and image will run as root ${where}`);
     return;
   }
-  if (image?.username) throw new Error(`container has runAsNonRoot and image has non-numeric user (${image.username}), cannot verify user is non-root ${where}`);
+  if (image?.username)
+    throw new Error(
+      `container has runAsNonRoot and image has non-numeric user (${image.username}), cannot verify user is non-root ${where}`,
+    );
 }

@@ -21,8 +21,14 @@ export class Semaphore {
 
   #turn(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const go = () => { signal.removeEventListener('abort', abort); resolve(); };
-      const abort = () => { this.#waiting.delete(go); reject(signal.reason); };
+      const go = () => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      };
+      const abort = () => {
+        this.#waiting.delete(go);
+        reject(signal.reason);
+      };
       this.#waiting.add(go);
       signal.addEventListener('abort', abort, { once: true });
     });
@@ -30,7 +36,10 @@ export class Semaphore {
 
   #leave(): void {
     const [next] = this.#waiting;
-    if (next === undefined) { this.#free += 1; return; }
+    if (next === undefined) {
+      this.#free += 1;
+      return;
+    }
     this.#waiting.delete(next);
     next();
   }

@@ -73,6 +73,10 @@ export class ServiceEnvironment {
   /** Known from the cluster's facts even while the Service `kubernetes` does not exist yet. */
   *#apiServer(): Generator<[string, string]> {
     const spec = this.#services.get('default/kubernetes')?.spec;
-    yield* variablesOf('kubernetes', spec?.clusterIP ?? this.#facts.kubernetesServiceIP, spec?.ports ?? [{ name: 'https', port: 443, protocol: 'TCP' }]);
+    yield* variablesOf(
+      'kubernetes',
+      spec?.clusterIP ?? this.#facts.kubernetesServiceIP,
+      spec?.ports ?? [{ name: 'https', port: 443, protocol: 'TCP' }],
+    );
   }
 }

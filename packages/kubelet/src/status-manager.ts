@@ -42,7 +42,7 @@ export interface StatusManagerOptions {
 }
 
 /** How long a status waits that is soon replaced anyway, such as the one of a pod that is only beginning. Milliseconds. */
-const lazyMs = 150;
+const lazyMs = 300;
 
 /**
  * Sends statuses of pods to the API: only differences, one patch per pod at a time, the newest wins, an older one never overwrites a newer,
@@ -86,7 +86,9 @@ export class StatusManager {
     const { report } = subject;
     if (report === undefined || report.sent === report.version) return;
     if (report.state === 'lazy') this.#enqueue(subject, report);
-    await new Promise<void>((resolve) => { (report.waiters ??= []).push(resolve); });
+    await new Promise<void>((resolve) => {
+      (report.waiters ??= []).push(resolve);
+    });
   }
 
   stop(): void {
@@ -119,7 +121,10 @@ export class StatusManager {
     while (this.#sending < this.#parallel && this.#next < this.#queue.length) {
       const subject = this.#queue[this.#next++] as StatusSubject;
       this.#sending += 1;
-      void this.#send(subject).finally(() => { this.#sending -= 1; this.#pump(); });
+      void this.#send(subject).finally(() => {
+        this.#sending -= 1;
+        this.#pump();
+      });
     }
     if (this.#next > 1024 || this.#next === this.#queue.length) {
       this.#queue = this.#queue.slice(this.#next);
@@ -136,18 +141,28 @@ export class StatusManager {
     const { namespace, name, uid } = subject;
     const patch = statusPatch(uid, subject.api?.status, wanted);
     if (patch !== undefined) {
-      const span = startSpan(tracer, 'status update', { cause, attributes: { 'oarlock.key': `${namespace}/${name}`, 'oarlock.phase': wanted.phase ?? '' } });
+      const span = startSpan(tracer, 'status update', {
+        cause,
+        attributes: { 'oarlock.key': `${namespace}/${name}`, 'oarlock.phase': wanted.phase ?? '' },
+      });
       try {
         this.patches += 1;
-        const answer = await client.causedBy(causeOf(span) ?? cause).patch(pods, { namespace, name }, 'strategic', patch, { subresource: 'status' });
+        const answer = await client
+          .causedBy(causeOf(span) ?? cause)
+          .patch(pods, { namespace, name }, 'strategic', patch, { subresource: 'status' });
         if (podUid(answer) === uid) take(subject, answer);
       } catch (error) {
         failSpan(span, error);
         if (!isPointless(error)) {
           report.backoff ??= new Backoff({ firstMs: 500, longestMs: 30_000, jitter: 0.5, random });
-          log[report.backoff.failures > 2 ? 'warn' : 'debug']({ err: error, pod: `${namespace}/${name}` }, 'a pod status could not be sent; trying again');
+          log[report.backoff.failures > 2 ? 'warn' : 'debug'](
+            { err: error, pod: `${namespace}/${name}` },
+            'a pod status could not be sent; trying again',
+          );
           report.state = 'waiting';
-          clock.after(report.backoff.next(), () => { if (report.state === 'waiting' && !this.#stopped) this.#enqueue(subject, report); });
+          clock.after(report.backoff.next(), () => {
+            if (report.state === 'waiting' && !this.#stopped) this.#enqueue(subject, report);
+          });
           return;
         }
       } finally {
@@ -157,7 +172,10 @@ export class StatusManager {
     report.backoff = undefined;
     report.sent = version;
     report.state = 'idle';
-    if (report.version !== version) { this.#enqueue(subject, report); return; }
+    if (report.version !== version) {
+      this.#enqueue(subject, report);
+      return;
+    }
     const waiters = report.waiters ?? [];
     report.waiters = undefined;
     for (const resolve of waiters) resolve();

@@ -5,14 +5,32 @@ type Fields = Record<string, unknown>;
 
 /** Everything of the status that the kubelet owns, conditions and addresses apart. */
 const plainFields = [
-  'phase', 'reason', 'message', 'hostIP', 'podIP', 'startTime', 'qosClass', 'initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses', 'observedGeneration',
+  'phase',
+  'reason',
+  'message',
+  'hostIP',
+  'podIP',
+  'startTime',
+  'qosClass',
+  'initContainerStatuses',
+  'containerStatuses',
+  'ephemeralContainerStatuses',
+  'observedGeneration',
 ] as const satisfies readonly (keyof PodStatus)[];
 
-const sameCondition = (a: PodCondition, b: PodCondition | undefined) => b !== undefined && a.status === b.status && a.reason === b.reason && a.message === b.message
-  && a.lastTransitionTime === b.lastTransitionTime && (a.observedGeneration === undefined || a.observedGeneration === b.observedGeneration);
+const sameCondition = (a: PodCondition, b: PodCondition | undefined) =>
+  b !== undefined &&
+  a.status === b.status &&
+  a.reason === b.reason &&
+  a.message === b.message &&
+  a.lastTransitionTime === b.lastTransitionTime &&
+  (a.observedGeneration === undefined || a.observedGeneration === b.observedGeneration);
 
 /** Lists that a strategic merge patch joins by `ip`: what went has to be named. */
-function addresses(before: readonly { readonly ip: string }[] = [], after: readonly { readonly ip: string }[] = []): readonly Fields[] | undefined {
+function addresses(
+  before: readonly { readonly ip: string }[] = [],
+  after: readonly { readonly ip: string }[] = [],
+): readonly Fields[] | undefined {
   if (jsonEqual(before, after)) return undefined;
   const gone = before.filter(({ ip }) => !after.some((other) => other.ip === ip));
   return [...after.map(({ ip }) => ({ ip })), ...gone.map(({ ip }) => ({ $patch: 'delete', ip }))];
@@ -22,7 +40,11 @@ function addresses(before: readonly { readonly ip: string }[] = [], after: reado
  * The strategic merge patch that brings what the server has to what the kubelet says; undefined when nothing differs. Conditions of
  * others are left alone.
  */
-export function statusPatch(uid: string, before: PodStatus | undefined, after: PodStatus): { readonly metadata: { readonly uid: string }; readonly status: Fields } | undefined {
+export function statusPatch(
+  uid: string,
+  before: PodStatus | undefined,
+  after: PodStatus,
+): { readonly metadata: { readonly uid: string }; readonly status: Fields } | undefined {
   const status: Fields = {};
   for (const field of plainFields) {
     if (!jsonEqual(before?.[field], after[field])) status[field] = after[field] ?? null;
@@ -31,12 +53,22 @@ export function statusPatch(uid: string, before: PodStatus | undefined, after: P
   if (podIPs) status['podIPs'] = podIPs;
   const hostIPs = addresses(before?.hostIPs, after.hostIPs);
   if (hostIPs) status['hostIPs'] = hostIPs;
-  const conditions = (after.conditions ?? []).filter((condition) => !sameCondition(condition, before?.conditions?.find(({ type }) => type === condition.type)));
+  const conditions = (after.conditions ?? []).filter(
+    (condition) =>
+      !sameCondition(
+        condition,
+        before?.conditions?.find(({ type }) => type === condition.type),
+      ),
+  );
   if (conditions.length > 0) {
     // a reason that is gone has to be taken out of the condition that is merged into
     status['conditions'] = conditions.map((condition) => {
       const old = before?.conditions?.find(({ type }) => type === condition.type);
-      return { ...condition, ...(old?.reason !== undefined && condition.reason === undefined && { reason: null }), ...(old?.message !== undefined && condition.message === undefined && { message: null }) };
+      return {
+        ...condition,
+        ...(old?.reason !== undefined && condition.reason === undefined && { reason: null }),
+        ...(old?.message !== undefined && condition.message === undefined && { message: null }),
+      };
     });
   }
   return Object.keys(status).length === 0 ? undefined : { metadata: { uid }, status };

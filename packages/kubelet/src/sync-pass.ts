@@ -28,17 +28,25 @@ export class SyncPass {
       const { record } = this;
       const [cause, ...links] = this.#causes;
       this.#span = startSpan(record.node.tracer, 'sync pod', {
-        cause, links, startTime: this.#began,
+        cause,
+        links,
+        startTime: this.#began,
         attributes: { 'oarlock.key': record.key, 'oarlock.node': record.node.name, 'oarlock.enqueued_at': this.#enqueuedAt },
       });
     }
     return this.#span;
   }
 
-  get cause(): Cause | undefined { return causeOf(this.span) ?? this.#causes[0]; }
+  get cause(): Cause | undefined {
+    return causeOf(this.span) ?? this.#causes[0];
+  }
 
   /** Runs one step in a span below this pass's; what it is given goes to drivers. */
-  async step<T>(name: string, work: (call: { readonly signal: AbortSignal; readonly cause: Cause | undefined }) => Promise<T>, attributes: Readonly<Record<string, string | number>> = {}): Promise<T> {
+  async step<T>(
+    name: string,
+    work: (call: { readonly signal: AbortSignal; readonly cause: Cause | undefined }) => Promise<T>,
+    attributes: Readonly<Record<string, string | number>> = {},
+  ): Promise<T> {
     const { record, signal } = this;
     const span = startSpan(record.node.tracer, name, { cause: this.cause, attributes });
     try {
@@ -56,6 +64,10 @@ export class SyncPass {
     if (ms !== undefined && (this.retryMs === undefined || ms < this.retryMs)) this.retryMs = ms;
   }
 
-  fail(error: unknown): void { failSpan(this.span, error); }
-  end(): void { this.#span?.end(); }
+  fail(error: unknown): void {
+    failSpan(this.span, error);
+  }
+  end(): void {
+    this.#span?.end();
+  }
 }

@@ -13,12 +13,20 @@ export async function terminationMessage(status: ContainerStatus): Promise<strin
   const path = status.annotations[names.terminationMessagePath];
   const file = path === undefined ? undefined : status.mounts.find(({ containerPath }) => containerPath === path)?.hostPath;
   const message = file === undefined ? '' : (await readPart(file, maxMessage, 'head')).toString('utf8');
-  if (message !== '' || status.annotations[names.terminationMessagePolicy] !== 'FallbackToLogsOnError' || status.exitCode === 0 || status.logPath === '') return message;
+  if (
+    message !== '' ||
+    status.annotations[names.terminationMessagePolicy] !== 'FallbackToLogsOnError' ||
+    status.exitCode === 0 ||
+    status.logPath === ''
+  )
+    return message;
   const lines = splitLines(await readPart(status.logPath, tailBytes, 'tail')).slice(-maxLogLines);
-  const text = Buffer.concat(lines.flatMap((line) => {
-    const record = parseLogRecord(line);
-    return record ? [record.text, ...(record.partial ? [] : [Buffer.from('\n')])] : [];
-  }));
+  const text = Buffer.concat(
+    lines.flatMap((line) => {
+      const record = parseLogRecord(line);
+      return record ? [record.text, ...(record.partial ? [] : [Buffer.from('\n')])] : [];
+    }),
+  );
   return text.subarray(Math.max(0, text.length - maxLogMessage)).toString('utf8');
 }
 

@@ -19,11 +19,21 @@ import { Kubelet } from '../src/kubelet.ts';
 import { unmountAll } from '../src/volumes/mount-points.ts';
 
 export const facts: ClusterFacts = {
-  name: 'test', domain: 'cluster.local', podCIDRs: ['10.244.0.0/16'], serviceCIDRs: ['10.96.0.0/16'], kubernetesServiceIP: '10.96.0.1', dnsServiceIP: '10.96.0.10',
-  serverUrl: 'https://127.0.0.1:6443', nodePortRange: { from: 30_000, to: 32_767 }, version: 'v1.36.0+oarlock.0.1.0',
+  name: 'test',
+  domain: 'cluster.local',
+  podCIDRs: ['10.244.0.0/16'],
+  serviceCIDRs: ['10.96.0.0/16'],
+  kubernetesServiceIP: '10.96.0.1',
+  dnsServiceIP: '10.96.0.10',
+  serverUrl: 'https://127.0.0.1:6443',
+  nodePortRange: { from: 30_000, to: 32_767 },
+  version: 'v1.36.0+oarlock.0.1.0',
 };
 const noKeys: ClusterKeys = {
-  caBundle: '', issue: () => Promise.reject(new Error('no keys in this test')), sign: () => Promise.reject(new Error('no keys in this test')), serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
+  caBundle: '',
+  issue: () => Promise.reject(new Error('no keys in this test')),
+  sign: () => Promise.reject(new Error('no keys in this test')),
+  serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
 };
 
 /** Keeps events in the order they came: `Normal Pulled spec.containers{app}: ...`. */
@@ -36,7 +46,9 @@ export class Events implements EventSource {
       },
     };
   }
-  of(reason: string): readonly string[] { return this.lines.filter((line) => line.split(' ')[2]?.replace(':', '') === reason); }
+  of(reason: string): readonly string[] {
+    return this.lines.filter((line) => line.split(' ')[2]?.replace(':', '') === reason);
+  }
 }
 
 export interface BenchOptions {
@@ -73,7 +85,17 @@ export class Bench {
     this.#abort = new AbortController();
     const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer, keys = noKeys } = this.#options;
     return new Kubelet(
-      { client: this.api.client(), informers: this.api.informers, events: this.events, runtimes: new Map([['simulated', this.driver]]), network, volumes, facts, keys, config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1' }), ...config } },
+      {
+        client: this.api.client(),
+        informers: this.api.informers,
+        events: this.events,
+        runtimes: new Map([['simulated', this.driver]]),
+        network,
+        volumes,
+        facts,
+        keys,
+        config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1' }), ...config },
+      },
       { clock: this.clock, log, tracer, signal: this.#abort.signal, dataDir: this.directory, random: sequence(7) },
     );
   }
@@ -102,11 +124,19 @@ export class Bench {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  pod(name: string): Pod | undefined { return this.api.object(pods, { namespace: 'default', name }); }
-  get signal(): AbortSignal { return this.#abort.signal; }
+  pod(name: string): Pod | undefined {
+    return this.api.object(pods, { namespace: 'default', name });
+  }
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
 
   /** Lets things happen until the pod is as asked. */
-  async until(name: string, holds: (pod: Pod | undefined) => boolean, { within = 600_000, what = 'the pod is as asked' } = {}): Promise<Pod> {
+  async until(
+    name: string,
+    holds: (pod: Pod | undefined) => boolean,
+    { within = 600_000, what = 'the pod is as asked' } = {},
+  ): Promise<Pod> {
     try {
       await this.clock.runUntil(() => holds(this.pod(name)), { within, what });
     } catch (cause) {
@@ -114,18 +144,26 @@ export class Bench {
     }
     return this.pod(name) as Pod;
   }
-  ready(name: string): Promise<Pod> { return this.until(name, (pod) => isReady(pod), { what: `${name} is ready` }); }
+  ready(name: string): Promise<Pod> {
+    return this.until(name, (pod) => isReady(pod), { what: `${name} is ready` });
+  }
 
   /** Stores a pod that is bound to the node, as the scheduler leaves it. */
   create(pod: Pod): Pod {
     const [stored] = this.api.seed(pods, pod);
     return stored as Pod;
   }
-  change(name: string, change: (pod: Pod) => Pod): void { this.api.seed(pods, change(this.pod(name) as Pod)); }
-  delete(name: string, gracePeriodSeconds?: number) { return this.api.client().delete(pods, { namespace: 'default', name }, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }); }
+  change(name: string, change: (pod: Pod) => Pod): void {
+    this.api.seed(pods, change(this.pod(name) as Pod));
+  }
+  delete(name: string, gracePeriodSeconds?: number) {
+    return this.api.client().delete(pods, { namespace: 'default', name }, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds });
+  }
 
   requests(verb: string, resource: string, subresource = ''): number {
-    return this.api.requests.filter((request) => request.verb === verb && request.resource.resource === resource && request.subresource === subresource).length;
+    return this.api.requests.filter(
+      (request) => request.verb === verb && request.resource.resource === resource && request.subresource === subresource,
+    ).length;
   }
 }
 
@@ -140,15 +178,36 @@ export function withTraits(driver: SimulatedRuntime, traits: Partial<RuntimeDriv
   });
 }
 
-export const isReady = (pod: Pod | undefined): boolean => pod?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
-export const container = (pod: Pod | undefined, name = 'app') => [...pod?.status?.initContainerStatuses ?? [], ...pod?.status?.containerStatuses ?? [], ...pod?.status?.ephemeralContainerStatuses ?? []].find((status) => status.name === name);
+export const isReady = (pod: Pod | undefined): boolean =>
+  pod?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+export const container = (pod: Pod | undefined, name = 'app') =>
+  [
+    ...(pod?.status?.initContainerStatuses ?? []),
+    ...(pod?.status?.containerStatuses ?? []),
+    ...(pod?.status?.ephemeralContainerStatuses ?? []),
+  ].find((status) => status.name === name);
 
 export const app = (overrides: Partial<Container> = {}): Container => ({
-  name: 'app', image: 'registry.test/app:1', imagePullPolicy: 'IfNotPresent', terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File', ...overrides,
+  name: 'app',
+  image: 'registry.test/app:1',
+  imagePullPolicy: 'IfNotPresent',
+  terminationMessagePath: '/dev/termination-log',
+  terminationMessagePolicy: 'File',
+  ...overrides,
 });
 export function podOf(name: string, spec: Partial<PodSpec> = {}, annotations: Readonly<Record<string, string>> = {}): Pod {
   return {
-    apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default', annotations },
-    spec: { nodeName: 'node-a', restartPolicy: 'Always', terminationGracePeriodSeconds: 30, dnsPolicy: 'ClusterFirst', containers: [app()], ...spec }, status: { phase: 'Pending', qosClass: 'BestEffort' },
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'default', annotations },
+    spec: {
+      nodeName: 'node-a',
+      restartPolicy: 'Always',
+      terminationGracePeriodSeconds: 30,
+      dnsPolicy: 'ClusterFirst',
+      containers: [app()],
+      ...spec,
+    },
+    status: { phase: 'Pending', qosClass: 'BestEffort' },
   };
 }

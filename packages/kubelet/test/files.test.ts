@@ -12,15 +12,22 @@ import { app, Bench, container, isReady, podOf, withTraits } from './bench.ts';
 describe('the files of a pod', () => {
   let bench: Bench;
   beforeEach(async () => {
-    bench = await new Bench({ wrap: (driver) => withTraits(driver, { simulated: false, networkNamespaces: true }), config: { files: true, evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', pidAvailable: '0' } } }).start();
+    bench = await new Bench({
+      wrap: (driver) => withTraits(driver, { simulated: false, networkNamespaces: true }),
+      config: { files: true, evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', pidAvailable: '0' } },
+    }).start();
   });
   afterEach(() => bench.dispose());
 
   // real files take real time: there is no event to wait for but the API's
-  const seen = (name: string, holds: (pod: Pod | undefined) => boolean) => vi.waitFor(() => {
-    if (!holds(bench.pod(name))) throw new Error(`${JSON.stringify(bench.pod(name)?.status)}\n${bench.events.lines.join('\n')}`);
-    return bench.pod(name);
-  }, { timeout: 4000, interval: 5 });
+  const seen = (name: string, holds: (pod: Pod | undefined) => boolean) =>
+    vi.waitFor(
+      () => {
+        if (!holds(bench.pod(name))) throw new Error(`${JSON.stringify(bench.pod(name)?.status)}\n${bench.events.lines.join('\n')}`);
+        return bench.pod(name);
+      },
+      { timeout: 4000, interval: 5 },
+    );
   const mounts = async (name: string) => {
     const [found] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.pod.name': name }, state: 'RUNNING' });
     return new Map((await bench.runtime.containerStatus(found?.id ?? '')).mounts.map((mount) => [mount.containerPath, mount]));
@@ -28,11 +35,28 @@ describe('the files of a pod', () => {
 
   it('are mounted where the container wants them, with its own hosts file and message file', async () => {
     bench.api.seed(configMaps, { metadata: { name: 'conf', namespace: 'default' }, data: { color: 'blue' } });
-    bench.create(podOf('web', {
-      hostname: 'w', subdomain: 'team', hostAliases: [{ ip: '1.2.3.4', hostnames: ['a', 'b'] }],
-      volumes: [{ name: 'conf', configMap: { name: 'conf' } }, { name: 'tmp', emptyDir: {} }, { name: 'unused', emptyDir: {} }, { name: 'host', hostPath: { path: '/etc' } }],
-      containers: [app({ volumeMounts: [{ name: 'conf', mountPath: '/conf', readOnly: true }, { name: 'tmp', mountPath: '/tmp', subPath: 'a/b' }, { name: 'host', mountPath: '/host', mountPropagation: 'HostToContainer' }] })],
-    }));
+    bench.create(
+      podOf('web', {
+        hostname: 'w',
+        subdomain: 'team',
+        hostAliases: [{ ip: '1.2.3.4', hostnames: ['a', 'b'] }],
+        volumes: [
+          { name: 'conf', configMap: { name: 'conf' } },
+          { name: 'tmp', emptyDir: {} },
+          { name: 'unused', emptyDir: {} },
+          { name: 'host', hostPath: { path: '/etc' } },
+        ],
+        containers: [
+          app({
+            volumeMounts: [
+              { name: 'conf', mountPath: '/conf', readOnly: true },
+              { name: 'tmp', mountPath: '/tmp', subPath: 'a/b' },
+              { name: 'host', mountPath: '/host', mountPropagation: 'HostToContainer' },
+            ],
+          }),
+        ],
+      }),
+    );
     const pod = await seen('web', isReady);
     const found = await mounts('web');
     expect([...found.keys()].sort()).toEqual(['/conf', '/dev/termination-log', '/etc/hosts', '/host', '/tmp']);
@@ -45,7 +69,11 @@ describe('the files of a pod', () => {
     expect(hosts.endsWith('\n# Entries added by HostAliases.\n1.2.3.4\ta\tb\n')).toBe(true);
     expect((await stat(found.get('/dev/termination-log')?.hostPath ?? '')).mode & 0o777).toBe(0o666);
     expect((await stat(found.get('/tmp')?.hostPath ?? '')).isDirectory()).toBe(true);
-    expect(container(pod)?.volumeMounts).toEqual([{ name: 'conf', mountPath: '/conf', readOnly: true, recursiveReadOnly: 'Disabled' }, { name: 'tmp', mountPath: '/tmp' }, { name: 'host', mountPath: '/host' }]);
+    expect(container(pod)?.volumeMounts).toEqual([
+      { name: 'conf', mountPath: '/conf', readOnly: true, recursiveReadOnly: 'Disabled' },
+      { name: 'tmp', mountPath: '/tmp' },
+      { name: 'host', mountPath: '/host' },
+    ]);
     const directory = bench.kubelet.context.paths.pod(pod?.metadata?.uid ?? '');
     expect(existsSync(directory)).toBe(true);
     await bench.delete('web');
@@ -55,37 +83,77 @@ describe('the files of a pod', () => {
     expect(await readdir(bench.kubelet.context.paths.logs)).toEqual([]);
   });
 
-  it('follow the objects they are made from, and the pod\'s own labels', async () => {
+  it("follow the objects they are made from, and the pod's own labels", async () => {
     bench.api.seed(configMaps, { metadata: { name: 'conf', namespace: 'default' }, data: { color: 'blue' } });
-    bench.create(podOf('web', {
-      volumes: [{ name: 'all', projected: { sources: [{ configMap: { name: 'conf' } }, { secret: { name: 'late', optional: true } }, { downwardAPI: { items: [{ path: 'labels', fieldRef: { fieldPath: 'metadata.labels' } }] } }] } }],
-      containers: [app({ volumeMounts: [{ name: 'all', mountPath: '/all' }] })],
-    }));
+    bench.create(
+      podOf('web', {
+        volumes: [
+          {
+            name: 'all',
+            projected: {
+              sources: [
+                { configMap: { name: 'conf' } },
+                { secret: { name: 'late', optional: true } },
+                { downwardAPI: { items: [{ path: 'labels', fieldRef: { fieldPath: 'metadata.labels' } }] } },
+              ],
+            },
+          },
+        ],
+        containers: [app({ volumeMounts: [{ name: 'all', mountPath: '/all' }] })],
+      }),
+    );
     await seen('web', isReady);
     const path = (await mounts('web')).get('/all')?.hostPath ?? '';
-    const content = async () => Object.fromEntries(await Promise.all((await readdir(path)).filter((name) => !name.startsWith('..')).map(async (name) => [name, await readFile(join(path, name), 'utf8')] as const)));
-    const shows = (wanted: Record<string, string>) => vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 10_000, interval: 5 });
+    const content = async () =>
+      Object.fromEntries(
+        await Promise.all(
+          (await readdir(path))
+            .filter((name) => !name.startsWith('..'))
+            .map(async (name) => [name, await readFile(join(path, name), 'utf8')] as const),
+        ),
+      );
+    const shows = (wanted: Record<string, string>) =>
+      vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 10_000, interval: 5 });
     expect(await content()).toEqual({ color: 'blue', labels: '' });
     await bench.api.client().patch(configMaps, { namespace: 'default', name: 'conf' }, 'merge', { data: { color: null, shape: 'round' } });
     await shows({ shape: 'round', labels: '' });
-    await bench.api.client().create(secrets, { metadata: { name: 'late', namespace: 'default' }, data: { key: Buffer.from('s').toString('base64') } });
+    await bench.api
+      .client()
+      .create(secrets, { metadata: { name: 'late', namespace: 'default' }, data: { key: Buffer.from('s').toString('base64') } });
     await shows({ shape: 'round', labels: '', key: 's' });
     await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'merge', { metadata: { labels: { b: '2', a: '1' } } });
     await shows({ shape: 'round', labels: 'a="1"\nb="2"', key: 's' });
   });
 
-  it('hold a service account\'s token, which is renewed when four fifths of its time are over', async () => {
+  it("hold a service account's token, which is renewed when four fifths of its time are over", async () => {
     bench.api.seed(serviceAccounts, { metadata: { name: 'bot', namespace: 'default' } });
-    bench.create(podOf('web', {
-      serviceAccountName: 'bot', volumes: [{ name: 'token', projected: { defaultMode: 0o644, sources: [{ serviceAccountToken: { path: 'token', expirationSeconds: 1000, audience: 'vault' } }] } }],
-      containers: [app({ volumeMounts: [{ name: 'token', mountPath: '/token' }] })],
-    }));
+    bench.create(
+      podOf('web', {
+        serviceAccountName: 'bot',
+        volumes: [
+          {
+            name: 'token',
+            projected: {
+              defaultMode: 0o644,
+              sources: [{ serviceAccountToken: { path: 'token', expirationSeconds: 1000, audience: 'vault' } }],
+            },
+          },
+        ],
+        containers: [app({ volumeMounts: [{ name: 'token', mountPath: '/token' }] })],
+      }),
+    );
     await seen('web', isReady);
     const path = join((await mounts('web')).get('/token')?.hostPath ?? '', 'token');
     const first = await readFile(path, 'utf8');
     expect(first).toMatch(/^token:default:bot:/);
     const [asked] = bench.api.requests.filter(({ subresource }) => subresource === 'token');
-    expect(asked?.body).toMatchObject({ spec: { audiences: ['vault'], expirationSeconds: 1000, boundObjectRef: { kind: 'Pod', name: 'web', uid: bench.pod('web')?.metadata?.uid } } });
+    expect(asked?.body).toMatchObject({
+      spec: {
+        audiences: ['vault'],
+        expirationSeconds: 1000,
+        boundObjectRef: { kind: 'Pod', name: 'web', uid: bench.pod('web')?.metadata?.uid },
+      },
+    });
     await bench.clock.advance(790_000);
     expect(await readFile(path, 'utf8')).toBe(first);
     await bench.clock.advance(11_000);
@@ -93,8 +161,17 @@ describe('the files of a pod', () => {
   });
 
   it('are waited for: the pod starts when a missing object comes', async () => {
-    bench.create(podOf('web', { volumes: [{ name: 'conf', configMap: { name: 'late' } }], containers: [app({ volumeMounts: [{ name: 'conf', mountPath: '/conf' }] })] }));
-    await vi.waitFor(() => expect(bench.events.of('FailedMount')).toEqual(['web Warning FailedMount: MountVolume.SetUp failed for volume "conf" : configmap "late" not found']));
+    bench.create(
+      podOf('web', {
+        volumes: [{ name: 'conf', configMap: { name: 'late' } }],
+        containers: [app({ volumeMounts: [{ name: 'conf', mountPath: '/conf' }] })],
+      }),
+    );
+    await vi.waitFor(() =>
+      expect(bench.events.of('FailedMount')).toEqual([
+        'web Warning FailedMount: MountVolume.SetUp failed for volume "conf" : configmap "late" not found',
+      ]),
+    );
     expect(container(bench.pod('web'))?.state?.waiting?.reason).toBe('ContainerCreating');
     await bench.api.client().create(configMaps, { metadata: { name: 'late', namespace: 'default' }, data: { a: '1' } });
     await seen('web', isReady);
@@ -112,8 +189,14 @@ describe('the files of a pod', () => {
     await writeFile(logPath, '2026-01-01T00:00:00Z stdout F first\n2026-01-01T00:00:00Z stderr F last words\n');
     bench.runtime.finish(one?.id ?? '', 3);
     bench.runtime.finish(two?.id ?? '', 4);
-    expect(container(await seen('file', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({ exitCode: 3, message: 'out of coffee' });
-    expect(container(await seen('log', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({ exitCode: 4, message: 'first\nlast words\n' });
+    expect(container(await seen('file', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({
+      exitCode: 3,
+      message: 'out of coffee',
+    });
+    expect(container(await seen('log', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({
+      exitCode: 4,
+      message: 'first\nlast words\n',
+    });
   });
 
   it('are removed when the pod went while nobody looked', async () => {
@@ -149,7 +232,16 @@ describe('a part of a volume', () => {
   it('never leaves the volume', async () => {
     await symlink('../outside', join(directory, 'volume/out'));
     await symlink('/etc', join(directory, 'volume/inside/abs'));
-    for (const path of ['../outside', '/etc', 'inside/../../outside', 'out', 'out/secret', 'out/new', 'inside/abs/passwd', 'inside/abs/new']) {
+    for (const path of [
+      '../outside',
+      '/etc',
+      'inside/../../outside',
+      'out',
+      'out/secret',
+      'out/new',
+      'inside/abs/passwd',
+      'inside/abs/new',
+    ]) {
       await expect(prepare(path), path).rejects.toMatchObject({ code: 'InvalidArgument' });
     }
     expect(await readdir(join(directory, 'outside'))).toEqual(['secret']);

@@ -3,19 +3,47 @@ import { app, Bench, container, isReady, podOf } from './bench.ts';
 
 describe('the life of a pod', () => {
   let bench: Bench;
-  beforeEach(async () => { bench = await new Bench().start(); });
+  beforeEach(async () => {
+    bench = await new Bench().start();
+  });
   afterEach(() => bench.dispose());
 
   it('runs it and says so as upstream does', async () => {
     bench.create(podOf('web'));
     const pod = await bench.ready('web');
-    expect(pod.status).toMatchObject({ phase: 'Running', hostIP: '10.0.0.1', podIP: '10.128.0.1', podIPs: [{ ip: '10.128.0.1' }], qosClass: 'BestEffort', startTime: '2026-01-01T00:00:00Z' });
-    expect(pod.status?.conditions?.map(({ type, status }) => `${type}=${status}`)).toEqual(['PodReadyToStartContainers=True', 'Initialized=True', 'Ready=True', 'ContainersReady=True', 'PodScheduled=True']);
-    expect(container(pod)).toMatchObject({ name: 'app', ready: true, started: true, restartCount: 0, image: 'registry.test/app:1', imageID: expect.stringMatching(/^sha256:/), containerID: expect.stringMatching(/^simulated:\/\//), state: { running: { startedAt: '2026-01-01T00:00:00Z' } }, lastState: {} });
+    expect(pod.status).toMatchObject({
+      phase: 'Running',
+      hostIP: '10.0.0.1',
+      podIP: '10.128.0.1',
+      podIPs: [{ ip: '10.128.0.1' }],
+      qosClass: 'BestEffort',
+      startTime: '2026-01-01T00:00:00Z',
+    });
+    expect(pod.status?.conditions?.map(({ type, status }) => `${type}=${status}`)).toEqual([
+      'PodReadyToStartContainers=True',
+      'Initialized=True',
+      'Ready=True',
+      'ContainersReady=True',
+      'PodScheduled=True',
+    ]);
+    expect(container(pod)).toMatchObject({
+      name: 'app',
+      ready: true,
+      started: true,
+      restartCount: 0,
+      image: 'registry.test/app:1',
+      imageID: expect.stringMatching(/^sha256:/),
+      containerID: expect.stringMatching(/^simulated:\/\//),
+      state: { running: { startedAt: '2026-01-01T00:00:00Z' } },
+      lastState: {},
+    });
     expect(bench.events.lines.filter((line) => line.startsWith('web'))).toEqual([
       'web Normal Pulling spec.containers{app}: Pulling image "registry.test/app:1"',
-      expect.stringMatching(/^web Normal Pulled spec\.containers\{app\}: Successfully pulled image "registry\.test\/app:1" in 0ms \(0ms including waiting\)\. Image size: \d+ bytes\.$/),
-      'web Normal Created spec.containers{app}: Container created', 'web Normal Started spec.containers{app}: Container started',
+      expect.stringMatching(
+        /^web Normal Pulled spec\.containers\{app\}: Successfully pulled image "registry\.test\/app:1" in 0ms \(0ms including waiting\)\. Image size: \d+ bytes\.$/,
+      ),
+      'web Normal Created spec.containers{app}: Container created',
+      'web Normal Started spec.containers{app}: Container started',
     ]);
     await bench.clock.advance(60_000);
     expect(bench.requests('patch', 'pods', 'status')).toBe(1);
@@ -47,10 +75,22 @@ describe('the life of a pod', () => {
 
   it('ends with Succeeded or Failed where nothing restarts', async () => {
     bench.create(podOf('good', { restartPolicy: 'Never', containers: [app({ command: ['sleep', '3'] })] }));
-    bench.create(podOf('bad', { restartPolicy: 'OnFailure', containers: [app({ command: ['true'] }), app({ name: 'other', command: ['sleep', '1'] })] }));
-    bench.create(podOf('ugly', { restartPolicy: 'Never', containers: [app({ command: ['exit', '7'] }), app({ name: 'other', command: ['sleep', '1'] })] }));
+    bench.create(
+      podOf('bad', {
+        restartPolicy: 'OnFailure',
+        containers: [app({ command: ['true'] }), app({ name: 'other', command: ['sleep', '1'] })],
+      }),
+    );
+    bench.create(
+      podOf('ugly', {
+        restartPolicy: 'Never',
+        containers: [app({ command: ['exit', '7'] }), app({ name: 'other', command: ['sleep', '1'] })],
+      }),
+    );
     expect((await bench.until('good', (pod) => pod?.status?.phase === 'Succeeded')).status).toMatchObject({ phase: 'Succeeded' });
-    expect((await bench.until('bad', (pod) => pod?.status?.phase === 'Succeeded')).status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({ status: 'False', reason: 'PodCompleted' });
+    expect(
+      (await bench.until('bad', (pod) => pod?.status?.phase === 'Succeeded')).status?.conditions?.find(({ type }) => type === 'Ready'),
+    ).toMatchObject({ status: 'False', reason: 'PodCompleted' });
     const ugly = await bench.until('ugly', (pod) => pod?.status?.phase === 'Failed');
     expect(container(ugly)?.state?.terminated).toMatchObject({ exitCode: 7, reason: 'Error', containerID: container(ugly)?.containerID });
     expect((await bench.runtime.listPodSandbox({ state: 'READY' })).length).toBe(0);
@@ -62,13 +102,27 @@ describe('the life of a pod', () => {
   });
 
   it('restarts with back-off: at once, after 10 s, after 20 s; and begins anew after a good while', async () => {
-    bench.create(podOf('crash', {}, { 'simulated.oarlock.dev/exit-after': '1s', 'simulated.oarlock.dev/exit-code': '3', 'simulated.oarlock.dev/exits': '3' }));
-    const restarted = (count: number) => bench.until('crash', (pod) => container(pod)?.restartCount === count && container(pod)?.state?.running !== undefined);
+    bench.create(
+      podOf(
+        'crash',
+        {},
+        { 'simulated.oarlock.dev/exit-after': '1s', 'simulated.oarlock.dev/exit-code': '3', 'simulated.oarlock.dev/exits': '3' },
+      ),
+    );
+    const restarted = (count: number) =>
+      bench.until('crash', (pod) => container(pod)?.restartCount === count && container(pod)?.state?.running !== undefined);
     await restarted(1);
     expect(bench.clock.now()).toBe(Date.UTC(2026, 0, 1) + 1000);
     const waiting = await bench.until('crash', (pod) => container(pod)?.state?.waiting !== undefined);
     expect(container(waiting)).toMatchObject({
-      ready: false, restartCount: 1, state: { waiting: { reason: 'CrashLoopBackOff', message: expect.stringMatching(/^back-off 10s restarting failed container=app pod=crash_default\(/) } },
+      ready: false,
+      restartCount: 1,
+      state: {
+        waiting: {
+          reason: 'CrashLoopBackOff',
+          message: expect.stringMatching(/^back-off 10s restarting failed container=app pod=crash_default\(/),
+        },
+      },
       lastState: { terminated: { exitCode: 3, reason: 'Error' } },
     });
     expect(waiting.status?.phase).toBe('Running');
@@ -81,12 +135,30 @@ describe('the life of a pod', () => {
   });
 
   it('runs init containers in order, and restarts the one that fails', async () => {
-    bench.create(podOf('init', { initContainers: [app({ name: 'one', command: ['sleep', '1'] }), app({ name: 'two' })] }, { 'simulated.oarlock.dev/exit-after.two': '2s', 'simulated.oarlock.dev/exit-code.two': '1', 'simulated.oarlock.dev/exits.two': '1' }));
+    bench.create(
+      podOf(
+        'init',
+        { initContainers: [app({ name: 'one', command: ['sleep', '1'] }), app({ name: 'two' })] },
+        {
+          'simulated.oarlock.dev/exit-after.two': '2s',
+          'simulated.oarlock.dev/exit-code.two': '1',
+          'simulated.oarlock.dev/exits.two': '1',
+        },
+      ),
+    );
     const pending = await bench.until('init', (pod) => container(pod, 'two')?.state?.running !== undefined);
     expect(pending.status?.phase).toBe('Pending');
     expect(container(pending)?.state?.waiting).toEqual({ reason: 'PodInitializing' });
-    expect(pending.status?.conditions?.find(({ type }) => type === 'Initialized')).toMatchObject({ status: 'False', reason: 'ContainersNotInitialized', message: 'containers with incomplete status: [two]' });
-    expect(container(pending, 'one')).toMatchObject({ ready: true, started: false, state: { terminated: { reason: 'Completed', exitCode: 0 } } });
+    expect(pending.status?.conditions?.find(({ type }) => type === 'Initialized')).toMatchObject({
+      status: 'False',
+      reason: 'ContainersNotInitialized',
+      message: 'containers with incomplete status: [two]',
+    });
+    expect(container(pending, 'one')).toMatchObject({
+      ready: true,
+      started: false,
+      state: { terminated: { reason: 'Completed', exitCode: 0 } },
+    });
     const [two] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.container.name': 'two' }, state: 'RUNNING' });
     await bench.until('init', (pod) => container(pod, 'two')?.restartCount === 1);
     expect(two).toBeDefined();
@@ -97,7 +169,13 @@ describe('the life of a pod', () => {
   });
 
   it('keeps sidecars running beside the others, and stops them last', async () => {
-    bench.create(podOf('side', { restartPolicy: 'Never', initContainers: [app({ name: 'proxy', restartPolicy: 'Always' }), app({ name: 'setup', command: ['true'] })], containers: [app({ command: ['sleep', '5'] })] }));
+    bench.create(
+      podOf('side', {
+        restartPolicy: 'Never',
+        initContainers: [app({ name: 'proxy', restartPolicy: 'Always' }), app({ name: 'setup', command: ['true'] })],
+        containers: [app({ command: ['sleep', '5'] })],
+      }),
+    );
     const ready = await bench.ready('side');
     expect(container(ready, 'proxy')).toMatchObject({ ready: true, started: true });
     const done = await bench.until('side', (pod) => pod?.status?.phase === 'Succeeded');

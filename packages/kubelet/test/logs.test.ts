@@ -5,16 +5,19 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LogFormatter, type LogFormat } from '../src/server/log-format.ts';
 import { logLines, type LogSourceOptions } from '../src/server/log-source.ts';
 
-const record = (second: number, text: string, tag = 'F', stream = 'stdout') => `2026-01-01T00:00:${String(second).padStart(2, '0')}.123456789Z ${stream} ${tag} ${text}\n`;
+const record = (second: number, text: string, tag = 'F', stream = 'stdout') =>
+  `2026-01-01T00:00:${String(second).padStart(2, '0')}.123456789Z ${stream} ${tag} ${text}\n`;
 const all: LogFormat = { since: undefined, timestamps: false, limitBytes: undefined, stream: 'All' };
 function signalled(): { readonly promise: Promise<void>; resolve(): void } {
   let resolve = () => {};
-  const promise = new Promise<void>((done) => { resolve = done; });
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
   return { promise, resolve };
 }
 const never = new Promise<void>(() => undefined);
 
-describe('a container\'s log', () => {
+describe("a container's log", () => {
   let directory: string;
   let path: string;
   beforeEach(async () => {
@@ -26,7 +29,13 @@ describe('a container\'s log', () => {
   const read = async (format: Partial<LogFormat> = {}, options: Partial<LogSourceOptions> = {}) => {
     const formatter = new LogFormatter({ ...all, ...format });
     let text = '';
-    for await (const lines of logLines({ path, follow: false, signal: new AbortController().signal, ended: Promise.resolve(), ...options })) {
+    for await (const lines of logLines({
+      path,
+      follow: false,
+      signal: new AbortController().signal,
+      ended: Promise.resolve(),
+      ...options,
+    })) {
       text += formatter.format(lines).toString('utf8');
       if (formatter.full) break;
     }
@@ -34,9 +43,20 @@ describe('a container\'s log', () => {
   };
 
   it('is its text, records of a line joined', async () => {
-    await writeFile(path, record(1, 'one') + record(2, 'two', 'P') + record(2, ' halves') + record(3, '') + record(4, 'err', 'F', 'stderr') + 'not a record\n' + record(5, 'end', 'P'));
+    await writeFile(
+      path,
+      record(1, 'one') +
+        record(2, 'two', 'P') +
+        record(2, ' halves') +
+        record(3, '') +
+        record(4, 'err', 'F', 'stderr') +
+        'not a record\n' +
+        record(5, 'end', 'P'),
+    );
     expect(await read()).toBe('one\ntwo halves\n\nerr\nend');
-    expect(await read({ timestamps: true })).toBe('2026-01-01T00:00:01.123456789Z one\n2026-01-01T00:00:02.123456789Z two halves\n2026-01-01T00:00:03.123456789Z \n2026-01-01T00:00:04.123456789Z err\n2026-01-01T00:00:05.123456789Z end');
+    expect(await read({ timestamps: true })).toBe(
+      '2026-01-01T00:00:01.123456789Z one\n2026-01-01T00:00:02.123456789Z two halves\n2026-01-01T00:00:03.123456789Z \n2026-01-01T00:00:04.123456789Z err\n2026-01-01T00:00:05.123456789Z end',
+    );
     expect(await read({ stream: 'Stderr' })).toBe('err\n');
     expect(await read({ since: Date.UTC(2026, 0, 1, 0, 0, 3) })).toBe('\nerr\nend');
     expect(await read({ limitBytes: 7 })).toBe('one\ntwo');

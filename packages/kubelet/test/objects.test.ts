@@ -5,43 +5,86 @@ import { app, Bench, container, podOf, withTraits } from './bench.ts';
 
 describe('what a container is given', () => {
   let bench: Bench;
-  beforeEach(async () => { bench = await new Bench().start(); });
+  beforeEach(async () => {
+    bench = await new Bench().start();
+  });
   afterEach(() => bench.dispose());
   const env = async (name: string) => {
     const [found] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.pod.name': name }, state: 'RUNNING' });
     const { stdout } = await bench.runtime.execSync(found?.id ?? '', ['printenv'], 0);
-    return new Map(stdout.toString().trim().split('\n').map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+    return new Map(
+      stdout
+        .toString()
+        .trim()
+        .split('\n')
+        .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    );
   };
 
   it('has the environment that its spec describes', async () => {
-    bench.api.seed(services, { metadata: { name: 'my-db', namespace: 'default' }, spec: { clusterIP: '10.96.0.7', ports: [{ name: 'sql', port: 5432, protocol: 'TCP' }] } });
+    bench.api.seed(services, {
+      metadata: { name: 'my-db', namespace: 'default' },
+      spec: { clusterIP: '10.96.0.7', ports: [{ name: 'sql', port: 5432, protocol: 'TCP' }] },
+    });
     bench.api.seed(configMaps, { metadata: { name: 'conf', namespace: 'default' }, data: { COLOR: 'blue', SIZE: 'big' } });
     bench.api.seed(secrets, { metadata: { name: 'key', namespace: 'default' }, data: { TOKEN: Buffer.from('s3cret').toString('base64') } });
     await bench.clock.settle();
-    bench.create(podOf('web', {
-      serviceAccountName: 'bot',
-      containers: [app({
-        resources: { limits: { cpu: '1500m', memory: '64Mi' }, requests: { cpu: '250m' } },
-        envFrom: [{ prefix: 'C_', configMapRef: { name: 'conf' } }, { configMapRef: { name: 'none', optional: true } }],
-        env: [
-          { name: 'C_SIZE', value: 'small' }, { name: 'PLAIN', value: '$(C_COLOR) $(MY_DB_SERVICE_HOST) $$(C_COLOR) $(UNKNOWN) $' },
-          { name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }, { name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }, { name: 'HOST', valueFrom: { fieldRef: { fieldPath: 'status.hostIP' } } },
-          { name: 'ACCOUNT', valueFrom: { fieldRef: { fieldPath: 'spec.serviceAccountName' } } }, { name: 'NOTE', valueFrom: { fieldRef: { fieldPath: "metadata.annotations['note']" } } },
-          { name: 'CPU', valueFrom: { resourceFieldRef: { resource: 'limits.cpu' } } }, { name: 'MILLI', valueFrom: { resourceFieldRef: { resource: 'requests.cpu', divisor: '1m' } } },
-          { name: 'MEMORY', valueFrom: { resourceFieldRef: { resource: 'limits.memory', divisor: '1Mi' } } }, { name: 'DISK', valueFrom: { resourceFieldRef: { resource: 'limits.ephemeral-storage', divisor: '1Gi' } } },
-          { name: 'SECRET', valueFrom: { secretKeyRef: { name: 'key', key: 'TOKEN' } } }, { name: 'MAYBE', valueFrom: { secretKeyRef: { name: 'key', key: 'NO', optional: true } } },
-        ],
-      })],
-    }, { note: 'remember' }));
+    bench.create(
+      podOf(
+        'web',
+        {
+          serviceAccountName: 'bot',
+          containers: [
+            app({
+              resources: { limits: { cpu: '1500m', memory: '64Mi' }, requests: { cpu: '250m' } },
+              envFrom: [{ prefix: 'C_', configMapRef: { name: 'conf' } }, { configMapRef: { name: 'none', optional: true } }],
+              env: [
+                { name: 'C_SIZE', value: 'small' },
+                { name: 'PLAIN', value: '$(C_COLOR) $(MY_DB_SERVICE_HOST) $$(C_COLOR) $(UNKNOWN) $' },
+                { name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } },
+                { name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+                { name: 'HOST', valueFrom: { fieldRef: { fieldPath: 'status.hostIP' } } },
+                { name: 'ACCOUNT', valueFrom: { fieldRef: { fieldPath: 'spec.serviceAccountName' } } },
+                { name: 'NOTE', valueFrom: { fieldRef: { fieldPath: "metadata.annotations['note']" } } },
+                { name: 'CPU', valueFrom: { resourceFieldRef: { resource: 'limits.cpu' } } },
+                { name: 'MILLI', valueFrom: { resourceFieldRef: { resource: 'requests.cpu', divisor: '1m' } } },
+                { name: 'MEMORY', valueFrom: { resourceFieldRef: { resource: 'limits.memory', divisor: '1Mi' } } },
+                { name: 'DISK', valueFrom: { resourceFieldRef: { resource: 'limits.ephemeral-storage', divisor: '1Gi' } } },
+                { name: 'SECRET', valueFrom: { secretKeyRef: { name: 'key', key: 'TOKEN' } } },
+                { name: 'MAYBE', valueFrom: { secretKeyRef: { name: 'key', key: 'NO', optional: true } } },
+              ],
+            }),
+          ],
+        },
+        { note: 'remember' },
+      ),
+    );
     await bench.ready('web');
     expect(Object.fromEntries(await env('web'))).toMatchObject({
-      C_COLOR: 'blue', C_SIZE: 'small', PLAIN: 'blue 10.96.0.7 $(C_COLOR) $(UNKNOWN) $', IP: '10.128.0.1', NODE: 'node-a', HOST: '10.0.0.1', ACCOUNT: 'bot', NOTE: 'remember', CPU: '2', MILLI: '250', MEMORY: '64', DISK: '1024',
-      SECRET: 's3cret', MY_DB_SERVICE_HOST: '10.96.0.7', MY_DB_SERVICE_PORT_SQL: '5432', MY_DB_PORT_5432_TCP: 'tcp://10.96.0.7:5432', KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443', KUBERNETES_SERVICE_PORT_HTTPS: '443',
+      C_COLOR: 'blue',
+      C_SIZE: 'small',
+      PLAIN: 'blue 10.96.0.7 $(C_COLOR) $(UNKNOWN) $',
+      IP: '10.128.0.1',
+      NODE: 'node-a',
+      HOST: '10.0.0.1',
+      ACCOUNT: 'bot',
+      NOTE: 'remember',
+      CPU: '2',
+      MILLI: '250',
+      MEMORY: '64',
+      DISK: '1024',
+      SECRET: 's3cret',
+      MY_DB_SERVICE_HOST: '10.96.0.7',
+      MY_DB_SERVICE_PORT_SQL: '5432',
+      MY_DB_PORT_5432_TCP: 'tcp://10.96.0.7:5432',
+      KUBERNETES_SERVICE_HOST: '10.96.0.1',
+      KUBERNETES_SERVICE_PORT: '443',
+      KUBERNETES_SERVICE_PORT_HTTPS: '443',
     });
     expect((await env('web')).has('MAYBE')).toBe(false);
   });
 
-  it('leaves Services out when asked to, the API server\'s apart', async () => {
+  it("leaves Services out when asked to, the API server's apart", async () => {
     bench.api.seed(services, { metadata: { name: 'db', namespace: 'default' }, spec: { clusterIP: '10.96.0.7', ports: [{ port: 5432 }] } });
     await bench.clock.settle();
     bench.create(podOf('web', { enableServiceLinks: false }));
@@ -67,11 +110,17 @@ describe('what a container is given', () => {
   it('replaces a container whose image was changed, and starts ephemeral containers once', async () => {
     bench.create(podOf('web'));
     await bench.ready('web');
-    await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'strategic', { spec: { containers: [{ name: 'app', image: 'registry.test/app:2' }] } });
+    await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'strategic', {
+      spec: { containers: [{ name: 'app', image: 'registry.test/app:2' }] },
+    });
     const pod = await bench.until('web', (one) => container(one)?.restartCount === 1);
     expect(container(pod)?.image).toBe('registry.test/app:2');
-    expect(bench.events.of('Killing')).toEqual(['web Normal Killing spec.containers{app}: Container app definition changed, will be restarted']);
-    await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'strategic', { spec: { ephemeralContainers: [{ name: 'debug', image: 'busybox', command: ['sleep', '5'], targetContainerName: 'app' }] } });
+    expect(bench.events.of('Killing')).toEqual([
+      'web Normal Killing spec.containers{app}: Container app definition changed, will be restarted',
+    ]);
+    await bench.api.client().patch(pods, { namespace: 'default', name: 'web' }, 'strategic', {
+      spec: { ephemeralContainers: [{ name: 'debug', image: 'busybox', command: ['sleep', '5'], targetContainerName: 'app' }] },
+    });
     const debugged = await bench.until('web', (one) => container(one, 'debug')?.state?.terminated !== undefined);
     expect(debugged.status?.phase).toBe('Running');
     await bench.clock.advance(60_000);
@@ -85,7 +134,9 @@ describe('what a container is given', () => {
     await bench.runtime.stopPodSandbox(sandbox?.id ?? '');
     const pod = await bench.until('web', (one) => container(one)?.restartCount === 1 && container(one)?.state?.running !== undefined);
     expect(container(pod, 'init')).toMatchObject({ restartCount: 1, state: { terminated: { exitCode: 0 } } });
-    expect(bench.events.of('SandboxChanged')).toEqual(['web Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.']);
+    expect(bench.events.of('SandboxChanged')).toEqual([
+      'web Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.',
+    ]);
     expect((await bench.runtime.listPodSandbox({ state: 'READY' })).map(({ metadata }) => metadata.attempt)).toEqual([1]);
   });
 
@@ -93,7 +144,10 @@ describe('what a container is given', () => {
     bench.create(podOf('web', { activeDeadlineSeconds: 20 }));
     await bench.ready('web');
     const pod = await bench.until('web', (one) => one?.status?.phase === 'Failed');
-    expect(pod.status).toMatchObject({ reason: 'DeadlineExceeded', message: 'Pod was active on the node longer than the specified deadline' });
+    expect(pod.status).toMatchObject({
+      reason: 'DeadlineExceeded',
+      message: 'Pod was active on the node longer than the specified deadline',
+    });
     expect(await bench.runtime.listContainers({ state: 'RUNNING' })).toEqual([]);
   });
 
@@ -104,7 +158,10 @@ describe('what a container is given', () => {
     await bench.ready('a');
     bench.create(podOf('b', { containers: [app({ resources: { requests: { cpu: '300m' } } })] }));
     const pod = await bench.until('b', (one) => one?.status?.phase === 'Failed');
-    expect(pod.status).toMatchObject({ reason: 'OutOfcpu', message: "Pod was rejected: Node didn't have enough resource: cpu, requested: 300, used: 800, capacity: 1000" });
+    expect(pod.status).toMatchObject({
+      reason: 'OutOfcpu',
+      message: "Pod was rejected: Node didn't have enough resource: cpu, requested: 300, used: 800, capacity: 1000",
+    });
     bench.create(podOf('c', { nodeSelector: { disk: 'fast' } }));
     expect((await bench.until('c', (one) => one?.status?.phase === 'Failed')).status?.reason).toBe('NodeAffinity');
     await bench.delete('a');
@@ -116,7 +173,9 @@ describe('what a container is given', () => {
   it('says which runtime class is missing', async () => {
     bench.create(podOf('web', { runtimeClassName: 'gvisor' }));
     await bench.clock.advance(3000);
-    expect(bench.events.of('FailedCreatePodSandBox')[0]).toBe('web Warning FailedCreatePodSandBox: Failed to create pod sandbox: failed to get sandbox runtime: runtimeclass.node.k8s.io "gvisor" not found');
+    expect(bench.events.of('FailedCreatePodSandBox')[0]).toBe(
+      'web Warning FailedCreatePodSandBox: Failed to create pod sandbox: failed to get sandbox runtime: runtimeclass.node.k8s.io "gvisor" not found',
+    );
     bench.api.seed(runtimeClasses, { metadata: { name: 'gvisor' }, handler: 'runsc' });
     await bench.ready('web');
   });
@@ -125,14 +184,25 @@ describe('what a container is given', () => {
     const node = bench.api.object(nodes, { name: 'node-a' });
     expect(node?.metadata?.labels).toMatchObject({ 'kubernetes.io/hostname': 'node-a', 'kubernetes.io/os': 'linux' });
     expect(node?.status).toMatchObject({
-      capacity: { cpu: '32', memory: '256Gi', pods: '110' }, addresses: [{ type: 'InternalIP', address: '10.0.0.1' }, { type: 'Hostname', address: 'node-a' }], daemonEndpoints: { kubeletEndpoint: { Port: 10_250 } },
+      capacity: { cpu: '32', memory: '256Gi', pods: '110' },
+      addresses: [
+        { type: 'InternalIP', address: '10.0.0.1' },
+        { type: 'Hostname', address: 'node-a' },
+      ],
+      daemonEndpoints: { kubeletEndpoint: { Port: 10_250 } },
       nodeInfo: { kubeletVersion: 'v1.36.0+oarlock.0.1.0', containerRuntimeVersion: 'simulated://0.1.0', operatingSystem: 'linux' },
     });
     expect(node?.status?.conditions?.map(({ type, status, reason }) => `${type}=${status} ${reason}`)).toEqual([
-      'MemoryPressure=False KubeletHasSufficientMemory', 'DiskPressure=False KubeletHasNoDiskPressure', 'PIDPressure=False KubeletHasSufficientPID', 'Ready=True KubeletReady',
+      'MemoryPressure=False KubeletHasSufficientMemory',
+      'DiskPressure=False KubeletHasNoDiskPressure',
+      'PIDPressure=False KubeletHasSufficientPID',
+      'Ready=True KubeletReady',
     ]);
     const lease = () => bench.api.object(leases, { namespace: 'kube-node-lease', name: 'node-a' });
-    expect(lease()).toMatchObject({ metadata: { ownerReferences: [{ kind: 'Node', name: 'node-a', uid: node?.metadata?.uid }] }, spec: { holderIdentity: 'node-a', leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z' } });
+    expect(lease()).toMatchObject({
+      metadata: { ownerReferences: [{ kind: 'Node', name: 'node-a', uid: node?.metadata?.uid }] },
+      spec: { holderIdentity: 'node-a', leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z' },
+    });
     bench.api.requests.length = 0;
     await bench.clock.advance(100_000);
     expect(Date.parse(lease()?.spec?.renewTime ?? '')).toBeGreaterThan(bench.clock.now() - 12_000);
@@ -142,24 +212,38 @@ describe('what a container is given', () => {
     expect([1, 2]).toContain(bench.requests('patch', 'nodes', 'status'));
   });
 
-  it('obtains addresses itself where the network plugin works on the node\'s network', async () => {
+  it("obtains addresses itself where the network plugin works on the node's network", async () => {
     await bench.dispose();
     const held = new Map<string, string>();
     const calls: string[] = [];
     const network: NetworkDriver = {
       traits: { namespace: 'node', podCIDR: '127.64.0.0/16', serviceCIDR: '127.96.0.0/16' },
-      async setup() { calls.push('setup'); },
+      async setup() {
+        calls.push('setup');
+      },
       async add({ containerId }) {
         const ip = held.get(containerId) ?? `127.64.0.${held.size + 1}`;
         held.set(containerId, ip);
         return { ips: [ip] };
       },
-      async check() { /* as it was left */ },
-      async del({ containerId }) { held.delete(containerId); },
-      async status() { return { ready: true, message: '' }; },
-      async gc(valid) { calls.push(`gc ${valid.length}`); },
+      async check() {
+        /* as it was left */
+      },
+      async del({ containerId }) {
+        held.delete(containerId);
+      },
+      async status() {
+        return { ready: true, message: '' };
+      },
+      async gc(valid) {
+        calls.push(`gc ${valid.length}`);
+      },
     };
-    bench = await new Bench({ network, wrap: (driver) => withTraits(driver, { simulated: false }), config: { files: false, port: 0 } }).start();
+    bench = await new Bench({
+      network,
+      wrap: (driver) => withTraits(driver, { simulated: false }),
+      config: { files: false, port: 0 },
+    }).start();
     bench.create(podOf('web', { containers: [app({ env: [{ name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }] })] }));
     bench.create(podOf('host', { hostNetwork: true }));
     const [web, host] = await Promise.all([bench.ready('web'), bench.ready('host')]);

@@ -4,12 +4,15 @@ import { app, Bench, container, podOf } from './bench.ts';
 
 describe('a kubelet that was killed', () => {
   let bench: Bench;
-  beforeEach(async () => { bench = await new Bench().start(); });
+  beforeEach(async () => {
+    bench = await new Bench().start();
+  });
   afterEach(() => bench.dispose());
   const running = async () => (await bench.runtime.listContainers({ state: 'RUNNING' })).map(({ id }) => id).sort();
 
   it('adopts what runs: nothing is restarted, nothing is reported anew', async () => {
-    for (const name of ['a', 'b']) bench.create(podOf(name, { containers: [app(), app({ name: 'other', readinessProbe: { exec: { command: ['true'] } } })] }));
+    for (const name of ['a', 'b'])
+      bench.create(podOf(name, { containers: [app(), app({ name: 'other', readinessProbe: { exec: { command: ['true'] } } })] }));
     await Promise.all([bench.ready('a'), bench.ready('b')]);
     const before = await running();
     const status = bench.pod('a')?.status;
@@ -58,10 +61,18 @@ describe('a kubelet that was killed', () => {
     bench.create(podOf('mine'));
     await bench.ready('mine');
     const [mine] = await bench.runtime.listPodSandbox();
-    const foreign = await bench.runtime.runPodSandbox({
-      metadata: { name: 'theirs', namespace: 'default', uid: 'other', attempt: 0 }, hostname: 'theirs', logDirectory: '', portMappings: [], annotations: {},
-      labels: { ...mine?.labels, 'io.kubernetes.pod.uid': 'other', 'oarlock.dev/kubelet': 'another' }, linux: { security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
-    }, '');
+    const foreign = await bench.runtime.runPodSandbox(
+      {
+        metadata: { name: 'theirs', namespace: 'default', uid: 'other', attempt: 0 },
+        hostname: 'theirs',
+        logDirectory: '',
+        portMappings: [],
+        annotations: {},
+        labels: { ...mine?.labels, 'io.kubernetes.pod.uid': 'other', 'oarlock.dev/kubelet': 'another' },
+        linux: { security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
+      },
+      '',
+    );
     const restarting = bench.restart(1000);
     bench.api.remove(pods, { namespace: 'default', name: 'mine' });
     await restarting;
@@ -75,17 +86,26 @@ describe('a kubelet that was killed', () => {
       await bench.dispose();
       // after so many calls the runtime does not answer any more, as a process that is gone gets no answer
       bench = await new Bench({
-        wrap: (driver) => new Proxy(driver, {
-          get(target, key) {
-            const value = Reflect.get(target, key) as unknown;
-            if (typeof value !== 'function') return value;
-            const changes = ['runPodSandbox', 'createContainer', 'startContainer', 'pullImage', 'podSandboxStatus', 'containerStatus', 'imageStatus'].includes(String(key));
-            return (...args: unknown[]) => {
-              if (changes && left-- <= 0) return new Promise(() => undefined);
-              return (value as (...rest: unknown[]) => unknown).apply(target, args);
-            };
-          },
-        }),
+        wrap: (driver) =>
+          new Proxy(driver, {
+            get(target, key) {
+              const value = Reflect.get(target, key) as unknown;
+              if (typeof value !== 'function') return value;
+              const changes = [
+                'runPodSandbox',
+                'createContainer',
+                'startContainer',
+                'pullImage',
+                'podSandboxStatus',
+                'containerStatus',
+                'imageStatus',
+              ].includes(String(key));
+              return (...args: unknown[]) => {
+                if (changes && left-- <= 0) return new Promise(() => undefined);
+                return (value as (...rest: unknown[]) => unknown).apply(target, args);
+              };
+            },
+          }),
       }).start();
       bench.create(podOf('web', { initContainers: [app({ name: 'init', command: ['true'] })] }));
       await bench.clock.advance(1000);

@@ -21,8 +21,18 @@ describe('the API of a kubelet', () => {
     directory = await mkdtemp(join(tmpdir(), 'oarlock-keys-'));
     ({ keys } = await openKeys(directory, 'https://kubernetes.default.svc'));
     client = await keys.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['someone'], usages: ['client'] });
-    bench = await new Bench({ keys, wrap: (driver) => withTraits(driver, { simulated: false }), config: { files: true, address: '127.0.0.1' } }).start();
-    server = new KubeletServer({ kubelet: bench.kubelet, log: silentLogger, signal: bench.signal, listen: { host: '127.0.0.1', port: 0 }, metrics: async () => 'up 1\n' });
+    bench = await new Bench({
+      keys,
+      wrap: (driver) => withTraits(driver, { simulated: false }),
+      config: { files: true, address: '127.0.0.1' },
+    }).start();
+    server = new KubeletServer({
+      kubelet: bench.kubelet,
+      log: silentLogger,
+      signal: bench.signal,
+      listen: { host: '127.0.0.1', port: 0 },
+      metrics: async () => 'up 1\n',
+    });
     port = await server.start();
     bench.create(podOf('web', { containers: [app({ tty: false })] }));
     await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 10_000);
@@ -33,30 +43,51 @@ describe('the API of a kubelet', () => {
     await rm(directory, { recursive: true, force: true });
   });
 
-  const get = (path: string, pair: KeyPair = client) => new Promise<{ code: number; body: string }>((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, path, ca: keys.caBundle, agent: false, cert: pair.certificate, key: pair.key }, (response) => {
-      let body = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => { body += chunk; }).on('end', () => resolve({ code: response.statusCode ?? 0, body }));
+  const get = (path: string, pair: KeyPair = client) =>
+    new Promise<{ code: number; body: string }>((resolve, reject) => {
+      const asked = request(
+        { host: '127.0.0.1', port, path, ca: keys.caBundle, agent: false, cert: pair.certificate, key: pair.key },
+        (response) => {
+          let body = '';
+          response
+            .setEncoding('utf8')
+            .on('data', (chunk: string) => {
+              body += chunk;
+            })
+            .on('end', () => resolve({ code: response.statusCode ?? 0, body }));
+        },
+      );
+      asked.on('error', reject).end();
     });
-    asked.on('error', reject).end();
-  });
 
   it('serves its health to everybody and the rest to the API server and administrators alone', async () => {
     const stranger = await keys.issue({ commonName: 'system:node:other', organizations: ['system:nodes'], usages: ['client'] });
     const master = await keys.issue({ commonName: 'root', organizations: ['other', 'system:masters'], usages: ['client'] });
     const server_ = await keys.issue({ commonName: 'kube-apiserver-kubelet-client', usages: ['server'] });
-    const anonymous = (path: string) => new Promise<number>((resolve, reject) => {
-      request({ host: '127.0.0.1', port, path, ca: keys.caBundle, agent: false }, (response) => { response.resume(); resolve(response.statusCode ?? 0); }).on('error', reject).end();
-    });
+    const anonymous = (path: string) =>
+      new Promise<number>((resolve, reject) => {
+        request({ host: '127.0.0.1', port, path, ca: keys.caBundle, agent: false }, (response) => {
+          response.resume();
+          resolve(response.statusCode ?? 0);
+        })
+          .on('error', reject)
+          .end();
+      });
     expect(await anonymous('/healthz')).toBe(200);
     expect(await anonymous('/pods')).toBe(401);
     expect((await get('/pods', stranger)).code).toBe(403);
     expect((await get('/pods', server_)).code).toBe(401);
     expect((await get('/pods', master)).code).toBe(200);
-    expect(JSON.parse((await get('/pods')).body)).toMatchObject({ kind: 'PodList', items: [{ metadata: { name: 'web' }, status: { phase: 'Running' } }] });
+    expect(JSON.parse((await get('/pods')).body)).toMatchObject({
+      kind: 'PodList',
+      items: [{ metadata: { name: 'web' }, status: { phase: 'Running' } }],
+    });
     expect((await get('/metrics')).body).toBe('up 1\n');
     expect((await get('/nothing')).code).toBe(404);
-    expect(JSON.parse((await get('/stats/summary')).body)).toMatchObject({ node: { nodeName: 'node-a' }, pods: [{ podRef: { name: 'web' }, containers: [{ name: 'app', cpu: { usageCoreNanoSeconds: expect.any(Number) } }] }] });
+    expect(JSON.parse((await get('/stats/summary')).body)).toMatchObject({
+      node: { nodeName: 'node-a' },
+      pods: [{ podRef: { name: 'web' }, containers: [{ name: 'app', cpu: { usageCoreNanoSeconds: expect.any(Number) } }] }],
+    });
   });
 
   it('gives logs, and follows them', async () => {
@@ -68,36 +99,78 @@ describe('the API of a kubelet', () => {
     expect((await get('/containerLogs/default/web/app?tailLines=1&timestamps=true')).body).toBe('2026-01-01T00:00:00.000000002Z world\n');
     expect(await get('/containerLogs/default/web/other')).toEqual({ code: 404, body: 'container "other" not found in pod "web"' });
     expect(await get('/containerLogs/default/none/app')).toEqual({ code: 404, body: 'pod "none" does not exist' });
-    expect(await get('/containerLogs/default/web/app?previous=true')).toEqual({ code: 400, body: 'previous terminated container "app" in pod "web" not found' });
+    expect(await get('/containerLogs/default/web/app?previous=true')).toEqual({
+      code: 400,
+      body: 'previous terminated container "app" in pod "web" not found',
+    });
     expect((await get('/containerLogs/default/web/app?tailLines=-1')).code).toBe(422);
     const followed = new Promise<string>((resolve, reject) => {
-      const asked = request({ host: '127.0.0.1', port, path: '/containerLogs/default/web/app?follow=true', ca: keys.caBundle, cert: client.certificate, key: client.key, agent: false }, (response) => {
-        let body = '';
-        response.setEncoding('utf8').on('data', (chunk: string) => {
-          body += chunk;
-          if (body === 'hello\nworld\n') void appendFile(path, '2026-01-01T00:00:01.000000001Z stdout F more\n');
-          if (body.endsWith('more\n')) { resolve(body); asked.destroy(); }
-        }).on('error', () => undefined);
-      });
-      asked.on('error', (error) => { if (!asked.destroyed) reject(error); }).end();
+      const asked = request(
+        {
+          host: '127.0.0.1',
+          port,
+          path: '/containerLogs/default/web/app?follow=true',
+          ca: keys.caBundle,
+          cert: client.certificate,
+          key: client.key,
+          agent: false,
+        },
+        (response) => {
+          let body = '';
+          response
+            .setEncoding('utf8')
+            .on('data', (chunk: string) => {
+              body += chunk;
+              if (body === 'hello\nworld\n') void appendFile(path, '2026-01-01T00:00:01.000000001Z stdout F more\n');
+              if (body.endsWith('more\n')) {
+                resolve(body);
+                asked.destroy();
+              }
+            })
+            .on('error', () => undefined);
+        },
+      );
+      asked
+        .on('error', (error) => {
+          if (!asked.destroyed) reject(error);
+        })
+        .end();
     });
     expect(await followed).toBe('hello\nworld\nmore\n');
   });
 
   const session = (path: string, protocol = 'v5.channel.k8s.io') => {
-    const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, protocol, { ca: keys.caBundle, cert: client.certificate, key: client.key });
+    const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, protocol, {
+      ca: keys.caBundle,
+      cert: client.certificate,
+      key: client.key,
+    });
     const streams: Record<number, string> = {};
-    const opened = new Promise<void>((resolve, reject) => { socket.once('open', () => resolve()); socket.once('error', reject); });
-    socket.on('message', (data: Buffer) => { streams[data[0] ?? -1] = (streams[data[0] ?? -1] ?? '') + data.subarray(1).toString('utf8'); });
-    const closed = new Promise<Record<number, string>>((resolve) => { socket.once('close', () => resolve(streams)); });
+    const opened = new Promise<void>((resolve, reject) => {
+      socket.once('open', () => resolve());
+      socket.once('error', reject);
+    });
+    socket.on('message', (data: Buffer) => {
+      streams[data[0] ?? -1] = (streams[data[0] ?? -1] ?? '') + data.subarray(1).toString('utf8');
+    });
+    const closed = new Promise<Record<number, string>>((resolve) => {
+      socket.once('close', () => resolve(streams));
+    });
     return { socket, opened, closed, streams };
   };
 
   it('runs commands over WebSocket and says how they ended', async () => {
-    expect(await session('/exec/default/web/app?command=echo&command=a&command=b&output=1&error=1').closed).toEqual({ 1: 'a\nb\n', 3: '{"metadata":{},"status":"Success"}' });
+    expect(await session('/exec/default/web/app?command=echo&command=a&command=b&output=1&error=1').closed).toEqual({
+      1: 'a\nb\n',
+      3: '{"metadata":{},"status":"Success"}',
+    });
     const failed = await session('/exec/default/web/app?command=exit&command=42&output=1', 'v4.channel.k8s.io').closed;
     expect(JSON.parse(failed[3] ?? '')).toEqual({
-      metadata: {}, status: 'Failure', message: 'command terminated with non-zero exit code: exit status 42', reason: 'NonZeroExitCode', details: { causes: [{ reason: 'ExitCode', message: '42' }] },
+      metadata: {},
+      status: 'Failure',
+      message: 'command terminated with non-zero exit code: exit status 42',
+      reason: 'NonZeroExitCode',
+      details: { causes: [{ reason: 'ExitCode', message: '42' }] },
     });
     expect((await session('/exec/default/web/app?command=complain&command=no&output=1&error=1').closed)[2]).toBe('no\n');
   });
@@ -125,12 +198,20 @@ describe('the API of a kubelet', () => {
   });
 
   it('refuses what it cannot do, before it upgrades', async () => {
-    const refusal = (path: string, protocol?: string) => new Promise<number>((resolve, reject) => {
-      const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, protocol ?? 'v5.channel.k8s.io', { ca: keys.caBundle, cert: client.certificate, key: client.key });
-      socket.once('unexpected-response', (asked, response) => { resolve(response.statusCode ?? 0); asked.destroy(); });
-      socket.once('open', () => reject(new Error('opened')));
-      socket.on('error', () => undefined);
-    });
+    const refusal = (path: string, protocol?: string) =>
+      new Promise<number>((resolve, reject) => {
+        const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, protocol ?? 'v5.channel.k8s.io', {
+          ca: keys.caBundle,
+          cert: client.certificate,
+          key: client.key,
+        });
+        socket.once('unexpected-response', (asked, response) => {
+          resolve(response.statusCode ?? 0);
+          asked.destroy();
+        });
+        socket.once('open', () => reject(new Error('opened')));
+        socket.on('error', () => undefined);
+      });
     expect(await refusal('/exec/default/web/app?command=echo&output=1', 'channel.k8s.io')).toBe(403);
     expect(await refusal('/exec/default/web/app?output=1')).toBe(400);
     expect(await refusal('/exec/default/web/none?command=echo&output=1')).toBe(404);

@@ -21,7 +21,10 @@ export type VolumeCapability =
   | 'fsGroup';
 
 /** One volume as a pod's spec and the API describe it. */
-export interface SampleVolume { readonly volume: Volume; readonly persistentVolume?: PersistentVolume }
+export interface SampleVolume {
+  readonly volume: Volume;
+  readonly persistentVolume?: PersistentVolume;
+}
 
 export interface VolumeFixture {
   readonly driver: VolumeDriver;
@@ -39,7 +42,12 @@ export interface VolumeFixture {
 
 interface Bench {
   readonly fixture: VolumeFixture;
-  request(options?: { readonly pod?: string; readonly name?: string; readonly fsGroup?: number; readonly sample?: SampleVolume }): Promise<VolumeRequest>;
+  request(options?: {
+    readonly pod?: string;
+    readonly name?: string;
+    readonly fsGroup?: number;
+    readonly sample?: SampleVolume;
+  }): Promise<VolumeRequest>;
 }
 
 const target = ({ pod, volume, path }: VolumeRequest) => ({ podUid: pod.metadata?.uid ?? '', volumeName: volume.name, path });
@@ -48,10 +56,16 @@ const target = ({ pod, volume, path }: VolumeRequest) => ({ podUid: pod.metadata
  * What every volume driver promises. Call it once per driver, and once per decorator of a driver.
  * `unavailable` is the reason why the driver cannot work on this machine: the suite is then one visible skip.
  */
-export function volumeContract(name: string, open: () => Promise<VolumeFixture>, { unavailable }: { readonly unavailable?: string } = {}): void {
+export function volumeContract(
+  name: string,
+  open: () => Promise<VolumeFixture>,
+  { unavailable }: { readonly unavailable?: string } = {},
+): void {
   describe(`volume/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     if (unavailable !== undefined) {
-      it('works on this machine', (context) => { context.skip(unavailable); });
+      it('works on this machine', (context) => {
+        context.skip(unavailable);
+      });
       return;
     }
     let fixture: VolumeFixture;
@@ -66,12 +80,25 @@ export function volumeContract(name: string, open: () => Promise<VolumeFixture>,
     });
 
     const request: Bench['request'] = async ({ pod = randomUUID(), name: volumeName = 'data', fsGroup, sample } = {}) => {
-      const { volume, persistentVolume } = sample ?? await fixture.sample(volumeName);
+      const { volume, persistentVolume } = sample ?? (await fixture.sample(volumeName));
       const object: Pod = {
-        apiVersion: 'v1', kind: 'Pod', metadata: { name: `pod-${pod.slice(0, 8)}`, namespace: 'default', uid: pod, labels: { app: 'contract' }, annotations: {} },
-        spec: { serviceAccountName: 'default', containers: [{ name: 'app', image: 'app', volumeMounts: [{ name: volumeName, mountPath: '/data' }] }], volumes: [volume] },
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: `pod-${pod.slice(0, 8)}`, namespace: 'default', uid: pod, labels: { app: 'contract' }, annotations: {} },
+        spec: {
+          serviceAccountName: 'default',
+          containers: [{ name: 'app', image: 'app', volumeMounts: [{ name: volumeName, mountPath: '/data' }] }],
+          volumes: [volume],
+        },
       };
-      return { pod: object, volume, path: join(directory, pod, volumeName), readOnly: false, ...(persistentVolume && { persistentVolume }), ...(fsGroup !== undefined && { fsGroup }) };
+      return {
+        pod: object,
+        volume,
+        path: join(directory, pod, volumeName),
+        readOnly: false,
+        ...(persistentVolume && { persistentVolume }),
+        ...(fsGroup !== undefined && { fsGroup }),
+      };
     };
     const test = (needed: readonly VolumeCapability[], title: string, body: (bench: Bench) => Promise<void>) => {
       it(title, async (context) => {
@@ -84,7 +111,7 @@ export function volumeContract(name: string, open: () => Promise<VolumeFixture>,
     };
 
     test([], 'knows its own kind and no other', async ({ fixture: { driver } }) => {
-      const { volume, persistentVolume } = (await request());
+      const { volume, persistentVolume } = await request();
       expect(driver.supports(volume, persistentVolume)).toBe(true);
       expect(driver.supports({ name: 'data', nfs: { server: 'nowhere', path: '/' } }, undefined)).toBe(false);
     });
@@ -158,31 +185,42 @@ export function volumeContract(name: string, open: () => Promise<VolumeFixture>,
       expect(existsSync(asked.path) ? await readdir(asked.path) : []).toEqual([]);
     });
 
-    test(['refusal'], 'refuses what cannot be made ready with a VolumeError, and can be unmounted then', async ({ fixture: { driver, broken } }) => {
-      if (!broken) throw new Error('refusal is claimed, but the fixture has no broken volume');
-      const asked = await request({ sample: broken('data') });
-      const error = await driver.mount(asked).then(() => undefined, (reason: unknown) => reason);
-      expect(error).toBeInstanceOf(VolumeError);
-      expect(['NotFound', 'InvalidArgument', 'NotReady', 'Failed']).toContain((error as VolumeError).code);
-      await driver.unmount(target(asked));
-    });
+    test(
+      ['refusal'],
+      'refuses what cannot be made ready with a VolumeError, and can be unmounted then',
+      async ({ fixture: { driver, broken } }) => {
+        if (!broken) throw new Error('refusal is claimed, but the fixture has no broken volume');
+        const asked = await request({ sample: broken('data') });
+        const error = await driver.mount(asked).then(
+          () => undefined,
+          (reason: unknown) => reason,
+        );
+        expect(error).toBeInstanceOf(VolumeError);
+        expect(['NotFound', 'InvalidArgument', 'NotReady', 'Failed']).toContain((error as VolumeError).code);
+        await driver.unmount(target(asked));
+      },
+    );
 
-    test(['refreshing'], 'says which objects it is made from, and follows them when it is mounted again', async ({ fixture: { driver, change } }) => {
-      if (!change) throw new Error('refreshing is claimed, but the fixture cannot change anything');
-      expect(driver.refreshes).toBe(true);
-      const asked = await request();
-      for (const { kind, key } of driver.sources?.(asked) ?? []) {
-        expect(['ConfigMap', 'Secret']).toContain(kind);
-        expect(key).toMatch(/^default\/.+/);
-      }
-      const { hostPath } = await driver.mount(asked);
-      const files = await change();
-      expect(await driver.mount(asked)).toEqual({ hostPath });
-      const visible = (await readdir(hostPath)).filter((file) => !file.startsWith('..')).sort();
-      expect(visible).toEqual(Object.keys(files).sort());
-      for (const [file, text] of Object.entries(files)) expect(await readFile(join(hostPath, file), 'utf8')).toBe(text);
-      await driver.unmount(target(asked));
-    });
+    test(
+      ['refreshing'],
+      'says which objects it is made from, and follows them when it is mounted again',
+      async ({ fixture: { driver, change } }) => {
+        if (!change) throw new Error('refreshing is claimed, but the fixture cannot change anything');
+        expect(driver.refreshes).toBe(true);
+        const asked = await request();
+        for (const { kind, key } of driver.sources?.(asked) ?? []) {
+          expect(['ConfigMap', 'Secret']).toContain(kind);
+          expect(key).toMatch(/^default\/.+/);
+        }
+        const { hostPath } = await driver.mount(asked);
+        const files = await change();
+        expect(await driver.mount(asked)).toEqual({ hostPath });
+        const visible = (await readdir(hostPath)).filter((file) => !file.startsWith('..')).sort();
+        expect(visible).toEqual(Object.keys(files).sort());
+        for (const [file, text] of Object.entries(files)) expect(await readFile(join(hostPath, file), 'utf8')).toBe(text);
+        await driver.unmount(target(asked));
+      },
+    );
 
     test(['refreshing'], 'never shows a reader half of a change', async ({ fixture: { driver, change } }) => {
       if (!change) throw new Error('refreshing is claimed, but the fixture cannot change anything');
@@ -209,7 +247,7 @@ export function volumeContract(name: string, open: () => Promise<VolumeFixture>,
       await driver.unmount(target(asked));
     });
 
-    test(['fsGroup'], 'lets the pod\'s group use it', async ({ fixture: { driver } }) => {
+    test(['fsGroup'], "lets the pod's group use it", async ({ fixture: { driver } }) => {
       const asked = await request({ fsGroup: 4321 });
       const { hostPath } = await driver.mount(asked);
       const files = (await readdir(hostPath)).filter((file) => !file.startsWith('..'));

@@ -12,7 +12,8 @@ export class AddressPool {
     const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\/(\d{1,2})$/.exec(range);
     const parts = match?.slice(1).map(Number) ?? [];
     const [a = 256, b = 256, c = 256, d = 256, bits = 33] = parts;
-    if (Math.max(a, b, c, d) > 255 || bits > 30) throw new RuntimeError('InvalidArgument', `not an IPv4 range of at least four addresses: ${range}`);
+    if (Math.max(a, b, c, d) > 255 || bits > 30)
+      throw new RuntimeError('InvalidArgument', `not an IPv4 range of at least four addresses: ${range}`);
     this.#size = 2 ** (32 - bits) - 2;
     const base = a * 2 ** 24 + b * 2 ** 16 + c * 2 ** 8 + d;
     this.#first = base - (base % 2 ** (32 - bits)) + 1;

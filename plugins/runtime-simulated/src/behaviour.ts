@@ -35,7 +35,11 @@ function duration(annotations: Annotations, container: string, key: string): num
   try {
     return durationMs(value);
   } catch (cause) {
-    throw new RuntimeError('InvalidArgument', `annotation ${annotationPrefix}${key}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw new RuntimeError(
+      'InvalidArgument',
+      `annotation ${annotationPrefix}${key}: ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
   }
 }
 

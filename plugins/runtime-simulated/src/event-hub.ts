@@ -3,7 +3,10 @@ import type { RuntimeEvent } from '@oarlock/spi/runtime';
 /** Events kept for a listener that does not read; beyond this it is told to look at everything again. */
 const limit = 100_000;
 
-interface Listener { queue: (RuntimeEvent | 'resync')[]; wake: (() => void) | undefined }
+interface Listener {
+  queue: (RuntimeEvent | 'resync')[];
+  wake: (() => void) | undefined;
+}
 
 /** Hands every event to every open stream. */
 export class EventHub {
@@ -28,7 +31,9 @@ export class EventHub {
         listener.queue = [];
         yield* queue;
         if (listener.queue.length > 0 || signal.aborted) continue;
-        await new Promise<void>((resolve) => { listener.wake = resolve; });
+        await new Promise<void>((resolve) => {
+          listener.wake = resolve;
+        });
         listener.wake = undefined;
       }
     } finally {

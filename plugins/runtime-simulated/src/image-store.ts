@@ -29,7 +29,11 @@ export class ImageStore {
     const known = this.find(reference);
     if (known) return known;
     const name = qualify(reference);
-    if (this.#missing.has(name)) throw new RuntimeError('NotFound', `failed to pull and unpack image "${name}": failed to resolve reference "${name}": ${name}: not found`);
+    if (this.#missing.has(name))
+      throw new RuntimeError(
+        'NotFound',
+        `failed to pull and unpack image "${name}": failed to resolve reference "${name}": ${name}: not found`,
+      );
     const id = `sha256:${createHash('sha256').update(name).digest('hex')}`;
     const digest = name.includes('@') ? name : `${name.slice(0, name.lastIndexOf(':'))}@${id}`;
     const image: Image = Object.freeze({ id, repoTags: name.includes('@') ? [] : [name], repoDigests: [digest], sizeBytes: 1024 * 1024 });
@@ -46,5 +50,7 @@ export class ImageStore {
     for (const [name, one] of this.#byName) if (one === image) this.#byName.delete(name);
   }
 
-  list(): readonly Image[] { return [...this.#byId.values()]; }
+  list(): readonly Image[] {
+    return [...this.#byId.values()];
+  }
 }

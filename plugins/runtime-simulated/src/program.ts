@@ -25,11 +25,20 @@ export function programOf(argv: readonly string[], behaviour: Behaviour, attempt
   if (behaviour.exitAfter !== undefined && attempt < behaviour.exits) return ends(behaviour.exitAfter, behaviour.exitCode);
   const [word = '', first] = argv;
   switch (word) {
-    case 'sleep': { const after = seconds(first); return after === undefined ? serves : ends(after, 0); }
-    case 'exit': return ends(0, code(first));
-    case 'true': case 'echo': return ends(0, 0);
-    case 'false': return ends(0, 1);
-    case 'stubborn': return { ...serves, ignoresStop: true };
-    default: return /\/no\/such\//.test(word) ? { ...serves, missing: true } : serves;
+    case 'sleep': {
+      const after = seconds(first);
+      return after === undefined ? serves : ends(after, 0);
+    }
+    case 'exit':
+      return ends(0, code(first));
+    case 'true':
+    case 'echo':
+      return ends(0, 0);
+    case 'false':
+      return ends(0, 1);
+    case 'stubborn':
+      return { ...serves, ignoresStop: true };
+    default:
+      return /\/no\/such\//.test(word) ? { ...serves, missing: true } : serves;
   }
 }

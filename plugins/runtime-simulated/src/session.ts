@@ -23,7 +23,9 @@ const block = Buffer.alloc(64 * 1024, 'x');
 /** Waits until a slow reader has taken it. */
 function write(to: Writable | undefined, bytes: Buffer | string): Promise<void> {
   if (to === undefined || bytes.length === 0) return Promise.resolve();
-  return new Promise((resolve, reject) => { to.write(bytes, (error) => (error ? reject(error) : resolve())); });
+  return new Promise((resolve, reject) => {
+    to.write(bytes, (error) => (error ? reject(error) : resolve()));
+  });
 }
 
 /**
@@ -42,14 +44,27 @@ export async function runSession(session: Session): Promise<number> {
       if (!good) await write(stdout, 'simulated: not healthy');
       return good ? 0 : 1;
     }
-    case 'oarlock.dev/logs': await write(stdout, session.logs()); return 0;
-    case 'echo': await write(stdout, rest.map((line) => `${line}\n`).join('')); return 0;
-    case 'complain': await write(stderr, rest.map((line) => `${line}\n`).join('')); return 0;
-    case 'exit': return Number(rest[0] ?? 0) & 255;
-    case 'true': return 0;
-    case 'false': return 1;
-    case 'printenv': await write(stdout, [...session.env].map(([name, value]) => `${name}=${value}\n`).join('')); return 0;
-    case 'env': await write(stdout, `${session.env.get(rest[0] ?? '') ?? ''}\n`); return 0;
+    case 'oarlock.dev/logs':
+      await write(stdout, session.logs());
+      return 0;
+    case 'echo':
+      await write(stdout, rest.map((line) => `${line}\n`).join(''));
+      return 0;
+    case 'complain':
+      await write(stderr, rest.map((line) => `${line}\n`).join(''));
+      return 0;
+    case 'exit':
+      return Number(rest[0] ?? 0) & 255;
+    case 'true':
+      return 0;
+    case 'false':
+      return 1;
+    case 'printenv':
+      await write(stdout, [...session.env].map(([name, value]) => `${name}=${value}\n`).join(''));
+      return 0;
+    case 'env':
+      await write(stdout, `${session.env.get(rest[0] ?? '') ?? ''}\n`);
+      return 0;
     case 'cat':
       for await (const chunk of abortable(stdin, signal)) await write(stdout, chunk);
       return 0;
@@ -70,14 +85,19 @@ export async function runSession(session: Session): Promise<number> {
     case 'sleep':
       await session.clock.sleep(rest[0] === 'infinity' ? 2 ** 40 : Number(rest[0] ?? 0) * 1000, signal);
       return 0;
-    case 'pgrep': return [...session.running].some((other) => other !== argv && other.includes(rest[0] ?? '')) ? 0 : 1;
-    default: await write(stdout, `simulated: ${argv.join(' ')}\n`); return 0;
+    case 'pgrep':
+      return [...session.running].some((other) => other !== argv && other.includes(rest[0] ?? '')) ? 0 : 1;
+    default:
+      await write(stdout, `simulated: ${argv.join(' ')}\n`);
+      return 0;
   }
 }
 
 async function* abortable(stdin: Readable | undefined, signal: AbortSignal): AsyncGenerator<Buffer> {
   if (stdin === undefined) return;
-  const stop = () => { stdin.destroy(signal.reason as Error); };
+  const stop = () => {
+    stdin.destroy(signal.reason as Error);
+  };
   signal.addEventListener('abort', stop, { once: true });
   try {
     for await (const chunk of stdin) yield chunk as Buffer;

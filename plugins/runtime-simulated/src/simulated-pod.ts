@@ -1,6 +1,17 @@
 import { formatMicroTime } from '@oarlock/api/time';
 import type { Timer } from '@oarlock/kernel/clock';
-import type { Container, ContainerConfig, ContainerState, ContainerStats, ContainerStatus, PodSandbox, PodSandboxConfig, PodSandboxMetadata, PodSandboxStatus, SandboxState } from '@oarlock/spi/runtime';
+import type {
+  Container,
+  ContainerConfig,
+  ContainerState,
+  ContainerStats,
+  ContainerStatus,
+  PodSandbox,
+  PodSandboxConfig,
+  PodSandboxMetadata,
+  PodSandboxStatus,
+  SandboxState,
+} from '@oarlock/spi/runtime';
 import type { Behaviour } from './behaviour.ts';
 import type { Program } from './program.ts';
 
@@ -33,7 +44,9 @@ export class SimulatedSandbox {
     const { id, metadata, state, createdAt, labels, annotations } = this;
     return { id, metadata, state, createdAt, labels, annotations };
   }
-  status(): PodSandboxStatus { return { ...this.view(), ips: [this.address] }; }
+  status(): PodSandboxStatus {
+    return { ...this.view(), ips: [this.address] };
+  }
 }
 
 export class SimulatedContainer {
@@ -78,9 +91,15 @@ export class SimulatedContainer {
     this.#envs = config.envs;
   }
 
-  get env(): ReadonlyMap<string, string> { return new Map(this.#envs.map(({ key, value }) => [key, value])); }
-  get sessions(): Set<readonly string[]> { return (this.#sessions ??= new Set(noSessions)); }
-  get onExit(): Set<() => void> { return (this.#onExit ??= new Set()); }
+  get env(): ReadonlyMap<string, string> {
+    return new Map(this.#envs.map(({ key, value }) => [key, value]));
+  }
+  get sessions(): Set<readonly string[]> {
+    return (this.#sessions ??= new Set(noSessions));
+  }
+  get onExit(): Set<() => void> {
+    return (this.#onExit ??= new Set());
+  }
 
   run(now: number, program: Program): void {
     this.state = 'RUNNING';
@@ -109,24 +128,50 @@ export class SimulatedContainer {
   /** What a log file would hold: a line when it started, and one when it ended. */
   log(): string {
     const line = (at: number | undefined, text: string) => (at === undefined ? '' : `${formatMicroTime(at)} stdout F ${text}\n`);
-    return line(this.#startedAt, `simulated ${this.metadata.name}: ${this.argv.join(' ')}`.trimEnd()) + line(this.#startedAt === undefined ? undefined : this.#finishedAt, `exit ${this.#exitCode}`);
+    return (
+      line(this.#startedAt, `simulated ${this.metadata.name}: ${this.argv.join(' ')}`.trimEnd()) +
+      line(this.#startedAt === undefined ? undefined : this.#finishedAt, `exit ${this.#exitCode}`)
+    );
   }
 
   view(): Container {
     const { id, metadata, state, createdAt, labels, annotations } = this;
-    return { id, sandboxId: this.sandbox.id, metadata, image: this.#image, imageRef: this.#imageRef, state, createdAt, labels, annotations };
+    return {
+      id,
+      sandboxId: this.sandbox.id,
+      metadata,
+      image: this.#image,
+      imageRef: this.#imageRef,
+      state,
+      createdAt,
+      labels,
+      annotations,
+    };
   }
 
   status(): ContainerStatus {
     return {
-      ...this.view(), mounts: this.#mounts, logPath: this.sandbox.logDirectory === '' ? '' : `${this.sandbox.logDirectory}/${this.#logPath}`,
-      ...(this.#startedAt !== undefined && { startedAt: this.#startedAt }), ...(this.#finishedAt !== undefined && { finishedAt: this.#finishedAt }),
-      ...(this.#exitCode !== undefined && { exitCode: this.#exitCode }), ...(this.#reason !== undefined && { reason: this.#reason }), ...(this.#message !== undefined && { message: this.#message }),
+      ...this.view(),
+      mounts: this.#mounts,
+      logPath: this.sandbox.logDirectory === '' ? '' : `${this.sandbox.logDirectory}/${this.#logPath}`,
+      ...(this.#startedAt !== undefined && { startedAt: this.#startedAt }),
+      ...(this.#finishedAt !== undefined && { finishedAt: this.#finishedAt }),
+      ...(this.#exitCode !== undefined && { exitCode: this.#exitCode }),
+      ...(this.#reason !== undefined && { reason: this.#reason }),
+      ...(this.#message !== undefined && { message: this.#message }),
     };
   }
 
   stats(now: number): ContainerStats {
     const running = this.state === 'RUNNING' ? now - (this.#startedAt ?? now) : 0;
-    return { id: this.id, at: now, cpuUsageNanos: running * 1000 + 1, memoryWorkingSetBytes: 2 ** 20, memoryRssBytes: 2 ** 20, writableLayerBytes: 0, writableLayerInodes: 0 };
+    return {
+      id: this.id,
+      at: now,
+      cpuUsageNanos: running * 1000 + 1,
+      memoryWorkingSetBytes: 2 ** 20,
+      memoryRssBytes: 2 ** 20,
+      writableLayerBytes: 0,
+      writableLayerInodes: 0,
+    };
   }
 }

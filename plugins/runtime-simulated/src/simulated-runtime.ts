@@ -1,14 +1,31 @@
-import { Writable, type Duplex } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/kernel/clock';
 import {
-  RuntimeError, type Container, type ContainerConfig, type ContainerFilter, type ContainerStats, type ContainerStatus, type Image, type PodSandbox,
-  type PodSandboxConfig, type PodSandboxStatus, type RegistryAuth, type RuntimeCall, type RuntimeCondition, type RuntimeDriver, type RuntimeEvent,
-  type RuntimeInfo, type SandboxFilter, type Streams,
+  RuntimeError,
+  type Container,
+  type ContainerConfig,
+  type ContainerFilter,
+  type ContainerStats,
+  type ContainerStatus,
+  type Image,
+  type PodSandbox,
+  type PodSandboxConfig,
+  type PodSandboxStatus,
+  type RegistryAuth,
+  type RuntimeCall,
+  type RuntimeCondition,
+  type RuntimeDriver,
+  type RuntimeEvent,
+  type RuntimeInfo,
+  type SandboxFilter,
+  type Streams,
 } from '@oarlock/spi/runtime';
 import { AddressPool } from './address-pool.ts';
+import { Collector } from './collector.ts';
 import { behaviourOf, failSandbox, isPlain, type Behaviour } from './behaviour.ts';
 import { EventHub } from './event-hub.ts';
 import { ImageStore } from './image-store.ts';
+import { PodTable } from './pod-table.ts';
 import { programOf, type Program } from './program.ts';
 import { runSession, type Session } from './session.ts';
 import { SimulatedContainer, SimulatedSandbox } from './simulated-pod.ts';
@@ -25,7 +42,6 @@ export interface SimulatedOptions {
   readonly missingImages?: readonly string[];
 }
 
-const uidLabel = 'io.kubernetes.pod.uid';
 const maxExecOutput = 16 * 1024 * 1024;
 
 /**
@@ -40,14 +56,14 @@ export class SimulatedRuntime implements RuntimeDriver {
   readonly #addresses: AddressPool;
   readonly #images: ImageStore;
   readonly #events = new EventHub();
-  readonly #sandboxes = new Map<string, SimulatedSandbox>();
-  readonly #containers = new Map<string, SimulatedContainer>();
-  /** Lists are asked for by pod far more often than without a filter. */
-  readonly #byPod = new Map<string, Set<SimulatedSandbox>>();
+  readonly #pods = new PodTable();
   readonly #plain: Behaviour;
   #ids = 0;
 
-  constructor(clock: Clock, { startDelayMs = 0, pullDelayMs = 0, addresses = '10.128.0.0/9', images = [], missingImages = [] }: SimulatedOptions = {}) {
+  constructor(
+    clock: Clock,
+    { startDelayMs = 0, pullDelayMs = 0, addresses = '10.128.0.0/9', images = [], missingImages = [] }: SimulatedOptions = {},
+  ) {
     this.#clock = clock;
     this.#startDelay = startDelayMs;
     this.#pullDelay = pullDelayMs;
@@ -70,19 +86,16 @@ export class SimulatedRuntime implements RuntimeDriver {
     const failure = failSandbox(config.annotations);
     if (failure !== undefined) throw new RuntimeError('Internal', failure);
     const { uid, attempt } = config.metadata;
-    const pods = this.#byPod.get(uid) ?? new Set();
-    for (const other of pods) if (other.metadata.attempt === attempt) return other.id;
+    for (const other of this.#pods.ofPod(uid)) if (other.metadata.attempt === attempt) return other.id;
     const sandbox = new SimulatedSandbox(this.#id(), config, this.#addresses.take(), this.#clock.now());
-    pods.add(sandbox);
-    this.#byPod.set(uid, pods);
-    this.#sandboxes.set(sandbox.id, sandbox);
+    this.#pods.addSandbox(sandbox);
     this.#tell('STARTED', sandbox.id);
     return sandbox.id;
   }
 
   async stopPodSandbox(id: string, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    const sandbox = this.#sandboxes.get(id);
+    const sandbox = this.#pods.findSandbox(id);
     if (!sandbox || sandbox.state === 'NOTREADY') return;
     for (const container of sandbox.containers) this.#kill(container);
     sandbox.state = 'NOTREADY';
@@ -92,34 +105,27 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   async removePodSandbox(id: string, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    const sandbox = this.#sandboxes.get(id);
+    const sandbox = this.#pods.findSandbox(id);
     if (!sandbox) return;
     for (const container of [...sandbox.containers]) this.#remove(container);
     this.#release(sandbox);
-    this.#sandboxes.delete(id);
-    const pods = this.#byPod.get(sandbox.metadata.uid);
-    pods?.delete(sandbox);
-    if (pods?.size === 0) this.#byPod.delete(sandbox.metadata.uid);
+    this.#pods.removeSandbox(sandbox);
     this.#tell('DELETED', id);
   }
 
   async podSandboxStatus(id: string, call?: RuntimeCall): Promise<PodSandboxStatus> {
     call?.signal?.throwIfAborted();
-    return this.#sandbox(id).status();
+    return this.#pods.sandbox(id).status();
   }
 
   async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCall): Promise<readonly PodSandbox[]> {
     call?.signal?.throwIfAborted();
-    const found: PodSandbox[] = [];
-    for (const sandbox of this.#candidates(filter.id, filter.labels)) {
-      if ((filter.state === undefined || sandbox.state === filter.state) && matches(sandbox.labels, filter.labels)) found.push(sandbox.view());
-    }
-    return found;
+    return Array.from(this.#pods.sandboxes(filter), (sandbox) => sandbox.view());
   }
 
   async createContainer(sandboxId: string, config: ContainerConfig, _sandbox: PodSandboxConfig, call?: RuntimeCall): Promise<string> {
     call?.signal?.throwIfAborted();
-    const sandbox = this.#sandbox(sandboxId);
+    const sandbox = this.#pods.sandbox(sandboxId);
     if (sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
     const image = this.#images.find(config.image.image);
     if (!image) throw new RuntimeError('NotFound', `image ${config.image.image} is not here`);
@@ -128,16 +134,16 @@ export class SimulatedRuntime implements RuntimeDriver {
     const behaviour = isPlain(sandbox.annotations) ? this.#plain : behaviourOf(sandbox.annotations, name, this.#startDelay);
     if (behaviour.failCreate !== undefined) throw new RuntimeError('Internal', behaviour.failCreate);
     const container = new SimulatedContainer(this.#id(), sandbox, config, image.id, behaviour, this.#clock.now());
-    sandbox.containers.add(container);
-    this.#containers.set(container.id, container);
+    this.#pods.addContainer(container);
     this.#tell('CREATED', sandboxId, container.id);
     return container.id;
   }
 
   async startContainer(id: string, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    const container = this.#container(id);
-    if (container.state !== 'CREATED' || container.starting) throw new RuntimeError('FailedPrecondition', `container ${id} is not in created state`);
+    const container = this.#pods.container(id);
+    if (container.state !== 'CREATED' || container.starting)
+      throw new RuntimeError('FailedPrecondition', `container ${id} is not in created state`);
     if (container.sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${container.sandbox.id} is not ready`);
     const { behaviour } = container;
     const program = programOf(container.argv, behaviour, container.metadata.attempt);
@@ -148,7 +154,9 @@ export class SimulatedRuntime implements RuntimeDriver {
       container.starting = false;
     }
     if (container.state !== 'CREATED') throw new RuntimeError('FailedPrecondition', `container ${id} was stopped while it started`);
-    const failure = behaviour.failStart ?? (program.missing ? `exec: "${container.argv[0]}": stat ${container.argv[0]}: no such file or directory` : undefined);
+    const failure =
+      behaviour.failStart ??
+      (program.missing ? `exec: "${container.argv[0]}": stat ${container.argv[0]}: no such file or directory` : undefined);
     if (failure !== undefined) {
       this.#end(container, 128, 'StartError', failure);
       throw new RuntimeError('Internal', failure);
@@ -160,12 +168,18 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    const container = this.#containers.get(id);
+    const container = this.#pods.findContainer(id);
     if (!container || container.state === 'EXITED') return;
-    if (container.state === 'CREATED') { this.#end(container, 137, 'Error'); return; }
+    if (container.state === 'CREATED') {
+      this.#end(container, 137, 'Error');
+      return;
+    }
     const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behaviour.stopDelay;
     const grace = timeoutSeconds * 1000;
-    if (timeoutSeconds > 0 && delay === 0) { this.#end(container, 0, 'Completed'); return; }
+    if (timeoutSeconds > 0 && delay === 0) {
+      this.#end(container, 0, 'Completed');
+      return;
+    }
     if (timeoutSeconds > 0) await this.#clock.sleep(Math.min(delay, grace), call?.signal);
     if (delay <= grace && timeoutSeconds > 0) this.#end(container, 0, 'Completed');
     else this.#kill(container);
@@ -173,49 +187,54 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    const container = this.#containers.get(id);
+    const container = this.#pods.findContainer(id);
     if (container) this.#remove(container);
   }
 
   async containerStatus(id: string, call?: RuntimeCall): Promise<ContainerStatus> {
     call?.signal?.throwIfAborted();
-    return this.#container(id).status();
+    return this.#pods.container(id).status();
   }
 
   async listContainers(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly Container[]> {
     call?.signal?.throwIfAborted();
-    return this.#select(filter).map((container) => container.view());
+    return Array.from(this.#pods.containers(filter), (container) => container.view());
   }
 
   async updateContainerResources(id: string, _resources: unknown, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    this.#container(id);
+    this.#pods.container(id);
   }
   async reopenContainerLog(id: string, call?: RuntimeCall): Promise<void> {
     call?.signal?.throwIfAborted();
-    this.#running(id);
+    this.#pods.running(id);
   }
 
-  async execSync(id: string, command: readonly string[], timeoutSeconds: number, call?: RuntimeCall): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    const [stdout, stderr] = [new Collector(), new Collector()];
-    const timeout = new AbortController();
-    const timer = timeoutSeconds > 0 ? this.#clock.after(timeoutSeconds * 1000, () => timeout.abort(new RuntimeError('DeadlineExceeded', `command ${command[0]} timed out after ${timeoutSeconds}s`))) : undefined;
-    const signal = call?.signal ? AbortSignal.any([call.signal, timeout.signal]) : timeout.signal;
-    try {
-      const exitCode = await this.#session(id, command, { tty: false, stdout, stderr }, signal);
-      return { stdout: stdout.bytes, stderr: stderr.bytes, exitCode };
-    } finally {
-      timer?.cancel();
-    }
+  async execSync(
+    id: string,
+    command: readonly string[],
+    timeoutSeconds: number,
+    call?: RuntimeCall,
+  ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
+    const [stdout, stderr] = [new Collector(maxExecOutput), new Collector(maxExecOutput)];
+    const timeout =
+      timeoutSeconds > 0
+        ? {
+            ms: timeoutSeconds * 1000,
+            error: new RuntimeError('DeadlineExceeded', `command ${command[0]} timed out after ${timeoutSeconds}s`),
+          }
+        : undefined;
+    const exitCode = await this.#session(id, command, { tty: false, stdout, stderr }, call?.signal, timeout);
+    return { stdout: stdout.bytes, stderr: stderr.bytes, exitCode };
   }
 
   exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCall): Promise<number> {
-    return this.#session(id, command, streams, call?.signal ?? new AbortController().signal);
+    return this.#session(id, command, streams, call?.signal);
   }
 
   /** A simulated container says nothing: the session lasts until the container ends, the caller's input does, or the signal aborts. */
   async attach(id: string, streams: Streams, call?: RuntimeCall): Promise<void> {
-    const container = this.#running(id);
+    const container = this.#pods.running(id);
     call?.signal?.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
       container.onExit.add(resolve);
@@ -230,13 +249,15 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   async containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats> {
     call?.signal?.throwIfAborted();
-    return this.#container(id).stats(this.#clock.now());
+    return this.#pods.container(id).stats(this.#clock.now());
   }
   async listContainerStats(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly ContainerStats[]> {
     call?.signal?.throwIfAborted();
-    return this.#select({ ...filter, state: 'RUNNING' }).map((container) => container.stats(this.#clock.now()));
+    return Array.from(this.#pods.containers({ ...filter, state: 'RUNNING' }), (container) => container.stats(this.#clock.now()));
   }
-  events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> { return this.#events.stream(signal); }
+  events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
+    return this.#events.stream(signal);
+  }
 
   async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
     call?.signal?.throwIfAborted();
@@ -246,7 +267,12 @@ export class SimulatedRuntime implements RuntimeDriver {
     call?.signal?.throwIfAborted();
     return this.#images.find(image);
   }
-  async pullImage(image: string, _auth: RegistryAuth | undefined, _sandbox: PodSandboxConfig | undefined, call?: RuntimeCall): Promise<string> {
+  async pullImage(
+    image: string,
+    _auth: RegistryAuth | undefined,
+    _sandbox: PodSandboxConfig | undefined,
+    call?: RuntimeCall,
+  ): Promise<string> {
     call?.signal?.throwIfAborted();
     if (this.#pullDelay > 0) await this.#clock.sleep(this.#pullDelay, call?.signal);
     return this.#images.pull(image).id;
@@ -262,65 +288,51 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   /** Ends a running container as if its program had: for tests. */
   finish(id: string, exitCode: number): void {
-    this.#end(this.#running(id), exitCode, exitCode === 0 ? 'Completed' : 'Error');
+    this.#end(this.#pods.running(id), exitCode, exitCode === 0 ? 'Completed' : 'Error');
   }
 
   // Ids are as long as a real runtime's, so that what shows or stores them is measured honestly.
-  #id(): string { return (++this.#ids).toString(16).padStart(64, '0'); }
+  #id(): string {
+    return (++this.#ids).toString(16).padStart(64, '0');
+  }
 
   #tell(type: RuntimeEvent['type'], sandboxId: string, containerId?: string): void {
     this.#events.publish({ type, sandboxId, at: this.#clock.now(), ...(containerId !== undefined && { containerId }) });
   }
 
-  #sandbox(id: string): SimulatedSandbox {
-    const sandbox = this.#sandboxes.get(id);
-    if (!sandbox) throw new RuntimeError('NotFound', `sandbox ${id} not found`);
-    return sandbox;
-  }
-  #container(id: string): SimulatedContainer {
-    const container = this.#containers.get(id);
-    if (!container) throw new RuntimeError('NotFound', `container ${id} not found`);
-    return container;
-  }
-  #running(id: string): SimulatedContainer {
-    const container = this.#container(id);
-    if (container.state !== 'RUNNING') throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
-    return container;
-  }
-
-  #candidates(id: string | undefined, labels: Readonly<Record<string, string>> | undefined): Iterable<SimulatedSandbox> {
-    if (id !== undefined) {
-      const one = this.#sandboxes.get(id);
-      return one ? [one] : [];
-    }
-    const uid = labels?.[uidLabel];
-    return uid === undefined ? this.#sandboxes.values() : this.#byPod.get(uid) ?? [];
-  }
-
-  #select({ id, sandboxId, state, labels }: ContainerFilter): SimulatedContainer[] {
-    const found: SimulatedContainer[] = [];
-    const take = (container: SimulatedContainer) => {
-      if ((id === undefined || container.id === id) && (sandboxId === undefined || container.sandbox.id === sandboxId)
-        && (state === undefined || container.state === state) && matches(container.labels, labels)) found.push(container);
-    };
-    const one = id === undefined ? undefined : this.#containers.get(id);
-    if (id !== undefined) { if (one) take(one); } else for (const sandbox of this.#candidates(sandboxId, labels)) for (const container of sandbox.containers) take(container);
-    return found;
-  }
-
-  async #session(id: string, argv: readonly string[], { stdin, stdout, stderr }: Streams, signal: AbortSignal): Promise<number> {
-    const container = this.#running(id);
+  async #session(
+    id: string,
+    argv: readonly string[],
+    { stdin, stdout, stderr }: Streams,
+    signal: AbortSignal | undefined,
+    timeout?: { readonly ms: number; readonly error: RuntimeError },
+  ): Promise<number> {
+    signal?.throwIfAborted();
+    const container = this.#pods.running(id);
     const over = new AbortController();
     const end = () => over.abort(new RuntimeError('FailedPrecondition', `container ${id} is not running`));
+    const abort = () => over.abort(signal?.reason);
+    const timer = timeout && this.#clock.after(timeout.ms, () => over.abort(timeout.error));
+    signal?.addEventListener('abort', abort, { once: true });
     const session: Session = {
-      argv, stdin, stdout, stderr, signal: AbortSignal.any([signal, over.signal]), clock: this.#clock, env: container.env, running: container.sessions,
-      probe: (kind) => container.isHealthy(kind, this.#clock.now()), logs: () => container.log(),
+      argv,
+      stdin,
+      stdout,
+      stderr,
+      signal: over.signal,
+      clock: this.#clock,
+      env: container.env,
+      running: container.sessions,
+      probe: (kind) => container.isHealthy(kind, this.#clock.now()),
+      logs: () => container.log(),
     };
     container.sessions.add(argv);
     container.onExit.add(end);
     try {
       return await runSession(session);
     } finally {
+      timer?.cancel();
+      signal?.removeEventListener('abort', abort);
       container.sessions.delete(argv);
       container.onExit.delete(end);
     }
@@ -329,7 +341,9 @@ export class SimulatedRuntime implements RuntimeDriver {
   #exit(container: SimulatedContainer, program: Program): void {
     this.#end(container, program.exitCode, program.exitCode === 0 ? 'Completed' : 'Error');
   }
-  #kill(container: SimulatedContainer): void { this.#end(container, 137, 'Error'); }
+  #kill(container: SimulatedContainer): void {
+    this.#end(container, 137, 'Error');
+  }
 
   #end(container: SimulatedContainer, exitCode: number, reason: string, message?: string): void {
     if (container.state === 'EXITED') return;
@@ -339,8 +353,7 @@ export class SimulatedRuntime implements RuntimeDriver {
 
   #remove(container: SimulatedContainer): void {
     this.#kill(container);
-    container.sandbox.containers.delete(container);
-    this.#containers.delete(container.id);
+    this.#pods.removeContainer(container);
     this.#tell('DELETED', container.sandbox.id, container.id);
   }
 
@@ -348,22 +361,4 @@ export class SimulatedRuntime implements RuntimeDriver {
     if (sandbox.holdsAddress) this.#addresses.release(sandbox.address);
     sandbox.holdsAddress = false;
   }
-}
-
-function matches(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>> | undefined): boolean {
-  for (const key in wanted) if (labels[key] !== wanted[key]) return false;
-  return true;
-}
-
-/** Output of a command, cut at the contract's limit. */
-class Collector extends Writable {
-  readonly #chunks: Buffer[] = [];
-  #size = 0;
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    const rest = chunk.subarray(0, maxExecOutput - this.#size);
-    this.#size += rest.length;
-    if (rest.length > 0) this.#chunks.push(rest);
-    done();
-  }
-  get bytes(): Buffer { return Buffer.concat(this.#chunks); }
 }

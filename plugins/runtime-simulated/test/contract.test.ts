@@ -4,15 +4,29 @@ import { SimulatedRuntime } from '../src/simulated-runtime.ts';
 
 const nothingRuns = 'nothing runs';
 /** The suite's programs in the words that simulated containers understand. */
-const words: Readonly<Partial<Record<Program, readonly string[]>>> = { serve: ['serve'], count: ['wc'], flood: ['repeat'], idle: ['sleep', 'infinity'], alive: ['pgrep'] };
+const words: Readonly<Partial<Record<Program, readonly string[]>>> = {
+  serve: ['serve'],
+  count: ['wc'],
+  flood: ['repeat'],
+  idle: ['sleep', 'infinity'],
+  alive: ['pgrep'],
+};
 
 runtimeContract('simulated', async () => ({
   driver: new SimulatedRuntime(systemClock, { images: ['app'] }),
   image: 'app',
   command: (program, args) => ({ command: words[program] ?? [program], args }),
   lacks: {
-    logs: 'no files are written', execTty: 'there are no terminals', attach: 'containers say nothing', portForward: 'nothing listens',
-    updateResources: 'there are no cgroups', oom: 'memory is not used', imagePull: 'there is no registry: every name can be pulled', adoption: 'pods live in the driver', environment: nothingRuns, mounts: nothingRuns,
+    logs: 'no files are written',
+    execTty: 'there are no terminals',
+    attach: 'containers say nothing',
+    portForward: 'nothing listens',
+    updateResources: 'there are no cgroups',
+    oom: 'memory is not used',
+    imagePull: 'there is no registry: every name can be pulled',
+    adoption: 'pods live in the driver',
+    environment: nothingRuns,
+    mounts: nothingRuns,
   },
   dispose: async () => {},
 }));

@@ -3,7 +3,10 @@ import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toler
 import { podUid } from '../pods.ts';
 import { podRequest, type Amounts } from '../resources.ts';
 
-export interface Refusal { readonly reason: string; readonly message: string }
+export interface Refusal {
+  readonly reason: string;
+  readonly message: string;
+}
 
 const counted = ['cpu', 'memory', 'ephemeral-storage'] as const;
 type Counted = (typeof counted)[number];
@@ -25,7 +28,9 @@ export class NodeAdmission {
     this.#node = node;
   }
 
-  get pods(): number { return this.#pods.size; }
+  get pods(): number {
+    return this.#pods.size;
+  }
 
   /** Takes the pod in, or says why not. */
   admit(pod: Pod): Refusal | undefined {
@@ -39,16 +44,27 @@ export class NodeAdmission {
       if (asked > 0 && this.#used[name] + asked > capacity) return outOf(name, asked, this.#used[name], capacity);
     }
     const node = this.#node();
-    if (node && !matchesNode(pod, node)) return { reason: 'NodeAffinity', message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector" };
+    if (node && !matchesNode(pod, node))
+      return {
+        reason: 'NodeAffinity',
+        message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+      };
     const taint = node?.spec?.taints?.find((one) => one.effect === 'NoExecute' && !tolerated(one, pod.spec?.tolerations ?? []));
-    if (taint) return { reason: 'TaintToleration', message: 'Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn\'t tolerate' };
-    if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux') return { reason: 'PodOSNotSupported', message: 'Pod was rejected: Failed to admit pod as the OS field doesn\'t match node OS' };
+    if (taint)
+      return {
+        reason: 'TaintToleration',
+        message: "Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+      };
+    if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux')
+      return { reason: 'PodOSNotSupported', message: "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS" };
     this.#take(pod, usage);
     return undefined;
   }
 
   /** Counts a pod that runs already. */
-  adopt(pod: Pod): void { if (!this.#pods.has(podUid(pod))) this.#take(pod, usageOf(pod)); }
+  adopt(pod: Pod): void {
+    if (!this.#pods.has(podUid(pod))) this.#take(pod, usageOf(pod));
+  }
 
   release(uid: string): void {
     const usage = this.#pods.get(uid);
@@ -64,11 +80,15 @@ export class NodeAdmission {
 }
 
 const usageOf = (pod: Pod): Usage => ({
-  cpu: milliValue(podRequest(pod, 'cpu')), memory: value(podRequest(pod, 'memory')), 'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
+  cpu: milliValue(podRequest(pod, 'cpu')),
+  memory: value(podRequest(pod, 'memory')),
+  'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
 });
 
-const outOf = (name: string, requested: number, used: number, capacity: number): Refusal =>
-  ({ reason: `OutOf${name}`, message: `Pod was rejected: Node didn't have enough resource: ${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}` });
+const outOf = (name: string, requested: number, used: number, capacity: number): Refusal => ({
+  reason: `OutOf${name}`,
+  message: `Pod was rejected: Node didn't have enough resource: ${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`,
+});
 
 /** `nodeSelector` and the required node affinity. */
 export function matchesNode(pod: Pod, node: Node): boolean {
@@ -79,25 +99,43 @@ export function matchesNode(pod: Pod, node: Node): boolean {
   return terms === undefined || terms.some((term) => matchesTerm(term, labels, node.metadata?.name ?? ''));
 }
 
-function matchesTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, labels: Readonly<Record<string, string>>, name: string): boolean {
+function matchesTerm(
+  { matchExpressions = [], matchFields = [] }: NodeSelectorTerm,
+  labels: Readonly<Record<string, string>>,
+  name: string,
+): boolean {
   if (matchExpressions.length + matchFields.length === 0) return false;
-  return matchExpressions.every((one) => matchesRequirement(one, labels[one.key])) && matchFields.every((one) => matchesRequirement(one, one.key === 'metadata.name' ? name : undefined));
+  return (
+    matchExpressions.every((one) => matchesRequirement(one, labels[one.key])) &&
+    matchFields.every((one) => matchesRequirement(one, one.key === 'metadata.name' ? name : undefined))
+  );
 }
 
 function matchesRequirement({ operator, values = [] }: NodeSelectorRequirement, label: string | undefined): boolean {
   const [first = ''] = values;
   switch (operator) {
-    case 'In': return label !== undefined && values.includes(label);
-    case 'NotIn': return label === undefined || !values.includes(label);
-    case 'Exists': return label !== undefined;
-    case 'DoesNotExist': return label === undefined;
-    case 'Gt': return label !== undefined && Number(label) > Number(first);
-    case 'Lt': return label !== undefined && Number(label) < Number(first);
-    default: return false;
+    case 'In':
+      return label !== undefined && values.includes(label);
+    case 'NotIn':
+      return label === undefined || !values.includes(label);
+    case 'Exists':
+      return label !== undefined;
+    case 'DoesNotExist':
+      return label === undefined;
+    case 'Gt':
+      return label !== undefined && Number(label) > Number(first);
+    case 'Lt':
+      return label !== undefined && Number(label) < Number(first);
+    default:
+      return false;
   }
 }
 
 function tolerated(taint: Taint, tolerations: readonly Toleration[]): boolean {
-  return tolerations.some(({ key = '', operator = 'Equal', value: wanted = '', effect = '' }) => (effect === '' || effect === taint.effect)
-    && (key === '' ? operator === 'Exists' : key === taint.key) && (operator === 'Exists' || wanted === (taint.value ?? '')));
+  return tolerations.some(
+    ({ key = '', operator = 'Equal', value: wanted = '', effect = '' }) =>
+      (effect === '' || effect === taint.effect) &&
+      (key === '' ? operator === 'Exists' : key === taint.key) &&
+      (operator === 'Exists' || wanted === (taint.value ?? '')),
+  );
 }

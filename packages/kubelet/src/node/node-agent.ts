@@ -58,20 +58,53 @@ export class NodeAgent {
     this.#log = shared.log.child({ node: options.name });
     const { situation } = options;
     this.context = {
-      ...shared, name: options.name, log: this.#log, recorder: options.recorder, owner: ownerId(shared.facts.name, options.name, shared.paths.root),
-      get cgroupV2(): boolean { return situation().machine.cgroupV2; }, get capacity(): Amounts { return situation().capacity; }, get allocatable(): Amounts { return situation().allocatable; },
-      get addresses(): readonly string[] { return situation().addresses; },
-      get networkReady(): boolean { return situation().networkReady; }, get networkProblem(): string { return situation().networkProblem; },
+      ...shared,
+      name: options.name,
+      log: this.#log,
+      recorder: options.recorder,
+      owner: ownerId(shared.facts.name, options.name, shared.paths.root),
+      get cgroupV2(): boolean {
+        return situation().machine.cgroupV2;
+      },
+      get capacity(): Amounts {
+        return situation().capacity;
+      },
+      get allocatable(): Amounts {
+        return situation().allocatable;
+      },
+      get addresses(): readonly string[] {
+        return situation().addresses;
+      },
+      get networkReady(): boolean {
+        return situation().networkReady;
+      },
+      get networkProblem(): string {
+        return situation().networkProblem;
+      },
     };
     this.pods = new NodePods(this.context, () => this.#node);
     this.#lease = new NodeLease({
-      nodeName: options.name, client: shared.client, clock: shared.clock, random: shared.random, log: this.#log, durationSeconds: options.leaseDurationSeconds, periodMs: options.leasePeriodMs,
-      signal: shared.signal, owner: () => this.#node, lost: () => { this.#nextReport = 0; },
+      nodeName: options.name,
+      client: shared.client,
+      clock: shared.clock,
+      random: shared.random,
+      log: this.#log,
+      durationSeconds: options.leaseDurationSeconds,
+      periodMs: options.leasePeriodMs,
+      signal: shared.signal,
+      owner: () => this.#node,
+      lost: () => {
+        this.#nextReport = 0;
+      },
     });
   }
 
-  get owner(): string { return this.context.owner; }
-  get registered(): boolean { return this.#node !== undefined; }
+  get owner(): string {
+    return this.context.owner;
+  }
+  get registered(): boolean {
+    return this.#node !== undefined;
+  }
 
   /** Registers the node and begins its heartbeat. Tries until it succeeds or the signal aborts. */
   async start(): Promise<void> {
@@ -99,7 +132,9 @@ export class NodeAgent {
   /** The node's object, from a watch. */
   observed(node: Node): void {
     this.#node = node;
-    const cidrs = node.spec?.podCIDRs ?? (node.spec?.podCIDR ? [node.spec.podCIDR] : this.#options.podCIDR !== undefined ? [this.#options.podCIDR] : []);
+    const cidrs =
+      node.spec?.podCIDRs ??
+      (node.spec?.podCIDR ? [node.spec.podCIDR] : this.#options.podCIDR !== undefined ? [this.#options.podCIDR] : []);
     if (cidrs.length === 0 || jsonEqual(cidrs, this.#cidrs)) return;
     this.#cidrs = cidrs;
     this.#options.podCIDRs(cidrs);
@@ -111,7 +146,9 @@ export class NodeAgent {
     const status = this.#status();
     const now = this.#shared.clock.now();
     if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) return;
-    this.#sending = this.#send(status).finally(() => { this.#sending = undefined; });
+    this.#sending = this.#send(status).finally(() => {
+      this.#sending = undefined;
+    });
     return this.#sending;
   }
 
@@ -123,15 +160,19 @@ export class NodeAgent {
     const { client, clock, random, signal } = this.#shared;
     const before = this.#reported;
     try {
-      this.#node = await client.patch(nodes, { name: this.name }, 'strategic', nodeStatusPatch(before, status), { subresource: 'status', signal });
+      this.#node = await client.patch(nodes, { name: this.name }, 'strategic', nodeStatusPatch(before, status), {
+        subresource: 'status',
+        signal,
+      });
       this.#reported = status;
       this.#nextReport = clock.now() + this.#options.statusReportMs * (0.75 + 0.5 * random());
       this.#tell(before, status);
     } catch (error) {
       if (signal.aborted) return;
       // a server that lost its state gets its node again
-      if (isStatus(error, 'NotFound') && this.#options.registers) await this.#register(client).catch((again: unknown) => this.#log.warn({ err: again }, 'the node could not be registered again'));
-      else this.#log.warn({ err: error }, 'the node\'s status could not be sent');
+      if (isStatus(error, 'NotFound') && this.#options.registers)
+        await this.#register(client).catch((again: unknown) => this.#log.warn({ err: again }, 'the node could not be registered again'));
+      else this.#log.warn({ err: error }, "the node's status could not be sent");
     }
   }
 
@@ -139,13 +180,21 @@ export class NodeAgent {
     const { signal, clock, random } = this.#shared;
     const status = this.#status();
     const made: Node = {
-      apiVersion: 'v1', kind: 'Node',
-      metadata: { name: this.name, labels: { ...this.#ownLabels(), ...this.#options.labels }, annotations: { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true' } },
-      spec: { ...(this.#options.taints.length > 0 && { taints: this.#options.taints }) }, status,
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: {
+        name: this.name,
+        labels: { ...this.#ownLabels(), ...this.#options.labels },
+        annotations: { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true' },
+      },
+      spec: { ...(this.#options.taints.length > 0 && { taints: this.#options.taints }) },
+      status,
     };
     let node: Node;
     try {
-      node = this.#options.registers ? await client.create(nodes, made, { signal }) : await client.get(nodes, { name: this.name }, { signal });
+      node = this.#options.registers
+        ? await client.create(nodes, made, { signal })
+        : await client.get(nodes, { name: this.name }, { signal });
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
       node = await this.#reconcile(client, await client.get(nodes, { name: this.name }, { signal }));
@@ -167,15 +216,23 @@ export class NodeAgent {
 
   #ownLabels(): Readonly<Record<string, string>> {
     const { architecture } = this.#options.situation().machine;
-    return { 'kubernetes.io/hostname': this.name, 'kubernetes.io/os': 'linux', 'kubernetes.io/arch': architecture, 'beta.kubernetes.io/os': 'linux', 'beta.kubernetes.io/arch': architecture };
+    return {
+      'kubernetes.io/hostname': this.name,
+      'kubernetes.io/os': 'linux',
+      'kubernetes.io/arch': architecture,
+      'beta.kubernetes.io/os': 'linux',
+      'beta.kubernetes.io/arch': architecture,
+    };
   }
 
   /** Says which conditions have changed. */
   #tell(before: NodeStatus | undefined, after: NodeStatus): void {
     if (this.#options.quiet) return;
     const reasons: Readonly<Record<string, readonly [string, string]>> = {
-      MemoryPressure: ['NodeHasInsufficientMemory', 'NodeHasSufficientMemory'], DiskPressure: ['NodeHasDiskPressure', 'NodeHasNoDiskPressure'],
-      PIDPressure: ['NodeHasInsufficientPID', 'NodeHasSufficientPID'], Ready: ['NodeReady', 'NodeNotReady'],
+      MemoryPressure: ['NodeHasInsufficientMemory', 'NodeHasSufficientMemory'],
+      DiskPressure: ['NodeHasDiskPressure', 'NodeHasNoDiskPressure'],
+      PIDPressure: ['NodeHasInsufficientPID', 'NodeHasSufficientPID'],
+      Ready: ['NodeReady', 'NodeNotReady'],
     };
     for (const { type, status } of after.conditions ?? []) {
       if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;

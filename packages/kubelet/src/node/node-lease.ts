@@ -46,7 +46,9 @@ export class NodeLease {
     this.#schedule(ok ? periodMs * (0.2 + 0.8 * random()) : this.#backoff.next());
   }
 
-  stop(): void { this.#timer?.cancel(); }
+  stop(): void {
+    this.#timer?.cancel();
+  }
 
   #schedule(ms: number): void {
     const { clock, signal, periodMs, random } = this.#options;
@@ -71,7 +73,11 @@ export class NodeLease {
       else if (isStatus(error, 'NotFound') && this.#lease !== undefined) {
         this.#lease = undefined;
         lost();
-      } else log[this.#backoff.failures > 1 ? 'warn' : 'debug']({ err: error, node: nodeName }, 'the node\'s lease could not be renewed; trying again');
+      } else
+        log[this.#backoff.failures > 1 ? 'warn' : 'debug'](
+          { err: error, node: nodeName },
+          "the node's lease could not be renewed; trying again",
+        );
       return false;
     }
   }
@@ -81,8 +87,13 @@ export class NodeLease {
     const uid = owner?.metadata?.uid;
     const { nodeName } = this.#options;
     return {
-      apiVersion: 'coordination.k8s.io/v1', kind: 'Lease',
-      metadata: { name: nodeName, namespace, ...(uid !== undefined && { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: nodeName, uid }] }) },
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        name: nodeName,
+        namespace,
+        ...(uid !== undefined && { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: nodeName, uid }] }),
+      },
       spec,
     };
   }

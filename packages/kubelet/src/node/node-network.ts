@@ -28,7 +28,9 @@ export class NodeNetworkSetup {
   }
 
   /** Whether the plugin can begin before the node has a range: it gives addresses of its own. */
-  get needsNoRange(): boolean { return this.#options.network.traits.namespace === 'node'; }
+  get needsNoRange(): boolean {
+    return this.#options.network.traits.namespace === 'node';
+  }
 
   /** Resolves when the plugin has taken these ranges, or newer ones. Tries until it succeeds or the signal aborts. */
   async use(podCIDRs: readonly string[]): Promise<void> {
@@ -42,11 +44,14 @@ export class NodeNetworkSetup {
         const ranges: readonly string[] = this.#wanted;
         this.#wanted = undefined;
         try {
-          await network.setup({ nodeName, podCIDRs: ranges, clusterCIDRs: facts.podCIDRs, serviceCIDRs: facts.serviceCIDRs, nodeIPs: addresses }, { signal });
+          await network.setup(
+            { nodeName, podCIDRs: ranges, clusterCIDRs: facts.podCIDRs, serviceCIDRs: facts.serviceCIDRs, nodeIPs: addresses },
+            { signal },
+          );
           backoff.reset();
         } catch (error) {
           if (signal.aborted) return;
-          log.warn({ err: error }, 'the node\'s network could not be set up; trying again');
+          log.warn({ err: error }, "the node's network could not be set up; trying again");
           this.#wanted ??= ranges;
           await clock.sleep(backoff.next(), signal).catch(() => undefined);
         }

@@ -7,7 +7,10 @@ import { PodWorker } from '../pod-worker.ts';
 import type { Found } from '../runtime-hub.ts';
 import { NodeAdmission } from './admission.ts';
 
-export interface FoundPod { readonly runtime: PodRuntime; readonly found: Found }
+export interface FoundPod {
+  readonly runtime: PodRuntime;
+  readonly found: Found;
+}
 
 /** The pods of one node: a worker for each, from the moment its pod is bound until everything of it is gone. */
 export class NodePods {
@@ -22,42 +25,79 @@ export class NodePods {
     this.#admission = new NodeAdmission(() => node.allocatable, object);
   }
 
-  get workers(): Iterable<PodWorker> { return this.#workers.values(); }
-  get size(): number { return this.#workers.size; }
-  find(namespace: string, name: string): PodWorker | undefined { return this.#byKey.get(`${namespace}/${name}`); }
-  get(uid: string): PodWorker | undefined { return this.#workers.get(uid); }
+  get workers(): Iterable<PodWorker> {
+    return this.#workers.values();
+  }
+  get size(): number {
+    return this.#workers.size;
+  }
+  find(namespace: string, name: string): PodWorker | undefined {
+    return this.#byKey.get(`${namespace}/${name}`);
+  }
+  get(uid: string): PodWorker | undefined {
+    return this.#workers.get(uid);
+  }
 
   /** `found`: what the runtime had of it when the kubelet began. */
   added(pod: Pod, cause: Cause | undefined, found?: FoundPod): void {
     const uid = podUid(pod);
     const known = this.#workers.get(uid);
-    if (known) { known.update(pod, cause); return; }
+    if (known) {
+      known.update(pod, cause);
+      return;
+    }
     const worker = new PodWorker({
-      node: this.#node, pod, found, admit: (one) => this.#admission.admit(one), released: () => this.#admission.release(uid), finished: () => this.#forget(uid),
+      node: this.#node,
+      pod,
+      found,
+      admit: (one) => this.#admission.admit(one),
+      released: () => this.#admission.release(uid),
+      finished: () => this.#forget(uid),
     });
     if (!isTerminalPhase(pod.status?.phase) && (found || pod.status?.startTime !== undefined)) this.#admission.adopt(pod);
     this.#keep(worker);
     worker.wake(cause);
   }
 
-  updated(pod: Pod, cause: Cause | undefined): void { this.added(pod, cause); }
+  updated(pod: Pod, cause: Cause | undefined): void {
+    this.added(pod, cause);
+  }
 
-  deleted(pod: Pod, cause: Cause | undefined): void { this.#workers.get(podUid(pod))?.removed(cause); }
+  deleted(pod: Pod, cause: Cause | undefined): void {
+    this.#workers.get(podUid(pod))?.removed(cause);
+  }
 
   /** Something that the runtime has and the API does not: it is stopped and removed. */
   orphan(uid: string, found: FoundPod): void {
     const labels = found.found.sandboxes[0]?.labels ?? found.found.containers[0]?.labels ?? {};
-    const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: labels[names.podName] ?? '', namespace: labels[names.podNamespace] ?? '', uid }, spec: { containers: [] } };
-    const worker = new PodWorker({ node: this.#node, pod, found, orphan: true, admit: () => undefined, released: () => undefined, finished: () => this.#forget(uid) });
+    const pod: Pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: labels[names.podName] ?? '', namespace: labels[names.podNamespace] ?? '', uid },
+      spec: { containers: [] },
+    };
+    const worker = new PodWorker({
+      node: this.#node,
+      pod,
+      found,
+      orphan: true,
+      admit: () => undefined,
+      released: () => undefined,
+      finished: () => this.#forget(uid),
+    });
     this.#keep(worker);
     this.#node.log.info({ pod: `${pod.metadata?.namespace}/${pod.metadata?.name}`, uid }, 'stopping a pod that is not in the API any more');
     worker.wake(undefined);
   }
 
   /** Something that all pods wait for has come. */
-  wakeAll(): void { for (const worker of this.#workers.values()) if (worker.stage === 'syncing') worker.wake(undefined); }
+  wakeAll(): void {
+    for (const worker of this.#workers.values()) if (worker.stage === 'syncing') worker.wake(undefined);
+  }
 
-  close(): void { for (const worker of this.#workers.values()) worker.close(); }
+  close(): void {
+    for (const worker of this.#workers.values()) worker.close();
+  }
 
   #keep(worker: PodWorker): void {
     this.#workers.set(worker.record.uid, worker);

@@ -26,12 +26,24 @@ const maxImages = 50;
 const maxNames = 5;
 
 /** What is left for pods: `reserved` and what evictions would keep free are taken off. */
-export function allocatableOf(capacity: Amounts, reserved: Readonly<Record<string, string>>, kept: { readonly memory: string; readonly disk: string }): Amounts {
+export function allocatableOf(
+  capacity: Amounts,
+  reserved: Readonly<Record<string, string>>,
+  kept: { readonly memory: string; readonly disk: string },
+): Amounts {
   const left: Record<string, Amount> = {};
   for (const [name, amount] of Object.entries(capacity)) {
     let rest = reserved[name] === undefined ? amount : subQuantity(amount, reserved[name]);
     const keep = name === 'memory' ? kept.memory : name === 'ephemeral-storage' ? kept.disk : undefined;
-    if (keep !== undefined) rest = Amount.of(Math.max(0, Math.floor(value(rest) - (keep.endsWith('%') ? (value(amount) * Number(keep.slice(0, -1))) / 100 : value(parseQuantity(keep))))), 1, rest.format);
+    if (keep !== undefined)
+      rest = Amount.of(
+        Math.max(
+          0,
+          Math.floor(value(rest) - (keep.endsWith('%') ? (value(amount) * Number(keep.slice(0, -1))) / 100 : value(parseQuantity(keep)))),
+        ),
+        1,
+        rest.format,
+      );
     left[name] = rest.sign < 0 ? Amount.of(0) : rest;
   }
   return left;
@@ -40,20 +52,51 @@ export function allocatableOf(capacity: Amounts, reserved: Readonly<Record<strin
 const quantities = (amounts: Amounts) => Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, amount.toString()]));
 
 function imagesOf(images: readonly Image[]): readonly ContainerImage[] {
-  return [...images].sort((a, b) => b.sizeBytes - a.sizeBytes).slice(0, maxImages)
-    .map(({ repoDigests, repoTags, sizeBytes }) => ({ names: [...repoDigests, ...repoTags].slice(0, maxNames), sizeBytes })).filter(({ names }) => names.length > 0);
+  return [...images]
+    .sort((a, b) => b.sizeBytes - a.sizeBytes)
+    .slice(0, maxImages)
+    .map(({ repoDigests, repoTags, sizeBytes }) => ({ names: [...repoDigests, ...repoTags].slice(0, maxNames), sizeBytes }))
+    .filter(({ names }) => names.length > 0);
 }
 
 /** The conditions without their times. */
-function conditionsOf({ pressure, problems }: NodeStatusSources): readonly Omit<NodeCondition, 'lastHeartbeatTime' | 'lastTransitionTime'>[] {
-  const one = (type: string, bad: boolean, [badReason, badMessage]: readonly [string, string], [reason, message]: readonly [string, string]) =>
-    ({ type, status: bad ? 'True' : 'False', reason: bad ? badReason : reason, message: bad ? badMessage : message });
+function conditionsOf({
+  pressure,
+  problems,
+}: NodeStatusSources): readonly Omit<NodeCondition, 'lastHeartbeatTime' | 'lastTransitionTime'>[] {
+  const one = (
+    type: string,
+    bad: boolean,
+    [badReason, badMessage]: readonly [string, string],
+    [reason, message]: readonly [string, string],
+  ) => ({ type, status: bad ? 'True' : 'False', reason: bad ? badReason : reason, message: bad ? badMessage : message });
   return [
-    one('MemoryPressure', pressure.memory, ['KubeletHasInsufficientMemory', 'kubelet has insufficient memory available'], ['KubeletHasSufficientMemory', 'kubelet has sufficient memory available']),
-    one('DiskPressure', pressure.disk, ['KubeletHasDiskPressure', 'kubelet has disk pressure'], ['KubeletHasNoDiskPressure', 'kubelet has no disk pressure']),
-    one('PIDPressure', pressure.pids, ['KubeletHasInsufficientPID', 'kubelet has insufficient PID available'], ['KubeletHasSufficientPID', 'kubelet has sufficient PID available']),
-    problems.length === 0 ? { type: 'Ready', status: 'True', reason: 'KubeletReady', message: 'kubelet is posting ready status' }
-      : { type: 'Ready', status: 'False', reason: 'KubeletNotReady', message: problems.length === 1 ? problems[0] ?? '' : `[${problems.join(', ')}]` },
+    one(
+      'MemoryPressure',
+      pressure.memory,
+      ['KubeletHasInsufficientMemory', 'kubelet has insufficient memory available'],
+      ['KubeletHasSufficientMemory', 'kubelet has sufficient memory available'],
+    ),
+    one(
+      'DiskPressure',
+      pressure.disk,
+      ['KubeletHasDiskPressure', 'kubelet has disk pressure'],
+      ['KubeletHasNoDiskPressure', 'kubelet has no disk pressure'],
+    ),
+    one(
+      'PIDPressure',
+      pressure.pids,
+      ['KubeletHasInsufficientPID', 'kubelet has insufficient PID available'],
+      ['KubeletHasSufficientPID', 'kubelet has sufficient PID available'],
+    ),
+    problems.length === 0
+      ? { type: 'Ready', status: 'True', reason: 'KubeletReady', message: 'kubelet is posting ready status' }
+      : {
+          type: 'Ready',
+          status: 'False',
+          reason: 'KubeletNotReady',
+          message: problems.length === 1 ? (problems[0] ?? '') : `[${problems.join(', ')}]`,
+        },
   ];
 }
 
@@ -63,31 +106,48 @@ export function nodeStatus(sources: NodeStatusSources, before: NodeStatus | unde
   const time = formatTime(now);
   return {
     addresses: [...addresses.map((address) => ({ type: 'InternalIP', address })), { type: 'Hostname', address: hostname }],
-    capacity: quantities(capacity), allocatable: quantities(allocatable),
+    capacity: quantities(capacity),
+    allocatable: quantities(allocatable),
     conditions: conditionsOf(sources).map((condition) => {
       const old = before?.conditions?.find(({ type }) => type === condition.type);
-      return { ...condition, lastHeartbeatTime: time, lastTransitionTime: old?.status === condition.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : time };
+      return {
+        ...condition,
+        lastHeartbeatTime: time,
+        lastTransitionTime: old?.status === condition.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : time,
+      };
     }),
     daemonEndpoints: { kubeletEndpoint: { Port: port } },
     images: imagesOf(images),
     nodeInfo: {
-      architecture: machine.architecture, bootID: machine.bootID, containerRuntimeVersion: runtimeVersion, kernelVersion: machine.kernelVersion, kubeProxyVersion: '', kubeletVersion,
-      machineID: machine.machineID, operatingSystem: 'linux', osImage: machine.osImage, systemUUID: machine.systemUUID,
+      architecture: machine.architecture,
+      bootID: machine.bootID,
+      containerRuntimeVersion: runtimeVersion,
+      kernelVersion: machine.kernelVersion,
+      kubeProxyVersion: '',
+      kubeletVersion,
+      machineID: machine.machineID,
+      operatingSystem: 'linux',
+      osImage: machine.osImage,
+      systemUUID: machine.systemUUID,
     },
   };
 }
 
 /** Equal but for the times of heartbeats. */
 export function sameNodeStatus(a: NodeStatus | undefined, b: NodeStatus): boolean {
-  const still = (status: NodeStatus) => ({ ...status, conditions: status.conditions?.map(({ type, status: now, reason, message }) => ({ type, status: now, reason, message })) });
+  const still = (status: NodeStatus) => ({
+    ...status,
+    conditions: status.conditions?.map(({ type, status: now, reason, message }) => ({ type, status: now, reason, message })),
+  });
   return a !== undefined && jsonEqual(still(a), still(b));
 }
 
 /** The strategic merge patch for what differs. Conditions always come along: they carry the heartbeat. */
 export function nodeStatusPatch(before: NodeStatus | undefined, after: NodeStatus): { readonly status: Readonly<Record<string, unknown>> } {
   const status: Record<string, unknown> = { conditions: after.conditions };
-  for (const field of ['capacity', 'allocatable', 'daemonEndpoints', 'nodeInfo', 'images'] as const) if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
+  for (const field of ['capacity', 'allocatable', 'daemonEndpoints', 'nodeInfo', 'images'] as const)
+    if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
   // several addresses may be of one type, which is what they are merged by
-  if (!jsonEqual(before?.addresses, after.addresses)) status['addresses'] = [{ $patch: 'replace' }, ...after.addresses ?? []];
+  if (!jsonEqual(before?.addresses, after.addresses)) status['addresses'] = [{ $patch: 'replace' }, ...(after.addresses ?? [])];
   return { status };
 }

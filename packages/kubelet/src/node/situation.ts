@@ -43,25 +43,46 @@ export class Situation {
     const { config, machine, hub, network } = options;
     const said = { ...(hub.simulated ? simulatedCapacity : {}), ...config.capacity };
     const capacity = {
-      ...machine.capacity, ...Object.fromEntries(Object.entries(said).map(([name, quantity]) => [name, parseQuantity(quantity)])), pods: Amount.of(config.maxPods),
+      ...machine.capacity,
+      ...Object.fromEntries(Object.entries(said).map(([name, quantity]) => [name, parseQuantity(quantity)])),
+      pods: Amount.of(config.maxPods),
     };
     const { memoryAvailable, diskAvailable } = hub.simulated ? { memoryAvailable: '0', diskAvailable: '0' } : config.evictionHard;
     this.#networkDone = network === undefined;
     this.#current = {
-      machine, capacity, allocatable: allocatableOf(capacity, config.reserved, { memory: memoryAvailable, disk: diskAvailable }), addresses: options.addresses, port: options.port,
-      kubeletVersion: options.kubeletVersion, runtimeVersion: '', images: [], pressure: noPressure, problems: ['container runtime is not known yet'], networkReady: false, networkProblem: 'the network is not set up yet',
+      machine,
+      capacity,
+      allocatable: allocatableOf(capacity, config.reserved, { memory: memoryAvailable, disk: diskAvailable }),
+      addresses: options.addresses,
+      port: options.port,
+      kubeletVersion: options.kubeletVersion,
+      runtimeVersion: '',
+      images: [],
+      pressure: noPressure,
+      problems: ['container runtime is not known yet'],
+      networkReady: false,
+      networkProblem: 'the network is not set up yet',
     };
   }
 
-  get current(): NodeSituation { return this.#current; }
+  get current(): NodeSituation {
+    return this.#current;
+  }
 
-  networkDone(): void { this.#networkDone = true; }
-  imagesChanged(): void { this.#imagesDue = 0; }
+  networkDone(): void {
+    this.#networkDone = true;
+  }
+  imagesChanged(): void {
+    this.#imagesDue = 0;
+  }
 
   /** Looks at everything again. */
   async refresh(): Promise<void> {
     const { hub, config, rootDir, clock, signal, log } = this.#options;
-    const [{ problems, networkProblem }, pressure] = await Promise.all([this.#problems(), hub.simulated ? noPressure : readPressure(rootDir, config.evictionHard)]);
+    const [{ problems, networkProblem }, pressure] = await Promise.all([
+      this.#problems(),
+      hub.simulated ? noPressure : readPressure(rootDir, config.evictionHard),
+    ]);
     if (!hub.simulated && clock.now() >= this.#imagesDue) {
       this.#imagesDue = clock.now() + imagesEveryMs;
       try {
@@ -70,7 +91,15 @@ export class Situation {
         log.debug({ err: error }, 'the images could not be listed');
       }
     }
-    this.#current = { ...this.#current, runtimeVersion: `${hub.name}://${hub.version}`, images: this.#images, pressure, problems, networkReady: networkProblem === undefined, networkProblem: networkProblem ?? '' };
+    this.#current = {
+      ...this.#current,
+      runtimeVersion: `${hub.name}://${hub.version}`,
+      images: this.#images,
+      pressure,
+      problems,
+      networkReady: networkProblem === undefined,
+      networkProblem: networkProblem ?? '',
+    };
   }
 
   async #problems(): Promise<{ readonly problems: readonly string[]; readonly networkProblem: string | undefined }> {
@@ -84,10 +113,13 @@ export class Situation {
         problems.push(text);
         if (type === 'NetworkReady') networkProblem = text;
       }
-      if (!this.#networkDone) networkProblem ??= 'container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:the network is not set up yet';
+      if (!this.#networkDone)
+        networkProblem ??=
+          'container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:the network is not set up yet';
       else if (network) {
         const { ready, message } = await network.status({ signal });
-        if (!ready) networkProblem ??= `container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:${message}`;
+        if (!ready)
+          networkProblem ??= `container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:${message}`;
       }
       if (networkProblem !== undefined && !problems.includes(networkProblem)) problems.push(networkProblem);
     } catch (error) {

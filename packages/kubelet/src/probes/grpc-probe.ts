@@ -17,21 +17,34 @@ function requestFrame(service: string): Buffer {
 function varint(value: number): number[] {
   const bytes: number[] = [];
   let rest = value;
-  while (rest > 127) { bytes.push((rest & 127) | 128); rest >>>= 7; }
+  while (rest > 127) {
+    bytes.push((rest & 127) | 128);
+    rest >>>= 7;
+  }
   return [...bytes, rest];
 }
 
 /** `HealthCheckResponse.status`: field 1, an enum; absent means UNKNOWN. */
 function statusOf(answer: Buffer): string {
   const at = answer.indexOf(0x08, 5);
-  return servingStatus[at === 5 ? answer[6] ?? 0 : 0] ?? 'UNKNOWN';
+  return servingStatus[at === 5 ? (answer[6] ?? 0) : 0] ?? 'UNKNOWN';
 }
 
 /** gRPC health checking protocol v1 over cleartext HTTP/2: SERVING is a success. */
-export function probeGrpc(host: string, port: number, service: string, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
+export function probeGrpc(
+  host: string,
+  port: number,
+  service: string,
+  timeoutMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
   const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
-    if (signal.aborted) { reject(signal.reason); return; }
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
     const session = connect(`http://${where}`);
     let settled = false;
     const settle = (end: () => void) => {
@@ -44,11 +57,18 @@ export function probeGrpc(host: string, port: number, service: string, timeoutMs
     };
     const abort = () => settle(() => reject(signal.reason));
     const refuse = (output: string) => settle(() => resolve(failed(output)));
-    const timer = clock.after(timeoutMs, () => refuse(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`));
+    const timer = clock.after(timeoutMs, () =>
+      refuse(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`),
+    );
     signal.addEventListener('abort', abort, { once: true });
     session.once('error', (error) => refuse(`error: ${describeDial(error, host, port)}`));
     const stream = session.request({
-      ':method': 'POST', ':path': '/grpc.health.v1.Health/Check', 'content-type': 'application/grpc', te: 'trailers', 'user-agent': 'kube-probe/1.36', 'grpc-timeout': `${timeoutMs}m`,
+      ':method': 'POST',
+      ':path': '/grpc.health.v1.Health/Check',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'user-agent': 'kube-probe/1.36',
+      'grpc-timeout': `${timeoutMs}m`,
     });
     const chunks: Buffer[] = [];
     let size = 0;

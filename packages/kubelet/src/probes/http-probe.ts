@@ -29,7 +29,11 @@ export function httpTarget(action: HTTPGetAction, host: string, port: number): H
   return { url, headers };
 }
 
-interface Answer { readonly status: number; readonly body: string; readonly location: string | undefined }
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+  readonly location: string | undefined;
+}
 
 function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -37,11 +41,19 @@ function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer
     const take = (response: IncomingMessage) => {
       const chunks: Buffer[] = [];
       let size = 0;
-      const done = () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8').slice(0, maxBody), location: response.headers.location });
+      const done = () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          body: Buffer.concat(chunks).toString('utf8').slice(0, maxBody),
+          location: response.headers.location,
+        });
       response.on('data', (chunk: Buffer) => {
         chunks.push(chunk);
         size += chunk.length;
-        if (size >= maxBody) { done(); response.destroy(); }
+        if (size >= maxBody) {
+          done();
+          response.destroy();
+        }
       });
       response.on('end', done);
       response.on('error', reject);
@@ -56,7 +68,10 @@ function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer
 export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
   const limited = new LinkedSignal(signal);
   let late = false;
-  const timer = clock.after(timeoutMs, () => { late = true; limited.abort(); });
+  const timer = clock.after(timeoutMs, () => {
+    late = true;
+    limited.abort();
+  });
   const first = target.url;
   let { url } = target;
   try {

@@ -20,17 +20,28 @@ export interface PodProbesOptions {
   cause(): Cause | undefined;
 }
 
-interface Probed { readonly kind: ContainerKind; readonly container: Container | EphemeralContainer }
-interface Verdicts { startup?: boolean | undefined; readiness?: boolean | undefined; liveness?: boolean | undefined }
+interface Probed {
+  readonly kind: ContainerKind;
+  readonly container: Container | EphemeralContainer;
+}
+interface Verdicts {
+  startup?: boolean | undefined;
+  readiness?: boolean | undefined;
+  liveness?: boolean | undefined;
+}
 
 const kinds = ['startup', 'readiness', 'liveness'] as const satisfies readonly ProbeKind[];
 const titles: Readonly<Record<ProbeKind, string>> = { startup: 'Startup', readiness: 'Readiness', liveness: 'Liveness' };
 const probeOf = (container: Container | EphemeralContainer, kind: ProbeKind): Probe | undefined =>
-  (kind === 'startup' ? container.startupProbe : kind === 'readiness' ? container.readinessProbe : container.livenessProbe);
+  kind === 'startup' ? container.startupProbe : kind === 'readiness' ? container.readinessProbe : container.livenessProbe;
 
 export function hasProbes(pod: Pod): boolean {
-  const probed = (container: Container) => container.startupProbe !== undefined || container.readinessProbe !== undefined || container.livenessProbe !== undefined;
-  return (pod.spec?.containers ?? []).some(probed) || (pod.spec?.initContainers ?? []).some((container) => isSidecar(container) && probed(container));
+  const probed = (container: Container) =>
+    container.startupProbe !== undefined || container.readinessProbe !== undefined || container.livenessProbe !== undefined;
+  return (
+    (pod.spec?.containers ?? []).some(probed) ||
+    (pod.spec?.initContainers ?? []).some((container) => isSidecar(container) && probed(container))
+  );
 }
 
 /** The probes of one pod's containers, and what they have found. */
@@ -44,9 +55,15 @@ export class PodProbes {
     this.#options = options;
   }
 
-  startup(id: string): boolean | undefined { return this.#verdicts.get(id)?.startup; }
-  readiness(id: string): boolean | undefined { return this.#verdicts.get(id)?.readiness; }
-  liveness(id: string): boolean | undefined { return this.#verdicts.get(id)?.liveness; }
+  startup(id: string): boolean | undefined {
+    return this.#verdicts.get(id)?.startup;
+  }
+  readiness(id: string): boolean | undefined {
+    return this.#verdicts.get(id)?.readiness;
+  }
+  liveness(id: string): boolean | undefined {
+    return this.#verdicts.get(id)?.liveness;
+  }
 
   /** Probes exactly the containers that run. Call it when something may have started or ended. `adopted`: they ran before this kubelet did. */
   sync(pod: Pod, state: PodState, podIP: string, adopted: boolean): void {
@@ -97,24 +114,41 @@ export class PodProbes {
     const due = (status.startedAt ?? clock.now()) + (probe.initialDelaySeconds ?? 0) * 1000 - clock.now();
     const initial = this.#verdicts.get(status.id)?.[kind];
     return new ProbeRunner({
-      kind, probe, container: probed.container, containerId: status.id, podIP, driver, clock, initial,
+      kind,
+      probe,
+      container: probed.container,
+      containerId: status.id,
+      podIP,
+      driver,
+      clock,
+      initial,
       // kubelets that come back do not probe all their pods in the same moment
       firstMs: adopted ? Math.max(due, random() * (probe.periodSeconds ?? 10) * 1000) : Math.max(0, due),
       heard: (outcome, verdict, changed, took) => this.#heard(probed, kind, status.id, outcome, verdict, changed, took),
     });
   }
 
-  #heard(probed: Probed, kind: ProbeKind, id: string, { result, output }: ProbeOutcome, verdict: boolean | undefined, changed: boolean, took: number): void {
+  #heard(
+    probed: Probed,
+    kind: ProbeKind,
+    id: string,
+    { result, output }: ProbeOutcome,
+    verdict: boolean | undefined,
+    changed: boolean,
+    took: number,
+  ): void {
     const { event, tracer, clock, cause } = this.#options;
     const path = fieldPath(probed);
     const shown = output.length > 1024 ? output.slice(0, 1024) : output;
     if (result === 'failure') event('Warning', 'Unhealthy', `${titles[kind]} probe failed: ${shown}`, path);
-    else if (result === 'error') event('Warning', 'Unhealthy', `${titles[kind]} probe errored and resulted in unknown state: ${shown}`, path);
+    else if (result === 'error')
+      event('Warning', 'Unhealthy', `${titles[kind]} probe errored and resulted in unknown state: ${shown}`, path);
     const verdicts = this.#verdicts.get(id);
     if (!changed || verdicts === undefined) return;
     verdicts[kind] = verdict;
     startSpan(tracer, 'probe', {
-      cause: cause(), startTime: clock.now() - took,
+      cause: cause(),
+      startTime: clock.now() - took,
       attributes: { 'oarlock.container': probed.container.name, 'oarlock.probe': kind, 'oarlock.result': verdict ? 'success' : 'failure' },
     }).end(clock.now());
     this.#options.changed();

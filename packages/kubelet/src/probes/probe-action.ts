@@ -32,9 +32,15 @@ export async function attemptProbe(target: ProbeTarget): Promise<ProbeOutcome> {
     if (probe.exec) return await runCommand(target, expandAll(container, probe.exec.command ?? []), seconds);
     if (probe.httpGet) {
       const { httpGet } = probe;
-      return await probeHttp(httpTarget(httpGet, httpGet.host || podIP, resolvePort(container, httpGet.port)), seconds * 1000, clock, signal);
+      return await probeHttp(
+        httpTarget(httpGet, httpGet.host || podIP, resolvePort(container, httpGet.port)),
+        seconds * 1000,
+        clock,
+        signal,
+      );
     }
-    if (probe.tcpSocket) return await probeTcp(probe.tcpSocket.host || podIP, resolvePort(container, probe.tcpSocket.port), seconds * 1000, clock, signal);
+    if (probe.tcpSocket)
+      return await probeTcp(probe.tcpSocket.host || podIP, resolvePort(container, probe.tcpSocket.port), seconds * 1000, clock, signal);
     if (probe.grpc) return await probeGrpc(podIP, probe.grpc.port, probe.grpc.service ?? '', seconds * 1000, clock, signal);
     return { result: 'error', output: 'missing probe handler' };
   } catch (error) {
@@ -48,13 +54,18 @@ function expandAll(container: Container | EphemeralContainer, command: readonly 
   return command.map((word) => expand(word, (name) => plain.get(name)));
 }
 
-async function runCommand({ driver, containerId, signal }: ProbeTarget, command: readonly string[], seconds: number): Promise<ProbeOutcome> {
+async function runCommand(
+  { driver, containerId, signal }: ProbeTarget,
+  command: readonly string[],
+  seconds: number,
+): Promise<ProbeOutcome> {
   try {
     const { stdout, stderr, exitCode } = await driver.execSync(containerId, command, seconds, { signal });
     const output = Buffer.concat([stdout, stderr]).toString('utf8').slice(0, maxOutput);
     return exitCode === 0 ? succeeded(output) : failed(output);
   } catch (error) {
-    if (error instanceof RuntimeError && error.code === 'DeadlineExceeded') return failed(`command timed out: "${command.join(' ')}" timed out after ${seconds}s`);
+    if (error instanceof RuntimeError && error.code === 'DeadlineExceeded')
+      return failed(`command timed out: "${command.join(' ')}" timed out after ${seconds}s`);
     throw error;
   }
 }

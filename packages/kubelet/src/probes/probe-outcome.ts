@@ -13,7 +13,11 @@ export function describeDial(error: unknown, host: string, port: number): string
   const code = (error as { readonly code?: unknown }).code;
   const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   const why: Readonly<Record<string, string>> = {
-    ECONNREFUSED: 'connect: connection refused', EHOSTUNREACH: 'connect: no route to host', ENETUNREACH: 'connect: network is unreachable', ECONNRESET: 'read: connection reset by peer', ETIMEDOUT: 'i/o timeout',
+    ECONNREFUSED: 'connect: connection refused',
+    EHOSTUNREACH: 'connect: no route to host',
+    ENETUNREACH: 'connect: network is unreachable',
+    ECONNRESET: 'read: connection reset by peer',
+    ETIMEDOUT: 'i/o timeout',
     ENOTFOUND: 'lookup: no such host',
   };
   const known = typeof code === 'string' ? why[code] : undefined;

@@ -30,10 +30,14 @@ export class ProbeRunner {
     this.containerId = options.containerId;
     this.#options = options;
     this.#verdict = options.initial;
-    this.#timer = options.clock.after(options.firstMs, () => { void this.#attempt(); });
+    this.#timer = options.clock.after(options.firstMs, () => {
+      void this.#attempt();
+    });
   }
 
-  get verdict(): boolean | undefined { return this.#verdict; }
+  get verdict(): boolean | undefined {
+    return this.#verdict;
+  }
 
   stop(): void {
     this.#timer?.cancel();
@@ -46,7 +50,8 @@ export class ProbeRunner {
     const began = clock.monotonic();
     let outcome: ProbeOutcome = { result: 'error', output: '' };
     try {
-      for (let tries = 0; tries < maxRetries && outcome.result === 'error'; tries += 1) outcome = await attemptProbe({ ...this.#options, signal });
+      for (let tries = 0; tries < maxRetries && outcome.result === 'error'; tries += 1)
+        outcome = await attemptProbe({ ...this.#options, signal });
     } catch (error) {
       if (signal.aborted) return;
       throw error;
@@ -57,7 +62,7 @@ export class ProbeRunner {
     if (outcome.result !== 'error') {
       this.#run = outcome.result === this.#last ? this.#run + 1 : 1;
       this.#last = outcome.result;
-      const threshold = outcome.result === 'success' ? probe.successThreshold ?? 1 : probe.failureThreshold ?? 3;
+      const threshold = outcome.result === 'success' ? (probe.successThreshold ?? 1) : (probe.failureThreshold ?? 3);
       if (this.#run >= threshold) {
         this.#verdict = outcome.result === 'success';
         // a container that is to be killed is not asked again, and one that has started is not asked whether it has
@@ -66,7 +71,9 @@ export class ProbeRunner {
     }
     if (!settled) {
       const period = (probe.periodSeconds ?? 10) * 1000;
-      this.#timer = clock.after(Math.max(0, period - took), () => { void this.#attempt(); });
+      this.#timer = clock.after(Math.max(0, period - took), () => {
+        void this.#attempt();
+      });
     }
     this.#options.heard(outcome, this.#verdict, this.#verdict !== before, took);
   }

@@ -5,7 +5,10 @@ import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outc
 /** A connection that is accepted is a success. */
 export function probeTcp(host: string, port: number, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
   return new Promise((resolve, reject) => {
-    if (signal.aborted) { reject(signal.reason); return; }
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
     const socket = connect({ host, port });
     const settle = (end: () => void) => {
       timer.cancel();
@@ -14,7 +17,9 @@ export function probeTcp(host: string, port: number, timeoutMs: number, clock: C
       end();
     };
     const abort = () => settle(() => reject(signal.reason));
-    const timer = clock.after(timeoutMs, () => settle(() => resolve(failed(`dial tcp ${host.includes(':') ? `[${host}]` : host}:${port}: i/o timeout`))));
+    const timer = clock.after(timeoutMs, () =>
+      settle(() => resolve(failed(`dial tcp ${host.includes(':') ? `[${host}]` : host}:${port}: i/o timeout`))),
+    );
     signal.addEventListener('abort', abort, { once: true });
     socket.once('connect', () => settle(() => resolve(succeeded())));
     socket.once('error', (error) => settle(() => resolve(failed(describeDial(error, host, port)))));

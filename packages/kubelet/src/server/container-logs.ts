@@ -22,7 +22,8 @@ function whole(query: URLSearchParams, name: string, least: number): number | un
   const text = query.get(name);
   if (text === null) return undefined;
   const number = Number(text);
-  if (!/^-?\d{1,15}$/.test(text) || number < least) throw new HttpProblem(422, `${name}: Invalid value: ${JSON.stringify(text)}: must be greater than or equal to ${least}`);
+  if (!/^-?\d{1,15}$/.test(text) || number < least)
+    throw new HttpProblem(422, `${name}: Invalid value: ${JSON.stringify(text)}: must be greater than or equal to ${least}`);
   return number;
 }
 
@@ -32,12 +33,19 @@ export function parseLogRequest(query: URLSearchParams, clock: Clock): LogReques
   const text = query.get('sinceTime');
   const sinceTime = text === null ? undefined : parseTime(text);
   if (text !== null && sinceTime === undefined) throw new HttpProblem(400, `sinceTime: Invalid value: ${JSON.stringify(text)}`);
-  if (sinceSeconds !== undefined && sinceTime !== undefined) throw new HttpProblem(422, 'at most one of `sinceTime` or `sinceSeconds` may be specified');
+  if (sinceSeconds !== undefined && sinceTime !== undefined)
+    throw new HttpProblem(422, 'at most one of `sinceTime` or `sinceSeconds` may be specified');
   const stream = query.get('stream') ?? 'All';
-  if (stream !== 'All' && stream !== 'Stdout' && stream !== 'Stderr') throw new HttpProblem(422, `stream: Unsupported value: ${JSON.stringify(stream)}`);
+  if (stream !== 'All' && stream !== 'Stdout' && stream !== 'Stderr')
+    throw new HttpProblem(422, `stream: Unsupported value: ${JSON.stringify(stream)}`);
   return {
-    follow: truthy(query.get('follow')), previous: truthy(query.get('previous')), timestamps: truthy(query.get('timestamps')), stream,
-    tailLines: whole(query, 'tailLines', 0), limitBytes: whole(query, 'limitBytes', 1), since: sinceSeconds === undefined ? sinceTime : clock.now() - sinceSeconds * 1000,
+    follow: truthy(query.get('follow')),
+    previous: truthy(query.get('previous')),
+    timestamps: truthy(query.get('timestamps')),
+    stream,
+    tailLines: whole(query, 'tailLines', 0),
+    limitBytes: whole(query, 'limitBytes', 1),
+    since: sinceSeconds === undefined ? sinceTime : clock.now() - sinceSeconds * 1000,
   };
 }
 
@@ -60,11 +68,21 @@ export function loggedContainer({ record }: PodWorker, name: string, previous: b
   const reason = reported?.state?.waiting?.reason;
   if (reason === 'ErrImagePull') throw new HttpProblem(400, `${where} is waiting to start: image can't be pulled`);
   if (reason === 'ImagePullBackOff') throw new HttpProblem(400, `${where} is waiting to start: trying and failing to pull image`);
-  throw new HttpProblem(400, reason === undefined ? `${where} is waiting to start - no logs yet` : `${where} is waiting to start: ${reason}`);
+  throw new HttpProblem(
+    400,
+    reason === undefined ? `${where} is waiting to start - no logs yet` : `${where} is waiting to start: ${reason}`,
+  );
 }
 
 /** Answers with a container's log, as long as it goes on when it is followed. */
-export async function sendLogs(worker: PodWorker, name: string, asked: LogRequest, request: IncomingMessage, response: ServerResponse, stopped: AbortSignal): Promise<void> {
+export async function sendLogs(
+  worker: PodWorker,
+  name: string,
+  asked: LogRequest,
+  request: IncomingMessage,
+  response: ServerResponse,
+  stopped: AbortSignal,
+): Promise<void> {
   const status = loggedContainer(worker, name, asked.previous);
   const gone = new LinkedSignal(stopped);
   const leave = () => gone.abort();
@@ -76,8 +94,16 @@ export async function sendLogs(worker: PodWorker, name: string, asked: LogReques
   const formatter = new LogFormatter(asked);
   try {
     const { runtime } = worker.record;
-    const lines = runtime?.hollow && status.logPath === '' ? simulatedLines(worker, status, asked.tailLines, signal)
-      : logLines({ path: status.logPath, tailLines: asked.tailLines, follow: asked.follow, signal, ended: worker.whenEnded(status.id, signal) });
+    const lines =
+      runtime?.hollow && status.logPath === ''
+        ? simulatedLines(worker, status, asked.tailLines, signal)
+        : logLines({
+            path: status.logPath,
+            tailLines: asked.tailLines,
+            follow: asked.follow,
+            signal,
+            ended: worker.whenEnded(status.id, signal),
+          });
     for await (const some of lines) {
       const bytes = formatter.format(some);
       if (bytes.length > 0 && !response.write(bytes)) await once(response, 'drain', { signal });
@@ -94,10 +120,19 @@ export async function sendLogs(worker: PodWorker, name: string, asked: LogReques
 }
 
 /** A simulated runtime has no files: it is asked, while the container runs. */
-async function* simulatedLines({ record }: PodWorker, status: ContainerStatus, tailLines: number | undefined, signal: AbortSignal): AsyncGenerator<readonly Buffer[]> {
+async function* simulatedLines(
+  { record }: PodWorker,
+  status: ContainerStatus,
+  tailLines: number | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Buffer[]> {
   const driver = record.runtime?.hub.driver;
   if (!driver || status.state !== 'RUNNING') return;
   const { stdout } = await driver.execSync(status.id, ['oarlock.dev/logs'], 10, { signal });
-  const lines = stdout.toString('utf8').split('\n').filter((line) => line !== '').map((line) => Buffer.from(line));
+  const lines = stdout
+    .toString('utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => Buffer.from(line));
   yield tailLines === undefined ? lines : lines.slice(Math.max(0, lines.length - tailLines));
 }

@@ -29,14 +29,25 @@ export interface KubeletServerOptions {
 const maxFrame = 1024 * 1024;
 const maxSessions = 1000;
 const truthy = (text: string | null) => text === '1' || text === 'true';
-const codes: Readonly<Record<number, string>> = { 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed', 500: 'Internal Server Error', 503: 'Service Unavailable' };
+const codes: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+};
 
 /** The API of the kubelets of this process: logs, exec, attach, pods and stats, over HTTPS, for the API server and administrators alone. */
 export class KubeletServer {
   readonly #options: KubeletServerOptions;
   readonly #sockets = new Set<Socket>();
   readonly #upgrades = new WebSocketServer({
-    noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: maxFrame,
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxFrame,
     handleProtocols: (offered) => remoteCommandProtocols.find((protocol) => offered.has(protocol)) ?? false,
   });
   #server: Server | undefined;
@@ -51,7 +62,13 @@ export class KubeletServer {
     const { kubelet, listen } = this.#options;
     const { certificate, key } = await this.#certificate();
     const server = createServer({
-      cert: certificate, key, ca: kubelet.keys.caBundle, requestCert: true, rejectUnauthorized: false, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'],
+      cert: certificate,
+      key,
+      ca: kubelet.keys.caBundle,
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: 'TLSv1.2',
+      ALPNProtocols: ['http/1.1'],
       // a resumed session would not show its certificate
       secureOptions: constants.SSL_OP_NO_TICKET,
     });
@@ -59,21 +76,30 @@ export class KubeletServer {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
-    server.on('request', (request, response) => { void this.#handle(request, response); });
-    server.on('upgrade', (request, socket, head) => { void this.#upgrade(request, socket, head); });
+    server.on('request', (request, response) => {
+      void this.#handle(request, response);
+    });
+    server.on('upgrade', (request, socket, head) => {
+      void this.#upgrade(request, socket, head);
+    });
     this.#server = server;
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
-      server.listen(listen.port, listen.host, () => { server.off('error', reject); resolve(); });
+      server.listen(listen.port, listen.host, () => {
+        server.off('error', reject);
+        resolve();
+      });
     });
-    server.on('error', (error) => this.#options.log.warn({ err: error }, 'the kubelet\'s server has a problem'));
+    server.on('error', (error) => this.#options.log.warn({ err: error }, "the kubelet's server has a problem"));
     return (server.address() as AddressInfo).port;
   }
 
   async stop(): Promise<void> {
     const server = this.#server;
     if (!server) return;
-    const closed = new Promise<void>((resolve) => { server.close(() => resolve()); });
+    const closed = new Promise<void>((resolve) => {
+      server.close(() => resolve());
+    });
     for (const socket of this.#sockets) socket.destroy();
     await closed;
   }
@@ -88,14 +114,21 @@ export class KubeletServer {
     const { address } = kubelet;
     const names = [kubelet.config.nodeName, kubelet.context.hostname, 'localhost', ...(isIP(address) ? [] : [address])];
     return kubelet.keys.issue({
-      commonName: `system:node:${kubelet.config.nodeName}`, organizations: ['system:nodes'], dnsNames: [...new Set(names)], ipAddresses: [...new Set(['127.0.0.1', ...(isIP(address) ? [address] : [])])], usages: ['server'],
+      commonName: `system:node:${kubelet.config.nodeName}`,
+      organizations: ['system:nodes'],
+      dnsNames: [...new Set(names)],
+      ipAddresses: [...new Set(['127.0.0.1', ...(isIP(address) ? [address] : [])])],
+      usages: ['server'],
     });
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const url = urlOf(request);
-      if (url.pathname === '/healthz' || url.pathname === '/healthz/ping') { respond(response, 200, 'ok'); return; }
+      if (url.pathname === '/healthz' || url.pathname === '/healthz/ping') {
+        respond(response, 200, 'ok');
+        return;
+      }
       this.#authorize(request);
       await this.#route(request, response, url);
     } catch (error) {
@@ -114,9 +147,14 @@ export class KubeletServer {
       const { worker, container } = this.#find(rest);
       await sendLogs(worker, container, parseLogRequest(url.searchParams, kubelet.context.clock), request, response, signal);
     } else if (url.pathname === '/pods' || url.pathname === '/pods/') {
-      const items = [...kubelet.agents.values()].flatMap((agent) => [...agent.pods.workers].flatMap(({ record }) => (record.api ? [{ ...record.pod, status: record.status ?? record.pod.status }] : [])));
+      const items = [...kubelet.agents.values()].flatMap((agent) =>
+        [...agent.pods.workers].flatMap(({ record }) =>
+          record.api ? [{ ...record.pod, status: record.status ?? record.pod.status }] : [],
+        ),
+      );
       respond(response, 200, JSON.stringify({ kind: 'PodList', apiVersion: 'v1', metadata: {}, items }), 'application/json');
-    } else if (url.pathname === '/stats/summary') respond(response, 200, JSON.stringify(await statsSummary(kubelet, signal)), 'application/json');
+    } else if (url.pathname === '/stats/summary')
+      respond(response, 200, JSON.stringify(await statsSummary(kubelet, signal)), 'application/json');
     else if (url.pathname === '/metrics') respond(response, 200, await metrics(), 'text/plain; version=0.0.4');
     else throw new HttpProblem(404, '404 page not found');
   }
@@ -131,26 +169,44 @@ export class KubeletServer {
       const { worker, container } = this.#find(rest);
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw new HttpProblem(400, 'unable to upgrade: only WebSocket is served');
       const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((protocol) => protocol.trim());
-      if (!remoteCommandProtocols.some((protocol) => offered.includes(protocol))) throw new HttpProblem(403, `unable to upgrade: none of the protocols is supported: ${offered.join(', ')}`);
+      if (!remoteCommandProtocols.some((protocol) => offered.includes(protocol)))
+        throw new HttpProblem(403, `unable to upgrade: none of the protocols is supported: ${offered.join(', ')}`);
       if (this.#sessions >= maxSessions) throw new HttpProblem(503, 'too many sessions');
       this.#serve(worker, container, area, url.searchParams, request, socket, head);
     } catch (error) {
       const { code, message } = this.#problem(error);
-      socket.end(`HTTP/1.1 ${code} ${codes[code] ?? 'Error'}\r\nContent-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`);
+      socket.end(
+        `HTTP/1.1 ${code} ${codes[code] ?? 'Error'}\r\nContent-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`,
+      );
     }
   }
 
-  #serve(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  #serve(
+    worker: PodWorker,
+    name: string,
+    area: 'exec' | 'attach',
+    query: URLSearchParams,
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+  ): void {
     const { record } = worker;
     const status = record.state.latest(name);
-    if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpProblem(500, `unable to upgrade connection: container not found ("${name}")`);
+    if (status?.state !== 'RUNNING' || !record.runtime)
+      throw new HttpProblem(500, `unable to upgrade connection: container not found ("${name}")`);
     const placed = findContainer(record.pod, name);
     const command = query.getAll('command');
     if (area === 'exec' && command.length === 0) throw new HttpProblem(400, 'you must specify at least 1 command');
     const asked = (short: string, long: string) => truthy(query.get(short)) || truthy(query.get(long));
     const tty = area === 'attach' ? placed?.container.tty === true && truthy(query.get('tty')) : truthy(query.get('tty'));
-    const options: RemoteCommandOptions = { stdin: asked('input', 'stdin'), stdout: asked('output', 'stdout'), stderr: asked('error', 'stderr') && !tty, tty };
-    if (!options.stdin && !options.stdout && !options.stderr) throw new HttpProblem(400, 'you must specify at least 1 of stdin, stdout, stderr');
+    const options: RemoteCommandOptions = {
+      stdin: asked('input', 'stdin'),
+      stdout: asked('output', 'stdout'),
+      stderr: asked('error', 'stderr') && !tty,
+      tty,
+    };
+    if (!options.stdin && !options.stdout && !options.stderr)
+      throw new HttpProblem(400, 'you must specify at least 1 of stdin, stdout, stderr');
     const { driver } = record.runtime.hub;
     this.#upgrades.handleUpgrade(request, socket, head, (webSocket) => {
       this.#sessions += 1;
@@ -158,7 +214,9 @@ export class KubeletServer {
         if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
         await driver.attach(status.id, streams, { signal });
         return 0;
-      }).finally(() => { this.#sessions -= 1; });
+      }).finally(() => {
+        this.#sessions -= 1;
+      });
     });
   }
 

@@ -22,14 +22,21 @@ export class LogFormatter {
   }
 
   /** As many bytes as were asked for have been given. */
-  get full(): boolean { return this.#left <= 0; }
+  get full(): boolean {
+    return this.#left <= 0;
+  }
 
   format(lines: readonly Buffer[]): Buffer {
     const { since, timestamps, stream } = this.#format;
     const parts: Buffer[] = [];
     for (const line of lines) {
       const record = parseLogRecord(line);
-      if (!record || (since !== undefined && Date.parse(record.time) < since) || (stream !== 'All' && stream.toLowerCase() !== record.stream)) continue;
+      if (
+        !record ||
+        (since !== undefined && Date.parse(record.time) < since) ||
+        (stream !== 'All' && stream.toLowerCase() !== record.stream)
+      )
+        continue;
       if (timestamps && !this.#middle) parts.push(Buffer.from(`${record.time} `));
       parts.push(record.text);
       if (!record.partial) parts.push(end);

@@ -51,7 +51,7 @@ export async function* logLines({ path, tailLines, follow, signal, ended }: LogS
         if (lines.length > 0) yield lines;
         continue;
       }
-      const next: FileHandle | undefined = changes && await reopened(path, file);
+      const next: FileHandle | undefined = changes && (await reopened(path, file));
       if (next) {
         await file.close();
         file = next;
@@ -88,7 +88,7 @@ async function tailStart(handle: FileHandle, count: number): Promise<number> {
   if (count <= 0) return size;
   let found = 0;
   const block = Buffer.allocUnsafe(blockSize);
-  for (let end = size; end > 0;) {
+  for (let end = size; end > 0; ) {
     const length = Math.min(blockSize, end);
     const { bytesRead } = await handle.read(block, 0, length, end - length);
     for (let at = bytesRead - 1; at >= 0; at -= 1) {
@@ -124,11 +124,17 @@ class Changes {
     this.#watcher.on('error', this.#tell);
     this.#signal = signal;
     signal.addEventListener('abort', this.#tell, { once: true });
-    void ended.then(() => { this.over = true; this.#tell(); });
+    void ended.then(() => {
+      this.over = true;
+      this.#tell();
+    });
   }
 
   async next(): Promise<void> {
-    if (!this.#pending) await new Promise<void>((resolve) => { this.#wake = resolve; });
+    if (!this.#pending)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     this.#pending = false;
     this.#wake = undefined;
     this.#signal.throwIfAborted();

@@ -6,9 +6,15 @@ import type { PodWorker } from '../pod-worker.ts';
 function containerOf({ record }: PodWorker, stats: ContainerStats) {
   const status = record.state.container(stats.id);
   return {
-    name: status?.metadata.name ?? '', startTime: formatTime(status?.startedAt ?? status?.createdAt ?? 0),
+    name: status?.metadata.name ?? '',
+    startTime: formatTime(status?.startedAt ?? status?.createdAt ?? 0),
     cpu: { time: formatTime(stats.at), usageCoreNanoSeconds: stats.cpuUsageNanos },
-    memory: { time: formatTime(stats.at), workingSetBytes: stats.memoryWorkingSetBytes, rssBytes: stats.memoryRssBytes, usageBytes: stats.memoryWorkingSetBytes },
+    memory: {
+      time: formatTime(stats.at),
+      workingSetBytes: stats.memoryWorkingSetBytes,
+      rssBytes: stats.memoryRssBytes,
+      usageBytes: stats.memoryWorkingSetBytes,
+    },
     rootfs: { time: formatTime(stats.at), usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
   };
 }
@@ -32,9 +38,22 @@ export async function statsSummary(kubelet: Kubelet, signal: AbortSignal): Promi
       sum.memory += memory;
       const { name, namespace, uid } = worker.record;
       const time = containers[0]?.cpu.time;
-      pods.push({ podRef: { name, namespace, uid }, startTime: worker.record.status?.startTime, containers, cpu: { time, usageCoreNanoSeconds: cpu }, memory: { time, workingSetBytes: memory } });
+      pods.push({
+        podRef: { name, namespace, uid },
+        startTime: worker.record.status?.startTime,
+        containers,
+        cpu: { time, usageCoreNanoSeconds: cpu },
+        memory: { time, workingSetBytes: memory },
+      });
     }
   }
   const time = formatTime(kubelet.context.clock.now());
-  return { node: { nodeName: [...kubelet.agents.keys()][0], cpu: { time, usageCoreNanoSeconds: sum.cpu }, memory: { time, workingSetBytes: sum.memory } }, pods };
+  return {
+    node: {
+      nodeName: [...kubelet.agents.keys()][0],
+      cpu: { time, usageCoreNanoSeconds: sum.cpu },
+      memory: { time, workingSetBytes: sum.memory },
+    },
+    pods,
+  };
 }

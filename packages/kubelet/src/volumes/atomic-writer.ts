@@ -4,7 +4,10 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { VolumeError } from '@oarlock/spi/volume';
 
 /** One file of a volume: its content and permission bits. */
-export interface FileContent { readonly data: Buffer; readonly mode: number }
+export interface FileContent {
+  readonly data: Buffer;
+  readonly mode: number;
+}
 /** By path below the volume. */
 export type Payload = ReadonlyMap<string, FileContent>;
 
@@ -16,7 +19,12 @@ const maxPath = 4096;
 function validate(payload: Payload): void {
   for (const path of payload.keys()) {
     const parts = path.split('/');
-    const bad = path === '' || path.length > maxPath || isAbsolute(path) || parts.some((part) => part === '..' || part === '' || part === '.' || part.length > 255) || parts[0]?.startsWith('..');
+    const bad =
+      path === '' ||
+      path.length > maxPath ||
+      isAbsolute(path) ||
+      parts.some((part) => part === '..' || part === '' || part === '.' || part.length > 255) ||
+      parts[0]?.startsWith('..');
     if (bad) throw new VolumeError('InvalidArgument', `invalid path ${JSON.stringify(path)} in a volume`);
   }
 }
@@ -52,11 +60,16 @@ async function isCurrent(directory: string, payload: Payload): Promise<boolean> 
  * directory, a link `..data` is swapped to it by one rename, and each visible name is a link through `..data`. Returns whether anything changed.
  * `prepare` is called with the new directory before it becomes visible.
  */
-export async function writeAtomically(target: string, payload: Payload, now: number, prepare?: (directory: string) => Promise<void>): Promise<boolean> {
+export async function writeAtomically(
+  target: string,
+  payload: Payload,
+  now: number,
+  prepare?: (directory: string) => Promise<void>,
+): Promise<boolean> {
   validate(payload);
   await mkdir(target, { recursive: true });
   const current = await readlink(join(target, dataLink)).catch(missing);
-  if (current !== undefined && await isCurrent(join(target, current), payload).catch(missing)) {
+  if (current !== undefined && (await isCurrent(join(target, current), payload).catch(missing))) {
     await showNames(target, payload); // a crash may have come before this step
     return false;
   }

@@ -6,8 +6,13 @@ import { ConfigMapDriver, DownwardApiDriver, ProjectedDriver, SecretDriver, type
 /** The kinds of volumes that every kubelet knows, by the name of their field. */
 export function builtinDrivers(sources: ObjectVolumeSources, emptyDir: EmptyDirOptions): ReadonlyMap<string, VolumeDriver> {
   return new Map<string, VolumeDriver>([
-    ['emptyDir', new EmptyDirDriver(emptyDir)], ['hostPath', new HostPathDriver()], ['local', new LocalDriver()], ['configMap', new ConfigMapDriver(sources)],
-    ['secret', new SecretDriver(sources)], ['downwardAPI', new DownwardApiDriver(sources)], ['projected', new ProjectedDriver(sources)],
+    ['emptyDir', new EmptyDirDriver(emptyDir)],
+    ['hostPath', new HostPathDriver()],
+    ['local', new LocalDriver()],
+    ['configMap', new ConfigMapDriver(sources)],
+    ['secret', new SecretDriver(sources)],
+    ['downwardAPI', new DownwardApiDriver(sources)],
+    ['projected', new ProjectedDriver(sources)],
   ]);
 }
 

@@ -18,14 +18,22 @@ export class EmptyDirDriver implements VolumeDriver {
     this.#options = options;
   }
 
-  supports(volume: Volume): boolean { return volume.emptyDir !== undefined; }
+  supports(volume: Volume): boolean {
+    return volume.emptyDir !== undefined;
+  }
 
   async mount({ pod, volume, path, fsGroup }: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const { medium = '', sizeLimit } = volume.emptyDir ?? {};
-    if (medium !== '' && medium !== 'Memory') throw new VolumeError('InvalidArgument', `storage medium ${JSON.stringify(medium)} is not supported`);
-    const fresh = await mkdir(path, { recursive: true }) !== undefined;
+    if (medium !== '' && medium !== 'Memory')
+      throw new VolumeError('InvalidArgument', `storage medium ${JSON.stringify(medium)} is not supported`);
+    const fresh = (await mkdir(path, { recursive: true })) !== undefined;
     if (medium === 'Memory' && !(await mountsBelow(path)).includes(path)) {
-      const failure = mayChangeOwners() ? await mountTmpfs(path, sizeLimit === undefined ? undefined : value(sizeLimit)).then(() => undefined, (error: unknown) => String(error)) : 'the kubelet does not run as root';
+      const failure = mayChangeOwners()
+        ? await mountTmpfs(path, sizeLimit === undefined ? undefined : value(sizeLimit)).then(
+            () => undefined,
+            (error: unknown) => String(error),
+          )
+        : 'the kubelet does not run as root';
       if (failure !== undefined && fresh) this.#options.onDisk?.(pod, volume, failure);
     }
     await chmod(path, 0o777); // what mkdir made went through the umask

@@ -27,7 +27,8 @@ export class HostPathDriver implements VolumeDriver {
 
   async mount({ volume, persistentVolume }: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const { path = '', type = '' } = volume.hostPath ?? persistentVolume?.spec?.hostPath ?? {};
-    if (!isAbsolute(path) || path.split('/').includes('..')) throw new VolumeError('InvalidArgument', `hostPath ${JSON.stringify(path)} must be absolute and without ".."`);
+    if (!isAbsolute(path) || path.split('/').includes('..'))
+      throw new VolumeError('InvalidArgument', `hostPath ${JSON.stringify(path)} must be absolute and without ".."`);
     if (type === '') return { hostPath: path };
     const check = checks[type];
     if (check === undefined) throw new VolumeError('InvalidArgument', `${type} is an invalid volume type`);
@@ -47,7 +48,9 @@ export class HostPathDriver implements VolumeDriver {
 
 /** A directory of this node that a persistent volume of the kind `local` names. */
 export class LocalDriver implements VolumeDriver {
-  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean { return persistentVolume?.spec?.local !== undefined; }
+  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
+    return persistentVolume?.spec?.local !== undefined;
+  }
 
   async mount({ persistentVolume }: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const path = persistentVolume?.spec?.local?.path ?? '';

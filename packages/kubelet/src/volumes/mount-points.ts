@@ -16,7 +16,9 @@ export async function mountsBelow(directory: string): Promise<readonly string[]>
 }
 
 export async function mountTmpfs(target: string, sizeBytes: number | undefined): Promise<void> {
-  await run('mount', ['-t', 'tmpfs', ...(sizeBytes === undefined ? [] : ['-o', `size=${sizeBytes}`]), 'tmpfs', target], { timeout: timeoutMs });
+  await run('mount', ['-t', 'tmpfs', ...(sizeBytes === undefined ? [] : ['-o', `size=${sizeBytes}`]), 'tmpfs', target], {
+    timeout: timeoutMs,
+  });
 }
 
 /** `source` is taken as it is written: it may be a link of /proc to an open file. */

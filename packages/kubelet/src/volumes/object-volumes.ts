@@ -35,7 +35,9 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   abstract sources(request: Pick<VolumeRequest, 'pod' | 'volume'>): Sources;
   protected abstract payload(request: VolumeRequest): Promise<Payload>;
   /** Files that only the pod's user may read. */
-  protected privateFiles(_request: VolumeRequest): readonly string[] { return []; }
+  protected privateFiles(_request: VolumeRequest): readonly string[] {
+    return [];
+  }
 
   async mount(request: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const { path, fsGroup, pod } = request;
@@ -55,13 +57,25 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
     await rm(path, { recursive: true, force: true });
   }
 
-  protected async configMap(pod: Pod, name: string | undefined, optional: boolean | undefined, items: Parameters<typeof configMapFiles>[1]['items'], mode: number): Promise<Iterable<[string, FileContent]>> {
+  protected async configMap(
+    pod: Pod,
+    name: string | undefined,
+    optional: boolean | undefined,
+    items: Parameters<typeof configMapFiles>[1]['items'],
+    mode: number,
+  ): Promise<Iterable<[string, FileContent]>> {
     const object = await this.from.objects.get('ConfigMap', `${pod.metadata?.namespace}/${name ?? ''}`);
     if (object === undefined && !optional) throw new VolumeError('NotFound', `configmap "${name ?? ''}" not found`);
     return object === undefined ? [] : configMapFiles(object, { items, mode, optional: optional === true });
   }
 
-  protected async secret(pod: Pod, name: string | undefined, optional: boolean | undefined, items: Parameters<typeof secretFiles>[1]['items'], mode: number): Promise<Iterable<[string, FileContent]>> {
+  protected async secret(
+    pod: Pod,
+    name: string | undefined,
+    optional: boolean | undefined,
+    items: Parameters<typeof secretFiles>[1]['items'],
+    mode: number,
+  ): Promise<Iterable<[string, FileContent]>> {
     const object = await this.from.objects.get('Secret', `${pod.metadata?.namespace}/${name ?? ''}`);
     if (object === undefined && !optional) throw new VolumeError('NotFound', `secret "${name ?? ''}" not found`);
     return object === undefined ? [] : secretFiles(object, { items, mode, optional: optional === true });
@@ -70,14 +84,22 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
 
 /** The one user that all containers of the pod run as, if there is one (KEP-2451). */
 function commonUser(pod: Pod): number | undefined {
-  const users = new Set([...pod.spec?.initContainers ?? [], ...pod.spec?.containers ?? []].map((container) => container.securityContext?.runAsUser ?? pod.spec?.securityContext?.runAsUser));
+  const users = new Set(
+    [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].map(
+      (container) => container.securityContext?.runAsUser ?? pod.spec?.securityContext?.runAsUser,
+    ),
+  );
   const [user] = users;
   return users.size === 1 ? user : undefined;
 }
 
 export class ConfigMapDriver extends ObjectVolumeDriver {
-  supports(volume: Volume): boolean { return volume.configMap !== undefined; }
-  sources({ pod, volume }: Pick<VolumeRequest, 'pod' | 'volume'>): Sources { return [{ kind: 'ConfigMap', key: `${pod.metadata?.namespace}/${volume.configMap?.name ?? ''}` }]; }
+  supports(volume: Volume): boolean {
+    return volume.configMap !== undefined;
+  }
+  sources({ pod, volume }: Pick<VolumeRequest, 'pod' | 'volume'>): Sources {
+    return [{ kind: 'ConfigMap', key: `${pod.metadata?.namespace}/${volume.configMap?.name ?? ''}` }];
+  }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { name, optional, items, defaultMode = defaultFileMode } = volume.configMap ?? {};
     return new Map(await this.configMap(pod, name, optional, items, defaultMode));
@@ -85,8 +107,12 @@ export class ConfigMapDriver extends ObjectVolumeDriver {
 }
 
 export class SecretDriver extends ObjectVolumeDriver {
-  supports(volume: Volume): boolean { return volume.secret !== undefined; }
-  sources({ pod, volume }: Pick<VolumeRequest, 'pod' | 'volume'>): Sources { return [{ kind: 'Secret', key: `${pod.metadata?.namespace}/${volume.secret?.secretName ?? ''}` }]; }
+  supports(volume: Volume): boolean {
+    return volume.secret !== undefined;
+  }
+  sources({ pod, volume }: Pick<VolumeRequest, 'pod' | 'volume'>): Sources {
+    return [{ kind: 'Secret', key: `${pod.metadata?.namespace}/${volume.secret?.secretName ?? ''}` }];
+  }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { secretName, optional, items, defaultMode = defaultFileMode } = volume.secret ?? {};
     return new Map(await this.secret(pod, secretName, optional, items, defaultMode));
@@ -94,8 +120,12 @@ export class SecretDriver extends ObjectVolumeDriver {
 }
 
 export class DownwardApiDriver extends ObjectVolumeDriver {
-  supports(volume: Volume): boolean { return volume.downwardAPI !== undefined; }
-  sources(): Sources { return []; }
+  supports(volume: Volume): boolean {
+    return volume.downwardAPI !== undefined;
+  }
+  sources(): Sources {
+    return [];
+  }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { items = [], defaultMode = defaultFileMode } = volume.downwardAPI ?? {};
     return new Map(downwardFiles(pod, items, defaultMode, this.from.facts(pod), this.from.allocatable(pod)));
@@ -103,14 +133,18 @@ export class DownwardApiDriver extends ObjectVolumeDriver {
 }
 
 export class ProjectedDriver extends ObjectVolumeDriver {
-  supports(volume: Volume): boolean { return volume.projected !== undefined; }
+  supports(volume: Volume): boolean {
+    return volume.projected !== undefined;
+  }
 
   sources({ pod, volume }: Pick<VolumeRequest, 'pod' | 'volume'>): Sources {
     const namespace = pod.metadata?.namespace;
-    return (volume.projected?.sources ?? []).flatMap(({ configMap, secret }): Sources => [
-      ...(configMap ? [{ kind: 'ConfigMap' as const, key: `${namespace}/${configMap.name ?? ''}` }] : []),
-      ...(secret ? [{ kind: 'Secret' as const, key: `${namespace}/${secret.name ?? ''}` }] : []),
-    ]);
+    return (volume.projected?.sources ?? []).flatMap(
+      ({ configMap, secret }): Sources => [
+        ...(configMap ? [{ kind: 'ConfigMap' as const, key: `${namespace}/${configMap.name ?? ''}` }] : []),
+        ...(secret ? [{ kind: 'Secret' as const, key: `${namespace}/${secret.name ?? ''}` }] : []),
+      ],
+    );
   }
 
   protected override async payload(request: VolumeRequest): Promise<Payload> {
@@ -124,13 +158,20 @@ export class ProjectedDriver extends ObjectVolumeDriver {
     return (volume.projected?.sources ?? []).flatMap(({ serviceAccountToken }) => (serviceAccountToken ? [serviceAccountToken.path] : []));
   }
 
-  async #project({ pod, fsGroup }: VolumeRequest, { configMap, secret, downwardAPI, serviceAccountToken, clusterTrustBundle }: VolumeProjection, mode: number): Promise<Iterable<[string, FileContent]>> {
+  async #project(
+    { pod, fsGroup }: VolumeRequest,
+    { configMap, secret, downwardAPI, serviceAccountToken, clusterTrustBundle }: VolumeProjection,
+    mode: number,
+  ): Promise<Iterable<[string, FileContent]>> {
     if (configMap) return this.configMap(pod, configMap.name, configMap.optional, configMap.items, mode);
     if (secret) return this.secret(pod, secret.name, secret.optional, secret.items, mode);
     if (downwardAPI) return downwardFiles(pod, downwardAPI.items ?? [], mode, this.from.facts(pod), this.from.allocatable(pod));
     if (serviceAccountToken) {
       const { path, audience, expirationSeconds } = serviceAccountToken;
-      const token = await this.from.tokens.token(pod, { ...(audience !== undefined && { audience }), ...(expirationSeconds !== undefined && { expirationSeconds }) });
+      const token = await this.from.tokens.token(pod, {
+        ...(audience !== undefined && { audience }),
+        ...(expirationSeconds !== undefined && { expirationSeconds }),
+      });
       const owned = fsGroup !== undefined || commonUser(pod) !== undefined;
       return [[path, { data: Buffer.from(token, 'utf8'), mode: owned ? 0o600 : mode }]];
     }

@@ -40,7 +40,13 @@ export function secretFiles(object: Secret, selection: Omit<KeySelection, 'what'
   return select(data, { ...selection, what: 'secret' });
 }
 
-export function* downwardFiles(pod: Pod, items: readonly DownwardAPIVolumeFile[], mode: number, facts: PodFacts, allocatable: Amounts): Generator<[string, FileContent]> {
+export function* downwardFiles(
+  pod: Pod,
+  items: readonly DownwardAPIVolumeFile[],
+  mode: number,
+  facts: PodFacts,
+  allocatable: Amounts,
+): Generator<[string, FileContent]> {
   for (const item of items) {
     let text = '';
     try {

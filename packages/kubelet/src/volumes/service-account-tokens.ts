@@ -7,7 +7,10 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
 import { VolumeError } from '@oarlock/spi/volume';
 
-interface Token { readonly value: string; readonly refreshAt: number }
+interface Token {
+  readonly value: string;
+  readonly refreshAt: number;
+}
 
 /** A token is renewed when this part of its life is over, and daily. */
 const renewAfter = 0.8;
@@ -25,7 +28,10 @@ export class ServiceAccountTokens {
   }
 
   /** @throws VolumeError `Failed` when the server gives none */
-  async token(pod: Pod, { audience = '', expirationSeconds = 3600 }: { readonly audience?: string; readonly expirationSeconds?: number }): Promise<string> {
+  async token(
+    pod: Pod,
+    { audience = '', expirationSeconds = 3600 }: { readonly audience?: string; readonly expirationSeconds?: number },
+  ): Promise<string> {
     const { namespace = '', name = '', uid = '' } = pod.metadata ?? {};
     const tokens = this.#byPod.get(uid) ?? new Map<string, Token>();
     const key = `${audience} ${expirationSeconds}`;
@@ -35,8 +41,13 @@ export class ServiceAccountTokens {
     const account = pod.spec?.serviceAccountName || 'default';
     try {
       const request: TokenRequest = {
-        apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest',
-        spec: { audiences: audience === '' ? [] : [audience], expirationSeconds, boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid } },
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: {
+          audiences: audience === '' ? [] : [audience],
+          expirationSeconds,
+          boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid },
+        },
       };
       // the subresource has a kind of its own
       const resource = serviceAccounts as unknown as Resource<TokenRequest>;
@@ -63,5 +74,7 @@ export class ServiceAccountTokens {
     return tokens && Math.min(...[...tokens.values()].map(({ refreshAt }) => refreshAt));
   }
 
-  forget(uid: string): void { this.#byPod.delete(uid); }
+  forget(uid: string): void {
+    this.#byPod.delete(uid);
+  }
 }

@@ -29,7 +29,8 @@ async function openBelow(base: string, path: string, make?: number): Promise<Fil
       }
       await handle.close();
       handle = next;
-      if ((await handle.stat()).isSymbolicLink()) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(path)} has a link on its way`);
+      if ((await handle.stat()).isSymbolicLink())
+        throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(path)} has a link on its way`);
     }
     return handle;
   } catch (error) {
@@ -53,7 +54,8 @@ export interface SubPathRequest {
  * @throws VolumeError `InvalidArgument` when it leaves the volume
  */
 export async function prepareSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
-  if (isAbsolute(subPath) || subPath.split('/').includes('..')) throw new VolumeError('InvalidArgument', `subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
+  if (isAbsolute(subPath) || subPath.split('/').includes('..'))
+    throw new VolumeError('InvalidArgument', `subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
   const base = await realpath(volumePath);
   const wanted = join(base, subPath);
   const existing = await realpath(wanted).catch((error: unknown) => {
@@ -65,7 +67,8 @@ export async function prepareSubPath({ volumePath, subPath, target }: SubPathReq
   const handle = await openBelow(base, inside, existing === undefined ? (await stat(base)).mode & 0o777 : undefined);
   try {
     const seen = await realpath(`/proc/self/fd/${handle.fd}`);
-    if (leaves(relative(base, seen))) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
+    if (leaves(relative(base, seen)))
+      throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
     if (target === undefined) return seen;
     if ((await mountsBelow(target)).includes(target)) return target;
     if ((await handle.stat()).isDirectory()) await mkdir(target, { recursive: true });

@@ -23,7 +23,10 @@ export interface MountedVolume {
 export type PodVolumes = Map<string, MountedVolume>;
 
 /** One volume that could not be made ready. */
-export interface VolumeFailure { readonly volume: string; readonly message: string }
+export interface VolumeFailure {
+  readonly volume: string;
+  readonly message: string;
+}
 export class VolumeFailures extends Error {
   override readonly name = 'VolumeFailures';
   readonly failures: readonly VolumeFailure[];
@@ -40,13 +43,17 @@ export interface VolumeManagerOptions {
   readonly paths: NodePaths;
 }
 
-interface Call { readonly signal: AbortSignal; readonly cause: Cause | undefined }
+interface Call {
+  readonly signal: AbortSignal;
+  readonly cause: Cause | undefined;
+}
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** Volumes that some container of the pod uses; the others are left alone, as upstream does. */
 function usedVolumes(pod: Pod): readonly Volume[] {
   const used = new Set<string>();
-  for (const { container } of allContainers(pod)) for (const { name } of [...container.volumeMounts ?? [], ...container.volumeDevices ?? []]) used.add(name);
+  for (const { container } of allContainers(pod))
+    for (const { name } of [...(container.volumeMounts ?? []), ...(container.volumeDevices ?? [])]) used.add(name);
   return (pod.spec?.volumes ?? []).filter(({ name }) => used.has(name));
 }
 
@@ -77,9 +84,12 @@ export class VolumeManager {
 
   /** Brings the content of mounted volumes up to date. @throws VolumeFailures; what is mounted stays as it was */
   async refresh(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#each(usedVolumes(pod).filter(({ name }) => mounted.get(name)?.driver.refreshes === true), async (volume) => {
-      await this.#mount(pod, volume, mounted.get(volume.name)?.persistentVolume, call);
-    });
+    await this.#each(
+      usedVolumes(pod).filter(({ name }) => mounted.get(name)?.driver.refreshes === true),
+      async (volume) => {
+        await this.#mount(pod, volume, mounted.get(volume.name)?.persistentVolume, call);
+      },
+    );
   }
 
   /** Unmounts everything of a pod, found on the disk, and removes its directories. Idempotent. */
@@ -89,7 +99,8 @@ export class VolumeManager {
     for (const place of new Set([paths.volumes(uid, false), paths.volumes(uid, true)])) {
       for (const [driverName, driver] of drivers) {
         const directory = join(place, safePart(driverName));
-        for (const volumeName of await readdir(directory).catch(noneWhenMissing)) await driver.unmount({ podUid: uid, volumeName, path: join(directory, volumeName) }, call);
+        for (const volumeName of await readdir(directory).catch(noneWhenMissing))
+          await driver.unmount({ podUid: uid, volumeName, path: join(directory, volumeName) }, call);
       }
     }
     for (const place of new Set([paths.pod(uid), paths.volatilePod(uid)])) {
@@ -103,11 +114,16 @@ export class VolumeManager {
   /** Pods that have left something on the disk. */
   async leftovers(): Promise<readonly string[]> {
     const { paths } = this.#options;
-    const found = await Promise.all([paths.pods, join(paths.volatile, 'pods')].map((directory) => readdir(directory).catch(noneWhenMissing)));
+    const found = await Promise.all(
+      [paths.pods, join(paths.volatile, 'pods')].map((directory) => readdir(directory).catch(noneWhenMissing)),
+    );
     return [...new Set(found.flat())];
   }
 
-  #find(volume: Volume, persistentVolume: PersistentVolume | undefined): { readonly name: string; readonly driver: VolumeDriver } | undefined {
+  #find(
+    volume: Volume,
+    persistentVolume: PersistentVolume | undefined,
+  ): { readonly name: string; readonly driver: VolumeDriver } | undefined {
     for (const [name, driver] of this.#options.drivers) if (driver.supports(volume, persistentVolume)) return { name, driver };
     return undefined;
   }
@@ -118,10 +134,17 @@ export class VolumeManager {
     const { name, driver } = found;
     const path = this.#options.paths.volume(podUid(pod), name, volume.name, inMemory.has(name));
     const fsGroup = pod.spec?.securityContext?.fsGroup;
-    const { hostPath } = await driver.mount({
-      pod, volume, path, readOnly: volume.persistentVolumeClaim?.readOnly === true,
-      ...(persistentVolume && { persistentVolume }), ...(fsGroup !== undefined && { fsGroup }),
-    }, call);
+    const { hostPath } = await driver.mount(
+      {
+        pod,
+        volume,
+        path,
+        readOnly: volume.persistentVolumeClaim?.readOnly === true,
+        ...(persistentVolume && { persistentVolume }),
+        ...(fsGroup !== undefined && { fsGroup }),
+      },
+      call,
+    );
     return { name: volume.name, driver, path, hostPath, persistentVolume };
   }
 
@@ -132,17 +155,25 @@ export class VolumeManager {
     const { client } = this.#options;
     const namespace = pod.metadata?.namespace ?? '';
     const claim = await client.get(persistentVolumeClaims, { namespace, name: claimName }, { signal });
-    if (claim.metadata?.deletionTimestamp !== undefined) throw new VolumeError('NotReady', `can't start pod because PVC ${namespace}/${claimName} is being deleted`);
+    if (claim.metadata?.deletionTimestamp !== undefined)
+      throw new VolumeError('NotReady', `can't start pod because PVC ${namespace}/${claimName} is being deleted`);
     const owned = claim.metadata?.ownerReferences?.some(({ uid }) => uid === podUid(pod)) === true;
-    if (volume.ephemeral && !owned) throw new VolumeError('InvalidArgument', `PVC ${namespace}/${claimName} was not created for pod ${pod.metadata?.name} (pod is not owner)`);
-    if (claim.status?.phase !== 'Bound' || !claim.spec?.volumeName) throw new VolumeError('NotReady', `PVC ${namespace}/${claimName} is not bound`);
+    if (volume.ephemeral && !owned)
+      throw new VolumeError(
+        'InvalidArgument',
+        `PVC ${namespace}/${claimName} was not created for pod ${pod.metadata?.name} (pod is not owner)`,
+      );
+    if (claim.status?.phase !== 'Bound' || !claim.spec?.volumeName)
+      throw new VolumeError('NotReady', `PVC ${namespace}/${claimName} is not bound`);
     return client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal });
   }
 
   async #each(volumes: readonly Volume[], work: (volume: Volume) => Promise<void>): Promise<void> {
     if (volumes.length === 0) return;
     const results = await Promise.allSettled(volumes.map(work));
-    const failures = results.flatMap((result, index) => (result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: messageOf(result.reason) }] : []));
+    const failures = results.flatMap((result, index) =>
+      result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: messageOf(result.reason) }] : [],
+    );
     if (failures.length > 0) throw new VolumeFailures(failures);
   }
 }

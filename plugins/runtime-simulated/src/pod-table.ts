@@ -1,0 +1,102 @@
+import { RuntimeError, type ContainerFilter, type SandboxFilter } from '@oarlock/spi/runtime';
+import type { SimulatedContainer, SimulatedSandbox } from './simulated-pod.ts';
+
+type Strings = Readonly<Record<string, string>>;
+
+const uidLabel = 'io.kubernetes.pod.uid';
+
+/** Sandboxes and containers, by id and by pod: lists are asked for by pod far more often than without a filter. */
+export class PodTable {
+  readonly #sandboxes = new Map<string, SimulatedSandbox>();
+  readonly #containers = new Map<string, SimulatedContainer>();
+  readonly #byPod = new Map<string, Set<SimulatedSandbox>>();
+
+  addSandbox(sandbox: SimulatedSandbox): void {
+    this.#sandboxes.set(sandbox.id, sandbox);
+    const { uid } = sandbox.metadata;
+    const pod = this.#byPod.get(uid);
+    if (pod) pod.add(sandbox);
+    else this.#byPod.set(uid, new Set([sandbox]));
+  }
+
+  addContainer(container: SimulatedContainer): void {
+    container.sandbox.containers.add(container);
+    this.#containers.set(container.id, container);
+  }
+
+  removeSandbox(sandbox: SimulatedSandbox): void {
+    this.#sandboxes.delete(sandbox.id);
+    const pod = this.#byPod.get(sandbox.metadata.uid);
+    pod?.delete(sandbox);
+    if (pod?.size === 0) this.#byPod.delete(sandbox.metadata.uid);
+  }
+
+  removeContainer(container: SimulatedContainer): void {
+    container.sandbox.containers.delete(container);
+    this.#containers.delete(container.id);
+  }
+
+  findSandbox(id: string): SimulatedSandbox | undefined {
+    return this.#sandboxes.get(id);
+  }
+  findContainer(id: string): SimulatedContainer | undefined {
+    return this.#containers.get(id);
+  }
+
+  /** @throws RuntimeError `NotFound` */
+  sandbox(id: string): SimulatedSandbox {
+    const sandbox = this.#sandboxes.get(id);
+    if (!sandbox) throw new RuntimeError('NotFound', `sandbox ${id} not found`);
+    return sandbox;
+  }
+
+  /** @throws RuntimeError `NotFound` */
+  container(id: string): SimulatedContainer {
+    const container = this.#containers.get(id);
+    if (!container) throw new RuntimeError('NotFound', `container ${id} not found`);
+    return container;
+  }
+
+  /** @throws RuntimeError `NotFound`, `FailedPrecondition` */
+  running(id: string): SimulatedContainer {
+    const container = this.container(id);
+    if (container.state !== 'RUNNING') throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
+    return container;
+  }
+
+  ofPod(uid: string): Iterable<SimulatedSandbox> {
+    return this.#byPod.get(uid) ?? [];
+  }
+
+  *sandboxes({ id, state, labels }: SandboxFilter): Generator<SimulatedSandbox> {
+    for (const sandbox of this.#candidates(id, labels)) {
+      if ((state === undefined || sandbox.state === state) && matches(sandbox.labels, labels)) yield sandbox;
+    }
+  }
+
+  *containers({ id, sandboxId, state, labels }: ContainerFilter): Generator<SimulatedContainer> {
+    const one = id === undefined ? undefined : this.#containers.get(id);
+    const sandboxes = id === undefined ? this.#candidates(sandboxId, labels) : one ? [one.sandbox] : [];
+    for (const sandbox of sandboxes) {
+      if (sandboxId !== undefined && sandbox.id !== sandboxId) continue;
+      for (const container of sandbox.containers) {
+        if (one !== undefined && container !== one) continue;
+        if ((state === undefined || container.state === state) && matches(container.labels, labels)) yield container;
+      }
+    }
+  }
+
+  #candidates(id: string | undefined, labels: Strings | undefined): Iterable<SimulatedSandbox> {
+    if (id !== undefined) {
+      const one = this.#sandboxes.get(id);
+      return one ? [one] : [];
+    }
+    const uid = labels?.[uidLabel];
+    return uid === undefined ? this.#sandboxes.values() : this.ofPod(uid);
+  }
+}
+
+function matches(labels: Strings, wanted: Strings | undefined): boolean {
+  for (const key in wanted) if (labels[key] !== wanted[key]) return false;
+  return true;
+}
