@@ -187,6 +187,7 @@ describe('a connection', () => {
         });
       }).listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
     `, { eval: true, workerData: { shared, words: Buffer.concat([dataHead(1, 5, true), Buffer.from('words')]) } });
+    const exited = once(peer, 'exit');
     const [port] = (await once(peer, 'message')) as [number];
     const socket = connect(port, '127.0.0.1');
     opened.push(socket);
@@ -202,7 +203,7 @@ describe('a connection', () => {
     for (let round = 0; round < 20; round++) client.open({}).on('error', () => {}).write('is anybody there?');
     expect((await read).toString()).toBe('words');
     await client.closed;
-    await once(peer, 'exit');
+    await exited;
   });
 
   it('keeps to the window that the peer gave', async () => {
