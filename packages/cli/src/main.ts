@@ -40,7 +40,8 @@ function program(): Command {
 
   const plugins = root.command('plugins').description('the plugins there are');
   plugins.command('list').description('what is installed, by slot, and whether this machine can run it')
-    .action(async () => (await import('./plugins.ts')).list());
+    .option('-o, --output <format>', 'text or json', 'text')
+    .action(async (options) => (await import('./plugins.ts')).list(options));
   plugins.command('new').description('write a plugin package to begin with').argument('<slot>').argument('<name>').option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
 
@@ -49,8 +50,8 @@ function program(): Command {
     .action(async (options) => (await import('./token.ts')).createToken(options));
   const node = root.command('node').description('nodes on other machines');
   node.command('join').description('run a node of a cluster that runs elsewhere')
-    .requiredOption('--server <url>', 'the API server').requiredOption('--token <token>', 'from `oarlock token create`')
-    .requiredOption('--ca-hash <hash>', 'sha256:<hex> of the cluster CA, printed with the token')
+    .option('--server <url>', 'the API server').option('--token <token>', 'from `oarlock token create`; needed the first time')
+    .option('--ca-hash <hash>', 'sha256:<hex> of the cluster CA, printed with the token; needed the first time')
     .addOption(file()).addOption(new Option('--data-dir <dir>', 'where the node keeps its state').default('./.oarlock-node'))
     .option('--node-name <name>', 'default: the host name').option('--detach', 'return when the node is registered', false)
     .action(async (options) => (await import('./node-join.ts')).join(options));
