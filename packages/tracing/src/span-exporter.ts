@@ -25,15 +25,22 @@ export class SpanExporter {
   add(span: RecordedSpan): void {
     if (this.#queue.length >= this.#options.maxQueued) { this.dropped += 1; return; }
     this.#queue.push(span);
-    if (this.#timer === undefined && this.#sending === undefined) this.#timer = this.#options.clock.after(this.#options.delayMs, () => { void this.flush(); });
+    this.#arm();
   }
 
   /** Sends what waits. Never rejects: a collector that is away costs spans, nothing else. */
   async flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#sending ??= this.#drain().finally(() => { this.#sending = undefined; });
+    this.#sending ??= this.#drain().finally(() => {
+      this.#sending = undefined;
+      if (this.#queue.length > 0) this.#arm(); // the rest after a failure
+    });
     await this.#sending;
+  }
+
+  #arm(): void {
+    if (this.#timer === undefined && this.#sending === undefined) this.#timer = this.#options.clock.after(this.#options.delayMs, () => { void this.flush(); });
   }
 
   async #drain(): Promise<void> {

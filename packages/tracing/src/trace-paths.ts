@@ -3,10 +3,11 @@ import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
 import { z } from 'zod';
 
 const maxSpans = 2_000;
+const maxAttributes = 64; // of one span
 const spanSchema = z.object({
   traceId: z.string().regex(/^[0-9a-f]{32}$/), spanId: z.string().regex(/^[0-9a-f]{16}$/), parentId: z.string().regex(/^[0-9a-f]{16}$/).optional(),
   links: z.array(z.object({ traceId: z.string().max(32), spanId: z.string().max(16) })).max(64), name: z.string().max(256), scope: z.string().max(128), process: z.string().max(256),
-  start: z.number(), end: z.number(), attributes: z.record(z.string().max(128), z.union([z.string().max(16_384), z.number(), z.boolean()])), error: z.string().max(16_384).optional(),
+  start: z.number(), end: z.number(), attributes: z.record(z.string().max(128), z.union([z.string().max(16_384), z.number(), z.boolean()])).refine((record) => Object.keys(record).length <= maxAttributes, 'too many attributes'), error: z.string().max(16_384).optional(),
 });
 const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
