@@ -5,7 +5,7 @@ import { Cleanup } from './cleanup.ts';
 import type { ClusterSpec } from './composition.ts';
 import { Kubectl, newestKubectl } from './kubectl.ts';
 import { oarlock, runOarlock } from './oarlock.ts';
-import { Daemon, endProcessesNaming, freePort, runProgram, type Finished } from './programs.ts';
+import { Daemon, endProcessesBelow, freePort, runProgram, type Finished } from './programs.ts';
 import { removeNetwork } from './leftovers.ts';
 
 export interface ClusterOptions {
@@ -164,7 +164,7 @@ export class Cluster {
     const cleanup = new Cleanup();
     cleanup.add('directory', () => this.#removeDirectory());
     cleanup.add('network', () => removeNetwork(this.#options.spec?.bridge));
-    cleanup.add('processes', () => endProcessesNaming(this.dir));
+    cleanup.add('processes', () => endProcessesBelow(this.dir));
     cleanup.add('API', () => this.#api?.close());
     cleanup.add('process', () => this.stop());
     await cleanup.run();

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import type { RuntimeName } from './composition.ts';
 import type { SharedContainerd } from './machine.ts';
-import { mustRun, processesNaming } from './programs.ts';
+import { mustRun, processesBelow } from './programs.ts';
 
 /** Containers that run, seen from outside of Oarlock: id to the process that it is, with the time of its birth. */
 export type Containers = ReadonlyMap<string, { readonly pid: number; readonly born: string }>;
@@ -35,7 +35,7 @@ async function tasks(socket: string): Promise<Containers> {
 /** The eldest process that carries a container's mark is the container. */
 async function processes(dir: string): Promise<Containers> {
   const found = new Map<string, { pid: number; born: string }>();
-  for (const pid of await processesNaming(dir)) {
+  for (const pid of await processesBelow(dir)) {
     const id = /(?:^|\0)OARLOCK_CONTAINER=([^\0]+)/.exec(await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''))?.[1];
     const born = await birthOf(pid).catch(() => undefined);
     if (id === undefined || born === undefined) continue;

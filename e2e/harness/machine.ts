@@ -7,7 +7,7 @@ import { Cleanup } from './cleanup.ts';
 import { Cluster, type ClusterOptions } from './cluster.ts';
 import { etcdMissing, startEtcd, type RunningEtcd } from './etcd.ts';
 import { expectNothingLeft, hostState, type HostState } from './leftovers.ts';
-import { endProcessesNaming } from './programs.ts';
+import { endProcessesBelow } from './programs.ts';
 
 /** On CI everything has to be there; elsewhere what is missing is skipped, with the reason in the test's name. */
 export const everythingIsNeeded = process.env['CI'] === 'true';
@@ -33,17 +33,17 @@ export class Machine {
       before = await hostState();
       machine.#base = await mkdtemp(join(tmpdir(), 'oarlock-e2e-'));
       await chmod(machine.#base, 0o711); // other users' clusters live below it
+      machine.#cleanup.add('directory', () => rm(machine.#base, { recursive: true, force: true, maxRetries: 5 }));
     });
     afterEach(async ({ task }) => {
       if (task.result?.state !== 'fail') return;
       for (const cluster of machine.#clusters) console.error(await cluster.report());
     });
     afterAll(async () => {
-      machine.#cleanup.add('directory', () => rm(machine.#base, { recursive: true, force: true, maxRetries: 5 }));
       try {
         await machine.#cleanup.run();
       } finally {
-        await endProcessesNaming(machine.#base);
+        await endProcessesBelow(machine.#base);
       }
       await expectNothingLeft(before);
     });

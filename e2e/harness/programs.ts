@@ -200,8 +200,9 @@ function killGroup(pid: number): void {
   if (pid > 1) killPid(-pid, 'SIGKILL');
 }
 
-/** Processes whose command line or environment names `text`, such as a directory that is only ours. */
-export async function processesNaming(text: string): Promise<readonly number[]> {
+/** Processes whose command line or environment names something below a directory. */
+export async function processesBelow(directory: string): Promise<readonly number[]> {
+  const text = `${directory}/`;
   const pids = (await readdir('/proc'))
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
@@ -213,12 +214,12 @@ export async function processesNaming(text: string): Promise<readonly number[]> 
   return pids.filter((_, index) => named[index]);
 }
 
-/** Kills every process that names `text` and returns when there is none. */
-export async function endProcessesNaming(text: string): Promise<void> {
+/** Kills every process that names something below a directory and returns when there is none. */
+export async function endProcessesBelow(directory: string): Promise<void> {
   await until(
-    `processes of ${text} ended`,
+    `processes of ${directory} ended`,
     async () => {
-      const left = await processesNaming(text);
+      const left = await processesBelow(directory);
       for (const pid of left) killPid(pid, 'SIGKILL');
       return left.length === 0;
     },

@@ -7,7 +7,7 @@ import type { ClusterSpec } from '../harness/composition.ts';
 import { httpsStatus } from '../harness/http.ts';
 import { Machine } from '../harness/machine.ts';
 import { listPlugins, oarlock, runOarlock } from '../harness/oarlock.ts';
-import { Daemon, killPid, processesNaming } from '../harness/programs.ts';
+import { Daemon, killPid, processesBelow } from '../harness/programs.ts';
 import { until } from '../harness/until.ts';
 
 /** The API server alone: enough of a cluster for the command line, and quick. */
@@ -73,7 +73,7 @@ describe('the command line', () => {
     expect(await cluster.kubectl.run(['get', 'namespaces', '-o', 'name'])).toContain('namespace/default');
 
     expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('stopped process') });
-    expect(await processesNaming(cluster.dataDir)).toEqual([]);
+    expect(await processesBelow(cluster.dataDir)).toEqual([]);
     expect(await cluster.oarlock('status')).toMatchObject({ code: 1 });
     expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing runs') });
   });

@@ -109,7 +109,7 @@ export class Stage {
   /** GETs from inside a pod, all in one command: what was answered. */
   async fetchIn(pod: PodItem, urls: readonly string[]): Promise<readonly string[]> {
     const command = this.images
-      ? ['sh', '-c', 'for url in "$@"; do wget -q -T 5 -O - "$url" || exit 1; done', 'fetch', ...urls]
+      ? ['sh', '-c', 'for url in "$@"; do wget -q -O - "$url" || exit 1; done', 'fetch', ...urls]
       : [
           'node',
           '-e',
