@@ -1,3 +1,4 @@
+import { parseFieldSelector } from '@oarlock/api/field-selector';
 import { failure, forbidden, type StatusError } from '@oarlock/api/status';
 import type { Attributes, Authorizer, Decision, ResourceAttributes } from '@oarlock/spi/authz';
 import type { ApiRequest } from '@oarlock/spi/loopback';
@@ -42,8 +43,9 @@ const noOpinion = (reasons: readonly string[]): Decision & { readonly by: number
   by: -1,
 });
 
-export function attributesOf({ verb, resource, subresource, namespace, name, identity }: ApiRequest): ResourceAttributes {
+export function attributesOf({ verb, resource, subresource, namespace, name: named, identity, query }: ApiRequest): ResourceAttributes {
   const { group, version } = resource;
+  const name = named === '' && manyVerbs.has(verb) ? selectedName(query['fieldSelector']) : named;
   // roles in a namespace are about the namespace itself, too
   const within = group === '' && resource.resource === 'namespaces' && namespace === '' ? name : namespace;
   return { kind: 'resource', identity, verb, group, version, resource: resource.resource, subresource, namespace: within, name };
@@ -71,4 +73,17 @@ export function authorize(chain: readonly Authorizer[], names: Names, attributes
   };
   const decision = decide(chain, attributes);
   return decision instanceof Promise ? decision.then(judge) : judge(decision);
+}
+
+const manyVerbs: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection']);
+
+/** Who may only read one object may list and watch it by its name, too: `RequestInfo` of Kubernetes takes the name from the field selector. */
+function selectedName(fieldSelector: string | undefined): string {
+  if (fieldSelector === undefined || !fieldSelector.includes('metadata.name')) return '';
+  try {
+    const name = parseFieldSelector(fieldSelector).exact('metadata.name') ?? '';
+    return /^[^/%]+$/.test(name) && name !== '.' && name !== '..' ? name : '';
+  } catch {
+    return ''; // refused as malformed once it is known that the sender may ask at all
+  }
 }

@@ -1,5 +1,7 @@
-import { Authz, noOpinion, type Attributes, type Decision } from '@oarlock/spi/authz';
+import { Authz, noOpinion, type Attributes, type Decision, type ResourceAttributes } from '@oarlock/spi/authz';
+import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { nodeGrant, nodeOf } from './node-grants.ts';
 import { rules, type Rule } from './rules.ts';
 
 interface Compiled { readonly resources: ReadonlySet<string>; readonly paths: ReadonlySet<string>; readonly prefixes: readonly string[]; readonly verbs: ReadonlySet<string> }
@@ -30,14 +32,21 @@ function matches(rule: Compiled, asked: Attributes): boolean {
 export default Authz.plugin({
   id: 'authz-system-roles',
   config: z.strictObject({}),
-  create() {
+  needs: { client: Client },
+  create({ client }) {
     const byGroup = compile(rules);
+    const ofNode = async (node: string, asked: ResourceAttributes): Promise<Decision> => {
+      const because = await nodeGrant(client, node, asked);
+      return because === undefined ? noOpinion : { decision: 'allow', because };
+    };
     return {
-      authorize(asked): Decision {
+      authorize(asked): Decision | Promise<Decision> {
         for (const group of asked.identity.groups) {
           if (byGroup.get(group)?.some((rule) => matches(rule, asked))) return { decision: 'allow', because: `system rule of ${group}` };
         }
-        return noOpinion;
+        if (asked.kind === 'path') return noOpinion;
+        const node = nodeOf(asked.identity);
+        return node === undefined ? noOpinion : ofNode(node, asked);
       },
     };
   },

@@ -19,15 +19,12 @@ export const rules: readonly Rule[] = [
   },
   { groups: ['system:bootstrappers'], verbs: ['post'], paths: ['/oarlock/v1/join'] },
   { groups: ['system:nodes'], verbs: ['post'], paths: ['/oarlock/v1/spans'] },
+  // what does not depend on which node it is; the rest is in node-grants.ts
   {
     groups: ['system:nodes'], verbs: read,
-    resources: ['services', 'endpoints', 'endpointslices.discovery.k8s.io', 'nodes', 'pods', 'configmaps', 'secrets', 'serviceaccounts', 'namespaces',
-      'persistentvolumeclaims', 'persistentvolumes', 'runtimeclasses.node.k8s.io', 'csinodes.storage.k8s.io', 'csidrivers.storage.k8s.io', 'volumeattachments.storage.k8s.io',
-      'leases.coordination.k8s.io', 'servicecidrs.networking.k8s.io'],
+    resources: ['services', 'endpointslices.discovery.k8s.io', 'nodes', 'pods', 'runtimeclasses.node.k8s.io', 'csidrivers.storage.k8s.io'],
   },
-  { groups: ['system:nodes'], verbs: ['create', 'update', 'patch'], resources: ['nodes', 'nodes/status', 'events', 'events.events.k8s.io'] },
-  { groups: ['system:nodes'], verbs: ['create', 'delete'], resources: ['pods'] },
-  { groups: ['system:nodes'], verbs: ['update', 'patch'], resources: ['pods/status'] },
-  { groups: ['system:nodes'], verbs: ['create', 'update', 'patch', 'delete'], resources: ['leases.coordination.k8s.io'] },
-  { groups: ['system:nodes'], verbs: ['create'], resources: ['serviceaccounts/token', 'tokenreviews.authentication.k8s.io', 'subjectaccessreviews.authorization.k8s.io'] },
+  { groups: ['system:nodes'], verbs: ['get'], resources: ['persistentvolumes'] },
+  { groups: ['system:nodes'], verbs: ['create'], resources: ['nodes'] },
+  { groups: ['system:nodes'], verbs: ['create', 'update', 'patch'], resources: ['events', 'events.events.k8s.io'] },
 ];
