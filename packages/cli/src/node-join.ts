@@ -1,8 +1,10 @@
+import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
+import { isStatus } from '@oarlock/api/status';
 import { ownAddresses } from '@oarlock/cluster/addresses';
-import type { JoinResponse } from '@oarlock/cluster/join-path';
+import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/join-path';
 import { writeAtomic } from '@oarlock/cluster/keys';
 import { kubeconfig } from '@oarlock/cluster/kubeconfig';
 import { newRequest } from '@oarlock/cluster/node-keys';
@@ -12,48 +14,75 @@ import { caHash } from './token.ts';
 import { up } from './up.ts';
 
 export interface JoinOptions {
-  readonly server: string;
-  readonly token: string;
-  readonly caHash: string;
+  readonly server?: string;
+  readonly token?: string;
+  readonly caHash?: string;
   readonly dataDir: string;
   readonly file?: string;
   readonly nodeName?: string;
   readonly detach: boolean;
 }
+interface NodeFacts { readonly nodeName: string; readonly server: string; readonly cluster: JoinResponse['cluster'] }
 
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
+const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
 /** Gets certificates for this machine, once, and runs its kubelet and proxy with them. A later call with the same data directory goes on with what it got. */
 export async function join(options: JoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
-  const name = (options.nodeName ?? hostname()).toLowerCase();
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
-  const known = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => { if (error.code === 'ENOENT') return undefined; throw error; });
-  if (known === undefined) await enroll(options, name, dataDir, kubeconfigFile);
-  const facts = JSON.parse(await readFile(nodeFile(dataDir), 'utf8')) as { readonly nodeName: string; readonly cluster: JoinResponse['cluster'] };
+  const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
+  const facts = await known(options, dataDir, certificateFile) ?? await enroll(options, dataDir, kubeconfigFile, certificateFile);
   await up({
-    dataDir, roles: 'kubelet,proxy', nodeName: facts.nodeName, kubeconfig: kubeconfigFile, detach: options.detach, ...(options.file !== undefined && { file: options.file }),
-    joined: { cluster: facts.cluster, certificateFile: joinPath(dataDir, 'kubelet-serving.crt'), keyFile: joinPath(dataDir, 'kubelet-serving.key') },
+    dataDir, roles: 'kubelet,proxy', nodeName: facts.nodeName, kubeconfig: kubeconfigFile, server: options.server ?? facts.server, detach: options.detach, ...(options.file !== undefined && { file: options.file }),
+    joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key') },
   });
 }
 
-async function enroll({ server, token, caHash: wanted }: JoinOptions, nodeName: string, dataDir: string, kubeconfigFile: string): Promise<void> {
-  if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token)) throw new CommandError('--token: a token has the form abcdef.0123456789abcdef; `oarlock token create` prints one', exitCodes.usage);
-  if (!/^sha256:[0-9a-f]{64}$/.test(wanted)) throw new CommandError('--ca-hash: a hash has the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it', exitCodes.usage);
+/** What an earlier call got, as long as its certificates are good. @throws CommandError when the directory is another node's */
+async function known({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
+  const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => { if (error.code === 'ENOENT') return undefined; throw error; });
+  if (text === undefined) return undefined;
+  const facts = JSON.parse(text) as NodeFacts;
+  if (nodeName !== undefined && nodeName.toLowerCase() !== facts.nodeName) throw usage(`--node-name: ${dataDir} is that of the node ${facts.nodeName}`);
+  const { validTo } = new X509Certificate(await readFile(certificateFile, 'utf8'));
+  if (Date.parse(validTo) > Date.now()) return facts;
+  if (token === undefined) throw new CommandError(`the certificates of the node ended on ${validTo}: join again with a new token from \`oarlock token create\``);
+  return undefined;
+}
+
+async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
+  const { server, token, wanted, nodeName } = checked(options);
   const ca = await fetchCa(server, wanted);
   const [client, serving] = await Promise.all([newRequest(`system:node:${nodeName}`), newRequest(`system:node:${nodeName}`)]);
   const api = httpClient({ server, ca, token });
   try {
-    const answer = await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr }) as JoinResponse;
+    const answer = await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr }).catch((error: unknown) => {
+      if (isStatus(error, 'Unauthorized')) throw new CommandError(`${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
+      throw isStatus(error) && !isStatus(error, 'ServiceUnavailable') ? new CommandError(`${server} refuses the node: ${error.status.message ?? error.message}`) : error;
+    }) as JoinResponse;
+    const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
-    await writeAtomic(joinPath(dataDir, 'kubelet-serving.crt'), answer.servingCertificate);
+    await writeAtomic(certificateFile, answer.servingCertificate);
     await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client: { certificate: answer.clientCertificate, key: client.key } }));
     // written last: with it the node has all it needs
-    await writeAtomic(nodeFile(dataDir), JSON.stringify({ nodeName, cluster: answer.cluster }));
+    await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
+    return facts;
   } finally {
     api.close();
   }
+}
+
+/** Nothing is asked over the network before everything given makes sense. */
+function checked({ server, token, caHash: wanted, nodeName: named }: JoinOptions) {
+  if (server === undefined || token === undefined || wanted === undefined) throw usage('a machine that has not joined yet needs --server, --token and --ca-hash; `oarlock token create` prints them');
+  if (!URL.canParse(server) || new URL(server).protocol !== 'https:') throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
+  if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token)) throw usage('--token: a token has the form abcdef.0123456789abcdef; `oarlock token create` prints one');
+  if (!/^sha256:[0-9a-f]{64}$/.test(wanted)) throw usage('--ca-hash: a hash has the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
+  const nodeName = named ?? hostname().toLowerCase();
+  if (!nodeNameForm.test(nodeName)) throw usage(`${named === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a DNS name in lower case`);
+  return { server, token, wanted, nodeName };
 }
 
 /** The CA comes over a connection that is not verified yet; its hash, carried here with the token, is what makes it trusted. */

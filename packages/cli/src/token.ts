@@ -27,6 +27,8 @@ export async function createToken(options: { readonly dataDir: string; readonly 
         'usage-bootstrap-authentication': 'true', 'usage-bootstrap-signing': 'true', description: 'made by oarlock token create',
       },
     });
+    const host = new URL(access.server).hostname;
+    if (host === 'localhost' || host === '[::1]' || host.startsWith('127.')) console.error(`The API server listens on ${host} only, so no other machine can join: set spec.server.address to 0.0.0.0 in the cluster.yaml.`);
     console.log(`oarlock node join --server ${access.server} --token ${id}.${secret} --ca-hash ${caHash(access.keys.caBundle)}`);
   } finally {
     access.close();

@@ -77,6 +77,10 @@ async function remoteOf(options: UpOptions, roles: readonly RoleName[]) {
 }
 
 function report({ plan, server, startedInMs }: Running, dataDir: string): string {
+  if (!plan.roles.includes('apiserver')) {
+    const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
+    return [`${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`, '', `  npx oarlock down --data-dir ${dataDir}`].join('\n');
+  }
   const config = adminKubeconfig(dataDir);
   const processPods = plan.plugins.some(({ name }) => name === 'runtime-process');
   return [

@@ -1,8 +1,11 @@
-import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { failure } from '@oarlock/api/status';
+import { Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
 
-const nodeName = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'a DNS name in lower case');
+/** A DNS subdomain (RFC 1123): labels in lower case, at most 253 characters. */
+export const nodeNameForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+const nodeName = z.string().regex(nodeNameForm, 'a DNS name in lower case');
 const address = z.union([z.ipv4(), z.ipv6()]);
 const request = z.strictObject({
   nodeName,
@@ -19,6 +22,12 @@ export interface JoinResponse {
   readonly cluster: { readonly name: string; readonly domain: string; readonly podCIDRs: readonly string[]; readonly serviceCIDRs: readonly string[]; readonly nodePorts: string };
 }
 
+/** A name or an address of the API server's own that a node asks for: with a serving certificate for it, the node could pass for the API server. */
+function claim({ domain, kubernetesServiceIP }: ClusterFacts, name: string, addresses: readonly string[]): string | undefined {
+  const names = ['localhost', 'kubernetes', 'kubernetes.default', 'kubernetes.default.svc', `kubernetes.default.svc.${domain}`];
+  return names.includes(name) ? name : addresses.find((address) => address === kubernetesServiceIP);
+}
+
 /** `POST /oarlock/v1/join`: a machine that holds a bootstrap token becomes a node. It is given certificates and the facts of the cluster. */
 export const joinPath = Paths.plugin({
   id: 'node-join',
@@ -29,8 +38,10 @@ export const joinPath = Paths.plugin({
     methods: ['POST'],
     async handle({ body, identity }) {
       const parsed = request.safeParse(body);
-      if (!parsed.success) return { code: 400, body: { message: z.prettifyError(parsed.error) } };
+      if (!parsed.success) return { code: 400, body: failure('BadRequest', parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')).status };
       const { nodeName: name, addresses, clientCsr, servingCsr } = parsed.data;
+      const claimed = claim(facts, name, addresses);
+      if (claimed !== undefined) return { code: 403, body: failure('Forbidden', `${claimed} is the API server's, no node may serve under it`).status };
       try {
         const [clientCertificate, servingCertificate] = await Promise.all([
           keys.sign(clientCsr, { commonName: `system:node:${name}`, organizations: ['system:nodes'], usages: ['client'] }),
@@ -43,7 +54,7 @@ export const joinPath = Paths.plugin({
         };
         return { code: 200, body: answer };
       } catch (error) {
-        return { code: 400, body: { message: `the certificate requests cannot be signed: ${(error as Error).message}` } };
+        return { code: 400, body: failure('BadRequest', `the certificate requests cannot be signed: ${(error as Error).message}`).status };
       }
     },
   }),
