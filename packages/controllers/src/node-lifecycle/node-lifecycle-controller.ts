@@ -60,6 +60,10 @@ export class NodeLifecycleController implements Controller {
       },
     });
     parts.nodes.on({
+      // a node's own report counts as well as its lease: one that comes back may send it first
+      updated: (node, old) => {
+        if (heartbeat(node) !== heartbeat(old)) hear(node);
+      },
       deleted: ({ metadata }) => {
         this.#heard.delete(metadata?.name ?? '');
       },
@@ -171,6 +175,7 @@ export class NodeLifecycleController implements Controller {
   }
 }
 
+const heartbeat = (node: Node) => node.status?.conditions?.find(({ type }) => type === 'Ready')?.lastHeartbeatTime;
 const readyStatus = (node: Node | undefined) => node?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
 
 export default Controllers.plugin({

@@ -143,6 +143,8 @@ export class NodeAgent {
   /** Reports the status when it has changed, or when it is time to. */
   async report(): Promise<void> {
     if (this.#sending || this.#node === undefined) return this.#sending;
+    // the control plane took a node that was silent for lost: what it wrote is what there is to put right
+    if (this.#contradicted(this.#node)) this.#reported = this.#node.status;
     const status = this.#status();
     const now = this.#shared.clock.now();
     if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) return;
@@ -150,6 +152,10 @@ export class NodeAgent {
       this.#sending = undefined;
     });
     return this.#sending;
+  }
+
+  #contradicted({ status }: Node): boolean {
+    return this.#reported?.conditions?.some((ours) => status?.conditions?.find(({ type }) => type === ours.type)?.status !== ours.status) === true;
   }
 
   #status(): NodeStatus {
