@@ -53,6 +53,7 @@ export async function sandboxConfig(
   podIPs: readonly string[] | undefined,
 ): Promise<PodSandboxConfig> {
   const { name = '', namespace = '', uid = '' } = pod.metadata ?? {};
+  if (pod.spec?.hostUsers === false) throw new Error('user namespaces (hostUsers: false) are not supported on this node');
   const nodeNetwork = usesNodeNetwork(pod, node, runtime);
   const parent = cgroupParent(pod, node.cgroupRoot);
   const { sysctls } = pod.spec?.securityContext ?? {};

@@ -77,6 +77,7 @@ export class PodWorker implements RuntimeListener {
     const wasDeleted = isDeleted(record.pod);
     record.pod = pod;
     take(record, pod);
+    if (!isDeleted(pod)) this.#node.statuses.assert(record, cause);
     if (metadata) this.#life.contentChanged();
     if (isDeleted(pod) && (!wasDeleted || graceBefore !== pod.metadata?.deletionGracePeriodSeconds)) this.#terminate(cause, true);
     else if (this.stage === 'syncing' && isTerminalPhase(pod.status?.phase)) this.#terminate(cause, true);

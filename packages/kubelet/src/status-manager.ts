@@ -81,6 +81,15 @@ export class StatusManager {
     }
   }
 
+  /** Sends the status again when somebody else said otherwise of whether the pod is ready: a node that was silent for a while had its pods taken for lost. */
+  assert(subject: StatusSubject, cause: Cause | undefined): void {
+    const { report, api } = subject;
+    if (report?.state !== 'idle' || report.sent !== report.version || api === undefined) return;
+    const ready = ({ conditions }: PodStatus) => conditions?.find(({ type }) => type === 'Ready')?.status;
+    const said = ready(report.wanted);
+    if (said !== undefined && said !== ready(api.status ?? {})) this.set(subject, report.wanted, cause);
+  }
+
   /** Resolves when the server has the last status that was set, or the pod is not there any more. */
   async flushed(subject: StatusSubject): Promise<void> {
     const { report } = subject;

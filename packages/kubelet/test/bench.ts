@@ -1,3 +1,4 @@
+import { vi } from 'vitest';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +18,9 @@ import type { Tracer } from '@opentelemetry/api';
 import { kubeletConfig, type KubeletConfig } from '../src/kubelet-config.ts';
 import { Kubelet } from '../src/kubelet.ts';
 import { unmountAll } from '../src/volumes/mount-points.ts';
+
+// much of this is real work, and the machine may have other things to do
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 export const facts: ClusterFacts = {
   name: 'test',

@@ -26,7 +26,7 @@ describe('the files of a pod', () => {
         if (!holds(bench.pod(name))) throw new Error(`${JSON.stringify(bench.pod(name)?.status)}\n${bench.events.lines.join('\n')}`);
         return bench.pod(name);
       },
-      { timeout: 4000, interval: 5 },
+      { timeout: 30_000, interval: 5 },
     );
   const mounts = async (name: string) => {
     const [found] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.pod.name': name }, state: 'RUNNING' });
@@ -113,7 +113,7 @@ describe('the files of a pod', () => {
         ),
       );
     const shows = (wanted: Record<string, string>) =>
-      vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 10_000, interval: 5 });
+      vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 30_000, interval: 5 });
     expect(await content()).toEqual({ color: 'blue', labels: '' });
     await bench.api.client().patch(configMaps, { namespace: 'default', name: 'conf' }, 'merge', { data: { color: null, shape: 'round' } });
     await shows({ shape: 'round', labels: '' });

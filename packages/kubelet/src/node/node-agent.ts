@@ -155,7 +155,10 @@ export class NodeAgent {
   }
 
   #contradicted({ status }: Node): boolean {
-    return this.#reported?.conditions?.some((ours) => status?.conditions?.find(({ type }) => type === ours.type)?.status !== ours.status) === true;
+    return (
+      this.#reported?.conditions?.some((ours) => status?.conditions?.find(({ type }) => type === ours.type)?.status !== ours.status) ===
+      true
+    );
   }
 
   #status(): NodeStatus {

@@ -124,7 +124,9 @@ export class Situation {
       if (networkProblem !== undefined && !problems.includes(networkProblem)) problems.push(networkProblem);
     } catch (error) {
       signal.throwIfAborted();
-      problems.push(`container runtime is down: ${error instanceof Error ? error.message : String(error)}`);
+      // pods wait until it is back, rather than fail one by one
+      networkProblem = `container runtime is down: ${error instanceof Error ? error.message : String(error)}`;
+      problems.push(networkProblem);
     }
     return { problems, networkProblem };
   }

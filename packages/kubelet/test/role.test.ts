@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { openKeys } from '@oarlock/cluster/keys';
+import runtimeSimulated from '@oarlock/runtime-simulated/plugin';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Roles } from '@oarlock/spi/role';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import kubelet from '../src/plugin.ts';
+import { Events as Recorded, facts } from './bench.ts';
+
+describe('the role kubelet', () => {
+  it('is created, started, ready, healthy and stopped by the host', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'oarlock-role-'));
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const { keys } = await openKeys(join(dataDir, 'keys'), 'https://kubernetes.default.svc');
+    const host = new PluginHost({ clock, dataDir });
+    host
+      .provide(Client, api.client())
+      .provide(Informers, api.informers)
+      .provide(Events, new Recorded())
+      .provide(Cluster, facts)
+      .provide(Keys, keys);
+    host.place({ plugin: kubelet, config: { nodeName: 'node-a', port: 0 } }).place({ plugin: runtimeSimulated });
+    await host.start();
+    const [role] = host.get(Roles);
+    await role?.ready?.(new AbortController().signal);
+    expect(role?.name).toBe('kubelet');
+    expect(await role?.health()).toEqual({ healthy: true });
+    const metrics = await host.units.find(({ name }) => name === 'kubelet')?.metrics.metrics();
+    expect(metrics).toContain('kubelet_running_pods 0');
+    await host.stop();
+    await api.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+
+  it('refuses a config that cannot hold', () => {
+    const faults = (config: unknown) =>
+      new PluginHost()
+        .place({ plugin: kubelet, config })
+        .check()
+        .filter(({ code }) => code === 'ConfigInvalid')
+        .map(({ path, message }) => `${path}: ${message}`);
+    expect(faults({ nodeName: 'Upper' })).toEqual([expect.stringContaining('a DNS name in lower case')]);
+    expect(faults({ nodeName: 'a', prot: 1 })).toEqual([expect.stringContaining('prot')]);
+    expect(faults({})).toHaveLength(1);
+  });
+});
