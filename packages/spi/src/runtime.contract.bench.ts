@@ -267,6 +267,16 @@ export class Bench {
     return this.driver.containerStatus(id);
   }
 
+  /** Waits until the status is as wanted, looking only when an event says that there is something to see. */
+  async until(id: string, holds: (status: ContainerStatus) => boolean, what: string): Promise<ContainerStatus> {
+    for (;;) {
+      const since = this.events.items.length;
+      const status = await this.driver.containerStatus(id);
+      if (holds(status)) return status;
+      await this.events.next((one) => one === 'resync' || one.containerId === id, since, `${what} of ${id}`, this.patienceMs);
+    }
+  }
+
   async log(id: string): Promise<LogRecord[]> {
     return parseLog(await readFile((await this.driver.containerStatus(id)).logPath, 'utf8'));
   }

@@ -77,7 +77,8 @@ export function imageContract({ needs }: Suite): void {
 
   needs('oom', 'names a container that took too much memory OOMKilled', async (bench) => {
     const sandbox = await bench.sandbox();
-    const status = await bench.finish(sandbox, 'hog', [], { linux: { resources: { memoryLimitBytes: 16 * 1024 * 1024 }, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } });
-    expect(status).toMatchObject({ state: 'EXITED', exitCode: 137, reason: 'OOMKilled' });
+    const id = await bench.start(sandbox, 'hog', [], { linux: { resources: { memoryLimitBytes: 16 * 1024 * 1024 }, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } });
+    // the kernel tells of the end and of its cause by different ways
+    expect(await bench.until(id, (status) => status.reason === 'OOMKilled', 'OOMKilled')).toMatchObject({ state: 'EXITED', exitCode: 137 });
   });
 }

@@ -9,6 +9,7 @@ export const containerdMessages: Readonly<Record<string, Readonly<Record<string,
   Envelope: { timestamp: '1 Timestamp', namespace: '2 string', topic: '3 string', event: '4 Any' },
 
   TaskStart: { containerId: '1 string', pid: '2 uint32' },
+  TaskOOM: { containerId: '1 string' },
   TaskDelete: { containerId: '1 string', pid: '2 uint32', exitStatus: '3 uint32', exitedAt: '4 Timestamp', id: '5 string' },
   TaskExit: { containerId: '1 string', id: '2 string', pid: '3 uint32', exitStatus: '4 uint32', exitedAt: '5 Timestamp' },
   TaskExecAdded: { containerId: '1 string', execId: '2 string' },

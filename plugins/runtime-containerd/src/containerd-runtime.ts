@@ -133,7 +133,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
 
   async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
     const timeout = Math.max(0, Math.ceil(timeoutSeconds));
-    await this.#unlessGone(this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000));
+    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000)));
   }
 
   async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
@@ -256,8 +256,10 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   async #look(id: string, call: RuntimeCall): Promise<Sighting> {
     try {
       if (this.#sandboxes.get(id) === id) return (await this.podSandboxStatus(id, call)).state === 'READY' ? 'running' : 'stopped';
-      const { state } = await this.containerStatus(id, call);
-      return state === 'CREATED' ? 'created' : state === 'RUNNING' ? 'running' : 'stopped';
+      const { state, reason } = await this.containerStatus(id, call);
+      if (state === 'CREATED') return 'created';
+      if (state === 'RUNNING') return 'running';
+      return reason === 'OOMKilled' ? 'outOfMemory' : 'stopped';
     } catch (error) {
       if (isGone(error)) return 'gone';
       throw error;

@@ -6,7 +6,7 @@ import type { RawEvent } from './raw-events.ts';
 
 export type EventSource = (signal: AbortSignal) => AsyncIterable<RawEvent>;
 /** What the CRI service says of an id now. */
-export type Sighting = 'gone' | 'created' | 'running' | 'stopped';
+export type Sighting = 'gone' | 'created' | 'running' | 'stopped' | 'outOfMemory';
 
 export interface EventHubOptions {
   /** Tried in this order; one that answers `Unsupported` is left for the next. */
@@ -26,6 +26,8 @@ const firstPause = 100;
 const longestPause = 3_000;
 /** How long the CRI service may take to show what an event from below it says: it writes its state to disk in between. */
 const settleMs = 5_000;
+/** How long the end of what was killed is held back for the word that it was for want of memory: the kernel tells that by another way. */
+const outOfMemoryMs = 250;
 
 /** A process that was added to a container. */
 export interface ExecProcess {
@@ -33,7 +35,7 @@ export interface ExecProcess {
   /** Resolves with its exit code; stays open when the end is not told. */
   readonly exited: Promise<number>;
 }
-type RuntimeChange = Extract<RawEvent, { kind: 'settled' | 'unsettled' }>;
+type RuntimeChange = Extract<RawEvent, { kind: 'settled' | 'unsettled' | 'outOfMemory' }>;
 
 /** One subscription for the whole driver, for as long as it runs; any number of listeners. */
 export class EventHub {
@@ -43,6 +45,9 @@ export class EventHub {
   readonly #execExited = new Map<string, (exitCode: number) => void>();
   readonly #handling = new Map<string, Promise<void>>();
   readonly #busy = new Map<string, number>();
+  /** Containers that ran out of memory, until they are removed; and who waits for the word of it. */
+  readonly #starved = new Set<string>();
+  readonly #starving = new Map<string, () => void>();
   #live = false;
   #announcesExec = false;
   #unsupported: RuntimeError | undefined;
@@ -165,6 +170,10 @@ export class EventHub {
       return;
     }
     if (event.kind === 'unsettled' && event.type !== 'STOPPED' && this.#busy.has(event.id)) return;
+    if (event.kind === 'outOfMemory') {
+      this.#starved.add(event.id);
+      this.#starving.get(event.id)?.();
+    }
     // events of one id stay in order; those of others do not wait for them
     const before = this.#handling.get(event.id) ?? Promise.resolve();
     const handled = before.then(() => this.#tell(event, signal)).catch((error: unknown) => {
@@ -178,23 +187,47 @@ export class EventHub {
   }
 
   async #tell(event: RuntimeChange, signal: AbortSignal): Promise<void> {
-    const { id, type, at } = event;
+    const { id, at } = event;
+    const type = event.kind === 'outOfMemory' ? 'STOPPED' : event.type;
     const sandboxId = (event.kind === 'settled' ? event.sandboxId : undefined) ?? await this.#options.sandboxOf(id, signal);
     // nobody knows it any more, or it is no container of CRI's
-    if (sandboxId === undefined) return;
-    if (event.kind === 'unsettled') await this.#settle(id, event.type, signal);
-    if (type === 'DELETED') this.#options.forget(id);
+    if (sandboxId === undefined) {
+      this.#starved.delete(id);
+      return;
+    }
+    if (event.kind === 'unsettled') {
+      if (event.killed && !this.#busy.has(id) && !this.#starved.has(id)) await this.#starvation(id, signal);
+      await this.#settle(id, event.killed && this.#starved.has(id) ? 'outOfMemory' : event.type, signal);
+    } else if (event.kind === 'outOfMemory') {
+      // its end is told when it comes; one process of it may have been enough
+      if (await this.#options.look(id, signal) === 'running') return;
+      await this.#settle(id, 'outOfMemory', signal);
+    }
+    if (type === 'DELETED') {
+      this.#starved.delete(id);
+      this.#options.forget(id);
+    }
     this.emit({ type, sandboxId, at, ...(id !== sandboxId && { containerId: id }) });
   }
 
-  async #settle(id: string, type: 'STARTED' | 'STOPPED' | 'DELETED', signal: AbortSignal): Promise<void> {
+  async #starvation(id: string, signal: AbortSignal): Promise<void> {
+    const enough = new AbortController();
+    this.#starving.set(id, () => enough.abort());
+    await this.#options.clock.sleep(outOfMemoryMs, AbortSignal.any([signal, enough.signal])).catch(() => undefined);
+    this.#starving.delete(id);
+  }
+
+  async #settle(id: string, wanted: 'STARTED' | 'STOPPED' | 'DELETED' | 'outOfMemory', signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
+    const shows: Readonly<Record<typeof wanted, readonly Sighting[]>> = {
+      STARTED: ['running', 'stopped', 'outOfMemory', 'gone'], STOPPED: ['stopped', 'outOfMemory', 'gone'], DELETED: ['gone'], outOfMemory: ['outOfMemory', 'gone'],
+    };
     const end = clock.monotonic() + settleMs;
     for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
       const seen = await this.#options.look(id, signal);
-      if (seen === 'gone' || (type === 'STOPPED' && seen === 'stopped') || (type === 'STARTED' && (seen === 'running' || seen === 'stopped'))) return;
+      if (shows[wanted].includes(seen)) return;
       if (clock.monotonic() > end) {
-        log.warn({ id, type, seen }, 'the runtime does not show what it reported');
+        log.warn({ id, wanted, seen }, 'the runtime does not show what it reported');
         return;
       }
       await clock.sleep(pause, signal);

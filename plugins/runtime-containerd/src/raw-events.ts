@@ -7,12 +7,13 @@ import { toRuntimeError } from './runtime-errors.ts';
 
 /**
  * What an event stream tells. `settled`: the CRI service shows the new state already. Otherwise the event comes from below it, a moment
- * before. `exec...`: of a process that was added to a container.
+ * before. `killed`: by SIGKILL, whoever sent it. `outOfMemory`: the kernel took a process of it; told before or after its end. `exec...`: of a process that was added to a container.
  */
 export type RawEvent =
   | { readonly kind: 'live'; readonly announcesExec: boolean }
   | { readonly kind: 'settled'; readonly type: RuntimeEvent['type']; readonly id: string; readonly sandboxId: string | undefined; readonly at: number }
-  | { readonly kind: 'unsettled'; readonly type: 'STARTED' | 'STOPPED' | 'DELETED'; readonly id: string; readonly at: number }
+  | { readonly kind: 'unsettled'; readonly type: 'STARTED' | 'STOPPED' | 'DELETED'; readonly id: string; readonly at: number; readonly killed?: boolean }
+  | { readonly kind: 'outOfMemory'; readonly id: string; readonly at: number }
   | { readonly kind: 'execAdded'; readonly containerId: string; readonly execId: string }
   | { readonly kind: 'execExited'; readonly execId: string; readonly exitCode: number };
 
@@ -51,7 +52,7 @@ interface Envelope {
   readonly event: { readonly value: Buffer } | null;
 }
 
-const topics = ['/tasks/start', '/tasks/exit', '/tasks/delete', '/tasks/exec-added', '/containers/delete'];
+const topics = ['/tasks/start', '/tasks/exit', '/tasks/oom', '/tasks/delete', '/tasks/exec-added', '/containers/delete'];
 const markerTopic = '/oarlock/marker';
 let markers = 0;
 
@@ -93,10 +94,13 @@ function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent
       yield { kind: 'unsettled', type: 'STARTED', id: codec<{ containerId: string }>('containerd', 'TaskStart').decode(value).containerId, at };
       return;
     case '/tasks/delete': {
-      const { containerId, id } = codec<{ containerId: string; id: string }>('containerd', 'TaskDelete').decode(value);
-      if (id === '' || id === containerId) yield { kind: 'unsettled', type: 'STOPPED', id: containerId, at };
+      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>('containerd', 'TaskDelete').decode(value);
+      if (id === '' || id === containerId) yield { kind: 'unsettled', type: 'STOPPED', id: containerId, at, killed: exitStatus === 137 };
       return;
     }
+    case '/tasks/oom':
+      yield { kind: 'outOfMemory', id: codec<{ containerId: string }>('containerd', 'TaskOOM').decode(value).containerId, at };
+      return;
     case '/tasks/exit': {
       const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>('containerd', 'TaskExit').decode(value);
       // of a container itself /tasks/delete tells: its output is not all read before

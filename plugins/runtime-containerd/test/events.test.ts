@@ -24,13 +24,13 @@ async function open(methods: Methods) {
 
 /** CRI with one sandbox `s` and one container `c` in it, whose state a test changes. */
 function oneContainer() {
-  const state = { container: 'CONTAINER_RUNNING', looked: 0 };
+  const state = { container: 'CONTAINER_RUNNING', reason: '', looked: 0 };
   const container = { id: 'c', podSandboxId: 's', metadata: { name: 'main', attempt: 0 } };
   const unary: Methods['unary'] = {
     ...noSandboxes,
     ListPodSandbox: () => ({ items: [{ id: 's', metadata: { name: 'p' } }] }),
     ListContainers: () => ({ containers: [{ ...container, state: state.container }] }),
-    ContainerStatus: () => { state.looked += 1; return { status: { ...container, state: state.container } }; },
+    ContainerStatus: () => { state.looked += 1; return { status: { ...container, state: state.container, reason: state.reason } }; },
   };
   return { state, unary };
 }
@@ -83,6 +83,31 @@ describe('events', () => {
     service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: 'exec-1' }));
     service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'stranger', id: 'stranger' }));
     service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: '' }));
+    expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
+  });
+
+  it('of what was killed wait for the word that it was for want of memory', async () => {
+    const { state, unary } = oneContainer();
+    const service = eventService();
+    const { next } = await open({ unary: { ...unary, Forward: service.Forward }, streams: service.streams });
+    expect(await next()).toBe('resync');
+    state.container = 'CONTAINER_EXITED';
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: 'c', exitStatus: 137 }));
+    service.send(envelope('/tasks/oom', 'TaskOOM', { containerId: 'c' }));
+    await expect.poll(() => state.looked).toBeGreaterThan(2);
+    state.reason = 'OOMKilled';
+    expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
+    // it came after the end: told again
+    expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
+  });
+
+  it('of what was killed for another reason come a little later', async () => {
+    const { state, unary } = oneContainer();
+    const service = eventService();
+    const { next } = await open({ unary: { ...unary, Forward: service.Forward }, streams: service.streams });
+    expect(await next()).toBe('resync');
+    state.container = 'CONTAINER_EXITED';
+    service.send(envelope('/tasks/delete', 'TaskDelete', { containerId: 'c', id: 'c', exitStatus: 137 }));
     expect(await next()).toMatchObject({ type: 'STOPPED', containerId: 'c' });
   });
 
