@@ -1,0 +1,175 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Item, PodItem } from '../harness/api.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { Machine } from '../harness/machine.ts';
+import { netnsMissing, otherMachine, type OtherMachine } from '../harness/netns.ts';
+import { oarlock, runOarlock } from '../harness/oarlock.ts';
+import { Daemon, endProcessesBelow } from '../harness/programs.ts';
+
+interface NodeItem extends Item {
+  readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+interface Lease extends Item {
+  readonly spec: { readonly renewTime: string };
+}
+const reason = await netnsMissing();
+const readyOf = (nodes: readonly NodeItem[], name: string) =>
+  nodes.find(({ metadata }) => metadata.name === name)?.status.conditions?.find(({ type }) => type === 'Ready')?.status;
+
+describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
+  const machine = Machine.use();
+  let far: OtherMachine;
+  let cluster: Cluster;
+  let nodeFile: string;
+  let dataDir: string;
+  let joinArgs: readonly string[];
+  let node: Daemon;
+  let pods: readonly PodItem[];
+
+  const start = async (args: readonly string[]) => {
+    const [file, ...enter] = far.enter;
+    const daemon = new Daemon(file, [
+      ...enter,
+      oarlock.file,
+      ...oarlock.args,
+      'node',
+      'join',
+      ...args,
+      '-f',
+      nodeFile,
+      '--data-dir',
+      dataDir,
+    ]);
+    await daemon.line(/^The node node-b is ready at /);
+    return daemon;
+  };
+  const untilNode = (status: string) =>
+    cluster.api.until<NodeItem>(`node-b ready: ${status}`, '/api/v1/nodes', (nodes) => readyOf(nodes, 'node-b') === status, 30_000);
+  const podThere = () => pods.find(({ spec }) => spec.nodeName === 'node-b')?.metadata.name ?? '';
+  const given = (flag: string) => joinArgs[joinArgs.indexOf(flag) + 1] ?? '';
+
+  beforeAll(async () => {
+    far = await otherMachine();
+    machine.undo('network namespace', () => far.remove());
+    const spec = composition({ storage: 'memory', runtime: 'process', network: 'host', kubelet: { nodeStatusUpdateMs: 1000 } });
+    cluster = await machine.cluster({
+      spec: {
+        ...spec,
+        server: { address: '0.0.0.0', names: [far.here] },
+        ...{ controllers: [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 4 } }] },
+        settings: { kubelet: { port: 0, nodeLeaseDurationSeconds: 4 } },
+      },
+    });
+    const dir = machine.path('node');
+    await mkdir(dir);
+    [nodeFile, dataDir] = [join(dir, 'node.yaml'), join(dir, 'data')];
+    const { runtimes, network, proxy } = spec;
+    const settings = { kubelet: { port: 0, nodeLeaseDurationSeconds: 4 } };
+    await writeFile(
+      nodeFile,
+      JSON.stringify({
+        apiVersion: 'oarlock.dev/v1',
+        kind: 'Cluster',
+        metadata: { name: 'e2e' },
+        spec: { runtimes, network, proxy, settings },
+      }),
+    );
+    const { code, stdout } = await cluster.oarlock('token', 'create');
+    expect(code).toBe(0);
+    joinArgs = stdout.trim().split(' ').slice(3);
+    joinArgs = joinArgs.map((arg) => (arg.startsWith('https://') ? `https://${far.here}:${cluster.port}` : arg));
+    machine.undo('node', () => endProcessesBelow(dir));
+  });
+
+  it('is refused in one sentence, with 1, or 2 when what was asked makes no sense', async () => {
+    const tryJoin = async (changes: Readonly<Record<string, string>>) => {
+      const all = {
+        '--server': given('--server'),
+        '--token': given('--token'),
+        '--ca-hash': given('--ca-hash'),
+        '--node-name': 'node-c',
+        ...changes,
+      };
+      const { code, stderr } = await runOarlock(['node', 'join', '--data-dir', machine.path('refused'), ...Object.entries(all).flat()]);
+      return `${code} ${stderr.trim()}`;
+    };
+    expect(await tryJoin({ '--ca-hash': `sha256:${'0'.repeat(64)}` })).toMatch(/^1 the CA of .* is not the one that --ca-hash names.*$/);
+    expect(await tryJoin({ '--token': 'aaaaaa.0123456789abcdef' })).toMatch(
+      /^1 .* does not take the token: it is unknown or has expired.*$/,
+    );
+    expect(await tryJoin({ '--token': 'nonsense' })).toMatch(/^2 --token: .*$/);
+    expect(await tryJoin({ '--node-name': 'Not_A_Name' })).toMatch(/^2 --node-name: Not_A_Name is not a DNS name.*$/);
+    expect(await tryJoin({ '--server': 'nonsense' })).toMatch(/^2 --server: .*$/);
+    expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(/^1 .*kubernetes is the API server's.*$/);
+  });
+
+  it('joins with a token and runs pods, whose logs and commands the API server reaches', async () => {
+    node = await start([...joinArgs, '--node-name', 'node-b']);
+    await untilNode('True');
+    const container = { name: 'main', image: 'host', command: ['sh', '-c', 'echo "$NODE"; exec sleep 3600'] };
+    await cluster.kubectl.apply({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'far', labels: { app: 'far' } },
+      spec: {
+        replicas: 4,
+        selector: { matchLabels: { app: 'far' } },
+        template: {
+          metadata: { labels: { app: 'far' } },
+          spec: {
+            terminationGracePeriodSeconds: 1,
+            containers: [{ ...container, env: [{ name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }] }],
+          },
+        },
+      },
+    });
+    pods = await cluster.api.untilReady('default', 'far', 4);
+    expect(new Set(pods.map(({ spec }) => spec.nodeName))).toEqual(new Set(['node-a', 'node-b']));
+    expect(await cluster.kubectl.run(['logs', podThere()])).toBe('node-b\n');
+    expect(await cluster.kubectl.run(['exec', podThere(), '--', 'ip', '-o', '-4', 'addr'])).toContain(far.there);
+  });
+
+  it('is in the same trace as the rest', async () => {
+    const { stdout } = await cluster.oarlock('trace', 'deployment/far');
+    expect(stdout).toContain(`sync pod default/${podThere()} node=node-b`);
+    expect(stdout).toContain('user=system:node:node-b');
+  });
+
+  it('may do what its pods need, and nothing else', async () => {
+    await cluster.kubectl.run(['create', 'secret', 'generic', 'not-of-a-pod', '--from-literal=a=b']);
+    const own = ['--kubeconfig', join(dataDir, 'kubelet.kubeconfig')];
+    for (const args of [
+      ['get', 'secrets', '-A'],
+      ['get', 'secret', 'not-of-a-pod'],
+      ['run', 'x', '--image=host'],
+      ['label', 'node', 'node-a', 'a=b'],
+      ['create', 'token', 'default', '-n', 'kube-system'],
+    ]) {
+      expect((await cluster.kubectl.try([...own, ...args])).stderr, args.join(' ')).toMatch(/forbidden/i);
+    }
+  });
+
+  it('is not ready once it is killed, and comes back without a token: with its pods', async () => {
+    await node.stop('SIGKILL');
+    await untilNode('Unknown');
+    const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+    const before = (await cluster.api.get<Lease>(`${leases}/node-b`)).spec.renewTime;
+    node = await start([]);
+    await untilNode('True');
+    await cluster.api.until<Lease>('the lease is renewed', leases, (all) =>
+      all.some(({ metadata, spec }) => metadata.name === 'node-b' && spec.renewTime > before),
+    );
+    const after = await cluster.api.untilReady('default', 'far', 4);
+    expect(new Set(after.map(({ metadata }) => metadata.uid))).toEqual(new Set(pods.map(({ metadata }) => metadata.uid)));
+    expect(after.flatMap(({ status }) => status.containerStatuses ?? []).map(({ restartCount }) => restartCount)).toEqual([0, 0, 0, 0]);
+  });
+
+  it('ends when it is asked to', async () => {
+    await cluster.kubectl.run(['delete', 'deployment', 'far']);
+    await cluster.api.until<PodItem>('the pods are gone', cluster.api.pods('default', 'far'), (left) => left.length === 0);
+    expect(await node.stop()).toBe(0);
+  });
+});
