@@ -62,7 +62,8 @@ describe('kubectl', () => {
       expect(await kubectl.run(['get', 'nodes'])).toMatch(/^node-a\s+Ready\s/m);
       expect(await kubectl.run(['get', 'nodes', '-o', 'wide'])).toMatch(/INTERNAL-IP/);
       expect(await kubectl.run(['describe', 'node', 'node-a'])).toMatch(/KubeletReady|Allocatable:/);
-      expect(await kubectl.run(['version', '-o', 'json'])).toContain('"minor": "36"');
+      // which warns, on its own account, of servers that are newer than itself
+      expect((await kubectl.try(['version', '-o', 'json'])).stdout).toContain('"minor": "36"');
     });
 
     it('applies, and applies again', async () => {
@@ -97,9 +98,7 @@ describe('kubectl', () => {
 
     it('describes', async () => {
       expect(await k('describe', 'deployment', 'web')).toMatch(/ScalingReplicaSet/);
-      expect(await k('describe', 'pods', '-l', 'app=web')).toMatch(
-        /Started\s+\S+.*kubelet\s+Started container main|Started container main/,
-      );
+      expect(await k('describe', 'pods', '-l', 'app=web')).toMatch(/Started\s+\S+\s+kubelet\s+(Container started|Started container main)/);
       expect(await k('describe', 'replicasets')).toMatch(/Controlled By:\s+Deployment\/web/);
       expect(await kubectl.run(['describe', 'namespace', namespace])).toMatch(/Status:\s+Active/);
     });
@@ -117,7 +116,7 @@ describe('kubectl', () => {
       expect(await k('label', 'deployment', 'web', 'tier=front')).toBe('deployment.apps/web labeled\n');
       expect((await kubectl.try(['-n', namespace, 'label', 'deployment', 'web', 'tier=back'])).code).toBe(1);
       expect(await k('label', 'deployment', 'web', 'tier-')).toBe('deployment.apps/web unlabeled\n');
-      expect(await k('annotate', 'deployment', 'web', 'note=a b')).toBe('deployment.apps/web annotated\n');
+      expect(await k('annotate', 'deployment', 'web', 'note=a b')).toMatch(/^deployment.apps\/web annotated?\n$/);
       expect(
         await k(
           'patch',
@@ -161,7 +160,7 @@ describe('kubectl', () => {
       expect(await k('create', 'secret', 'generic', 'password', '--from-literal=p=q')).toBe('secret/password created\n');
       expect(await k('describe', 'secret', 'password')).toMatch(/p:\s+1 bytes/);
       expect(await k('create', 'serviceaccount', 'robot')).toBe('serviceaccount/robot created\n');
-      expect(await k('create', 'token', 'robot')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+      expect(await k('create', 'token', 'robot')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n?$/);
       expect(await k('expose', 'deployment', 'web', '--port=80', '--target-port=8080')).toBe('service/web exposed\n');
       expect(await k('get', 'service', 'web')).toMatch(/^web\s+ClusterIP\s+127\.\S+\s+<none>\s+80\/TCP/m);
       expect(await k('describe', 'service', 'web')).toMatch(/TargetPort:\s+8080\/TCP/);
