@@ -1,0 +1,206 @@
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { defaultPlacements } from '@oarlock/cluster/sections';
+import { CommandError, exitCodes } from './exit.ts';
+import { pluginTemplates, type PluginTemplate } from './plugin-templates.ts';
+
+const longestName = 40; // characters
+
+/** Writes a plugin package to begin with, and says how to use it. @throws CommandError for a slot or name that there cannot be, and for a directory that is there */
+export async function create(slot: string, name: string, options: { readonly dir?: string }): Promise<void> {
+  const template = pluginTemplates.get(slot);
+  if (template === undefined)
+    throw new CommandError(
+      `there is no slot ${JSON.stringify(slot)}. Slots are: ${[...pluginTemplates.keys()].join(', ')}`,
+      exitCodes.usage,
+    );
+  if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > longestName)
+    throw new CommandError(
+      `${JSON.stringify(name)} cannot be the name of a plugin: a to z, 0 to 9 and "-" within, at most ${longestName} characters`,
+      exitCodes.usage,
+    );
+  const id = `${slot}-${name}`;
+  const folder = resolve(options.dir ?? join('plugins', id));
+  const checkout = checkoutOf(folder);
+  const files = packageFiles(template, { slot, name, folder, checkout });
+  await mkdir(dirname(folder), { recursive: true });
+  try {
+    await mkdir(folder);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
+    throw new CommandError(`${shown(folder)} is there already: nothing was written`, exitCodes.usage, { cause });
+  }
+  for (const [path, text] of files) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
+  }
+  const linked = inWorkspaces(folder, checkout);
+  console.log(`${shown(folder)} is written: ${[...files.keys()].join(', ')}\n`);
+  console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
+  console.log(['Next:', ...commands(template, id, folder, checkout)].join('\n  '));
+}
+
+interface Place {
+  readonly slot: string;
+  readonly name: string;
+  readonly folder: string;
+  readonly checkout: string | undefined;
+}
+
+/** Everything that is written, by path within the package. */
+export function packageFiles(template: PluginTemplate, place: Place): ReadonlyMap<string, string> {
+  const { slot, name, folder, checkout } = place;
+  const id = `${slot}-${name}`;
+  const fill = (text: string) =>
+    text
+      .replaceAll(/^\|import /gm, 'import ')
+      .replaceAll('__ID__', id)
+      .replaceAll('__NAME__', name)
+      .replaceAll('__METRIC__', `oarlock_${id.replaceAll('-', '_')}`)
+      .replaceAll(
+        '__Class__',
+        id.replace(/(?:^|-+)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
+      );
+  const use = inWorkspaces(folder, checkout) ? id : pluginPath(folder);
+  return new Map([
+    ['package.json', manifest(template, id)],
+    ['tsconfig.json', tsconfig(template, folder, checkout)],
+    ['README.md', fill(readme(template, id, use))],
+    ...Object.entries(template.files).map(([path, text]): [string, string] => [path, fill(text)]),
+  ]);
+}
+
+const sorted = (names: readonly string[]) =>
+  names.toSorted((a, b) => Number(b.startsWith('@oarlock/')) - Number(a.startsWith('@oarlock/')) || (a < b ? -1 : 1));
+const dependenciesOf = ({ dependencies = [] }: PluginTemplate) => sorted([...dependencies, '@oarlock/kernel', '@oarlock/spi', 'zod']);
+
+function manifest(template: PluginTemplate, id: string): string {
+  const table = (names: readonly string[]) => `{ ${names.map((name) => `"${name}": "*"`).join(', ')} }`;
+  return `{
+  "name": "@oarlock/${id}",
+  "version": "0.1.0",
+  "license": "Apache-2.0",
+  "type": "module",
+  "exports": {
+    "./internal/*": null,
+    "./*": { "@oarlock/source": "./src/*.ts", "types": "./dist/*.d.ts", "default": "./dist/*.js" }
+  },
+  "files": ["dist"],
+  "dependencies": ${table(dependenciesOf(template))},
+  "devDependencies": ${table(sorted([...(template.devDependencies ?? []), 'vitest']))}
+}
+`;
+}
+
+/** The nearest checkout of Oarlock around a folder, which then shares its compiler settings. */
+function checkoutOf(folder: string): string | undefined {
+  for (let at = dirname(folder); ; at = dirname(at)) {
+    if (existsSync(join(at, 'tsconfig.base.json')) && existsSync(join(at, 'packages', 'kernel'))) return at;
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+/** npm links packages of these folders, so that they are known by name. */
+function inWorkspaces(folder: string, checkout: string | undefined): boolean {
+  return checkout !== undefined && dirname(folder) === join(checkout, 'plugins');
+}
+
+/** As tools/sync-tsconfig.mjs writes it; outside a checkout with the settings themselves. */
+function tsconfig(template: PluginTemplate, folder: string, checkout: string | undefined): string {
+  const own = {
+    composite: true,
+    rootDir: 'src',
+    outDir: 'dist',
+    tsBuildInfoFile: 'tsconfig.tsbuildinfo',
+    declaration: true,
+    sourceMap: true,
+  };
+  const include = ['src'];
+  const within = (path: string) =>
+    relative(folder, join(checkout ?? '', path))
+      .split(sep)
+      .join('/');
+  const references = dependenciesOf(template)
+    .filter((name) => name.startsWith('@oarlock/') && uses(template, name))
+    .map((name) => ({ path: within(`packages/${name.slice('@oarlock/'.length)}`) }));
+  const settings =
+    checkout === undefined
+      ? { compilerOptions: { ...alone, ...own }, include }
+      : { extends: within('tsconfig.base.json'), compilerOptions: own, include, references };
+  return `${JSON.stringify(settings, null, 2)}\n`;
+}
+
+const alone = {
+  target: 'ES2023',
+  module: 'NodeNext',
+  moduleResolution: 'NodeNext',
+  types: ['node'],
+  strict: true,
+  verbatimModuleSyntax: true,
+  erasableSyntaxOnly: true,
+  allowImportingTsExtensions: true,
+  rewriteRelativeImportExtensions: true,
+  skipLibCheck: true,
+};
+
+const uses = ({ files }: PluginTemplate, name: string) =>
+  Object.entries(files).some(([path, text]) => path.startsWith('src/') && text.includes(`from '${name}/`));
+
+function readme(template: PluginTemplate, id: string, use: string): string {
+  const { summary, keys, needs = 'nothing', tests, steps = [] } = template;
+  const rows = keys.some((key) => key.startsWith('|'))
+    ? ['| key | default | |', '|---|---|---|', ...keys].join('\n')
+    : `${keys.join('\n').replace(/\.?$/, '.')}`;
+  const first = steps.length === 0 ? '' : `## First steps\n\n${steps.map((step, index) => `${index + 1}. ${step}`).join('\n')}\n\n`;
+  return `# ${id}
+
+${summary}
+
+${first}## Config
+
+\`\`\`yaml
+${stanza(template, id, use)}
+\`\`\`
+
+${rows}
+
+Needs: ${needs}.
+
+## Tests
+
+${tests}
+`;
+}
+
+/** How a cluster.yaml names the plugin. A section that is mentioned replaces its default: the default is listed again. */
+function stanza({ section, config }: PluginTemplate, id: string, use: string): string {
+  if (section === undefined)
+    return `# a cluster.yaml names the roles of Oarlock itself only; a composition in code places this one:\n#   host.place({ plugin, config: ${config} })`;
+  const { key, many, first = false } = section;
+  const plain = config === '{}';
+  if (!many) return plain ? `spec:\n  ${key}: ${use}` : `spec:\n  ${key}:\n    use: ${use}\n    config: ${config}`;
+  const own = plain ? [`    - ${use}`] : [`    - use: ${use}`, `      config: ${config}`];
+  const others = (defaultPlacements[key as keyof typeof defaultPlacements] ?? []).map((name) => `    - ${name}`);
+  return ['spec:', `  ${key}:`, ...(first ? [...own, ...others] : [...others, ...own])].join('\n').replaceAll('__ID__', id);
+}
+
+function commands(template: PluginTemplate, id: string, folder: string, checkout: string | undefined): readonly string[] {
+  if (checkout === undefined) return [`cd ${shown(folder)}`, 'npm install', 'npx vitest run'];
+  const test = `npx vitest run --config vitest.config.ts ${relative(checkout, folder).split(sep).join('/')}`;
+  const link = inWorkspaces(folder, checkout) ? `npm install   # links @oarlock/${id}` : `cd ${shown(checkout)}`;
+  return [link, test, template.section === undefined ? 'npx tsc -p tsconfig.json' : 'npx oarlock config validate -f cluster.yaml'];
+}
+
+/** How a cluster.yaml in the current directory names a plugin that no package manager knows. */
+function pluginPath(folder: string): string {
+  const path = relative(process.cwd(), join(folder, 'src', 'plugin.ts'))
+    .split(sep)
+    .join('/');
+  return path.startsWith('../') ? join(folder, 'src', 'plugin.ts') : `./${path}`;
+}
+
+const shown = (path: string): string => {
+  const short = relative(process.cwd(), path);
+  return short.startsWith('..') ? path : short === '' ? '.' : short;
+};
