@@ -1,3 +1,4 @@
+import { isIPv4, isIPv6 } from 'node:net';
 import { z } from 'zod';
 
 /** `storage-memory`, `{ use: storage-memory }`, `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
@@ -11,7 +12,15 @@ const placement = z.union([
 ]);
 export type PlacementSpec = z.output<typeof placement>;
 
-const cidr = z.string().regex(/^[0-9a-fA-F.:]+\/\d{1,3}$/, 'an address range such as 10.244.0.0/16');
+const isRange = (text: string): boolean => {
+  const [, address = '', bits = ''] = /^([0-9a-fA-F.:]+)\/(\d{1,3})$/.exec(text) ?? [];
+  return (isIPv4(address) && Number(bits) <= 32) || (isIPv6(address) && Number(bits) <= 128);
+};
+const isPortRange = (text: string): boolean => {
+  const [, from = '', to = ''] = /^(\d{1,5})-(\d{1,5})$/.exec(text) ?? [];
+  return from !== '' && Number(from) >= 1 && Number(from) <= Number(to) && Number(to) <= 65_535;
+};
+const cidr = z.string().refine(isRange, 'an address range such as 10.244.0.0/16');
 const port = z.number().int().min(0).max(65535);
 
 export const roleNames = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
@@ -24,7 +33,7 @@ const spec = z.strictObject({
     podCIDRs: z.array(cidr).min(1).max(2).optional(),
     serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
     domain: z.string().regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case').default('cluster.local'),
-    nodePorts: z.string().regex(/^\d+-\d+$/, 'a range of ports such as 30000-32767').default('30000-32767'),
+    nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
   }).prefault({}),
   /** Where the API server listens, and names and addresses its certificate has besides the machine's own. */
   server: z.strictObject({

@@ -18,6 +18,7 @@ import type { Tracer } from '@opentelemetry/api';
 import { nthAddress, primaryAddress } from './addresses.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import type { ClusterSpec, RoleName } from './cluster-schema.ts';
+import { inOrder } from './fault-order.ts';
 import { caPath, joinPath, type JoinResponse } from './join-path.ts';
 import { loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
@@ -95,10 +96,18 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
     const { default: plugin } = await import(rolePackages[role]) as { default: Plugin };
     plugins.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
   }
-  if (faults.length > 0) throw new WiringError(faults);
   const facts = factsOf(file, plugins, options);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  return { file, roles, facts, nodeName, plugins: plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options)) };
+  const configured = plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options));
+  if (faults.length > 0) throw new WiringError(inOrder([...faults, ...faultsOfTheRest(file, configured)]));
+  return { file, roles, facts, nodeName, plugins: configured };
+}
+
+/** What else is wrong when some plugins cannot be loaded. That a slot is empty says nothing then. */
+function faultsOfTheRest(file: ClusterFile, plugins: readonly Planned[]): readonly Fault[] {
+  const host = new PluginHost();
+  for (const planned of plugins) placePlanned(host, file, planned);
+  return host.check().filter(({ code }) => code !== 'SlotEmpty');
 }
 
 async function planSection(file: ClusterFile, section: Section, faults: Fault[]): Promise<Planned[]> {
@@ -186,9 +195,11 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
 
 /** Places every plugin of a plan, each with where it and its config were written. */
 export function placeAll(host: PluginHost, planned: Plan): void {
-  for (const { plugin, name, config, path, segments } of planned.plugins) {
-    const at = planned.file.locate(segments);
-    const below = plugin.provides.token === Roles.token ? [] : ['config'];
-    host.place({ plugin, name, config, path, configPath: [path, ...below].join('.'), ...(at && { at }), locate: (keys) => planned.file.locate([...segments, ...below, ...keys]) });
-  }
+  for (const each of planned.plugins) placePlanned(host, planned.file, each);
+}
+
+function placePlanned(host: PluginHost, file: ClusterFile, { plugin, name, config, path, segments }: Planned): void {
+  const at = file.locate(segments);
+  const below = plugin.provides.token === Roles.token ? [] : ['config'];
+  host.place({ plugin, name, config, path, configPath: [path, ...below].join('.'), ...(at && { at }), locate: (keys) => file.locate([...segments, ...below, ...keys]) });
 }

@@ -33,7 +33,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
       if (isPlugin(module.default)) return { plugin: module.default };
       return { fault: { code: 'NotAPlugin', message: `${use} has no plugin as its default export`, ...where, remedy: 'export default Slot.plugin({ ... })' } };
     } catch (error) {
-      if (!isMissing(error, specifier)) return { fault: { code: 'PluginNotFound', message: `${use} cannot be loaded: ${(error as Error).message}`, ...where } };
+      if (!isMissing(error, specifier)) return { fault: { code: 'PluginNotFound', message: `${use} cannot be loaded: ${(error as Error).message}`, ...where, remedy: 'the plugin is there and broken: correct it, or install what it imports' } };
     }
   }
   return { fault: { code: 'PluginNotFound', message: `there is no plugin ${use}`, ...where, remedy: '`oarlock plugins list` shows what is installed; a file is named by a path that begins with ./' } };

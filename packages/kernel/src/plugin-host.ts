@@ -94,7 +94,7 @@ export class PluginHost {
           message: `${name}: ${issue.message}`,
           ...(spot && { at: spot }),
           path: keys,
-          ...(issue.remedy !== undefined && { remedy: issue.remedy }),
+          remedy: issue.remedy ?? `the README of ${plugin.id} describes its config`,
         });
       }
       return this;

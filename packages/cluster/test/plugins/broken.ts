@@ -1,0 +1,2 @@
+throw new Error('this module does not load');
+export {};
