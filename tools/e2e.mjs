@@ -6,5 +6,8 @@ const args = process.argv.slice(2);
 const filters = args.filter((arg) => !arg.startsWith('--'));
 await setup({ system: true });
 const env = { ...process.env, ...(args.includes('--write-matrix') && { OARLOCK_WRITE_MATRIX: '1' }) };
-const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...filters], { show: true, env });
+const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...filters], {
+  show: true,
+  env,
+});
 process.exit(code);

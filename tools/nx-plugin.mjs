@@ -10,10 +10,14 @@ const json = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')
 
 /** Every package and plugin has the same targets, so they are said once, here, and not in fifty package.json files. */
 export const createNodesV2 = [
-  '{packages,plugins}/*/package.json',
+  '{packages,plugins,examples/plugins}/*/package.json',
   (files, _options, { workspaceRoot }) =>
     files.map((file) => {
       const root = dirname(file);
+      const up = root
+        .split('/')
+        .map(() => '..')
+        .join('/');
       const run = (command) => ({ command, options: { cwd: root } });
       // what the sources import, as tools/sync-tsconfig.mjs wrote it down: tests may import in circles, sources may not
       const needs = (json(join(workspaceRoot, root, 'tsconfig.json')).references ?? []).map(
@@ -26,11 +30,14 @@ export const createNodesV2 = [
             [root]: {
               root,
               targets: {
-                build: { ...run('tsc -b'), dependsOn: needs.map((name) => ({ projects: [name], target: 'build' })) },
-                lint: run('oxlint --config ../../.oxlintrc.json --deny-warnings .'),
+                // examples run from source, by the path that cluster.yaml names
+                ...(existsSync(join(workspaceRoot, root, 'tsconfig.json')) && {
+                  build: { ...run('tsc -b'), dependsOn: needs.map((name) => ({ projects: [name], target: 'build' })) },
+                }),
+                lint: run(`oxlint --config ${up}/.oxlintrc.json --deny-warnings .`),
                 ...(hasTests(join(workspaceRoot, root, 'test')) && {
                   test: run(
-                    'vitest run --config ../../vitest.config.ts --root . --reporter=default --reporter=json --outputFile.json=.reports/test.json',
+                    `vitest run --config ${up}/vitest.config.ts --root . --reporter=default --reporter=json --outputFile.json=.reports/test.json`,
                   ),
                 }),
               },

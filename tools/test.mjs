@@ -6,6 +6,7 @@ import { root, run, runNx, setup } from './setup.mjs';
 
 const only = process.argv.includes('--only') ? process.argv[process.argv.indexOf('--only') + 1] : undefined;
 const totals = { passed: 0, failed: 0, skipped: 0 };
+const groups = ['packages', 'plugins', 'examples/plugins'];
 const bin = (name) => join(root, 'node_modules', '.bin', name);
 
 function count(file, owner) {
@@ -65,7 +66,7 @@ if (only === undefined || only === 'unit') {
   console.log('• Unit and contract tests ...');
   const { code, output } = await runNx(['run-many', '-t', 'test', '--output-style=static']);
   let reports = 0;
-  for (const group of ['packages', 'plugins']) {
+  for (const group of groups) {
     for (const name of readdirSync(join(root, group))) {
       const file = join(root, group, name, '.reports', 'test.json');
       if (existsSync(file)) {
