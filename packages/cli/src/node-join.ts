@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
-import { isStatus } from '@oarlock/api/status';
+import { isStatus, StatusError } from '@oarlock/api/status';
 import { ownAddresses } from '@oarlock/cluster/addresses';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/join-path';
 import { writeAtomic } from '@oarlock/cluster/keys';
@@ -59,7 +59,7 @@ async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: str
   try {
     const answer = await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr }).catch((error: unknown) => {
       if (isStatus(error, 'Unauthorized')) throw new CommandError(`${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
-      throw isStatus(error) && !isStatus(error, 'ServiceUnavailable') ? new CommandError(`${server} refuses the node: ${error.status.message ?? error.message}`) : error;
+      throw error instanceof StatusError && error.reason !== 'ServiceUnavailable' ? new CommandError(`${server} refuses the node: ${error.message}`) : error;
     }) as JoinResponse;
     const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
