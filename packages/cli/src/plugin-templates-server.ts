@@ -194,7 +194,7 @@ export const audit: PluginTemplate = {
     '| `waiting` | `10000` | events that may wait to be written; more are dropped and counted in `__METRIC___dropped_total` |',
     '| `maxBytes` | `100000000` | size at which a new file is begun |',
   ],
-  tests: 'The audit contract, on a file.',
+  tests: 'The audit contract, on a file; that it drops and begins a new file where it should.',
   files: {
     'src/file-sink.ts': `|import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
 |import { dirname } from 'node:path';
@@ -305,7 +305,8 @@ export default Audit.plugin({
 |import { tmpdir } from 'node:os';
 |import { join } from 'node:path';
 |import type { AuditEvent } from '@oarlock/spi/audit';
-|import { auditContract } from '@oarlock/spi/audit.contract';
+|import { auditContract, auditEvent } from '@oarlock/spi/audit.contract';
+|import { expect, it } from 'vitest';
 |import { FileSink } from '../src/file-sink.ts';
 
 auditContract('__ID__', async () => {
@@ -336,6 +337,21 @@ auditContract('__ID__', async () => {
       await rm(directory, { recursive: true, force: true });
     },
   };
+});
+
+it('counts what it drops, and begins a new file when one is full', async () => {
+  const directory = await mkdtemp(join(tmpdir(), '__ID__-'));
+  const file = join(directory, 'audit.log');
+  const reasons: string[] = [];
+  const sink = new FileSink({ file, waiting: 2, maxBytes: 1, lost: (_, because) => reasons.push(because) });
+  await sink.start();
+  for (const id of [1, 2, 3]) sink.record(auditEvent(id));
+  await sink.stop();
+  const ids = async (of: string) => (await readFile(of, 'utf8')).match(/"auditID":"[^"]+"/g);
+  expect(await ids(\`\${file}.1\`)).toEqual([\`"auditID":"\${auditEvent(1).auditID}"\`]);
+  expect(await ids(file)).toEqual([\`"auditID":"\${auditEvent(2).auditID}"\`]);
+  expect(reasons).toEqual(['too many events wait']);
+  await rm(directory, { recursive: true, force: true });
 });
 `,
   },

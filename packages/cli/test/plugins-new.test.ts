@@ -1,0 +1,140 @@
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { parse } from 'yaml';
+import { pluginTemplates } from '../src/plugin-templates.ts';
+import { create } from '../src/plugins-new.ts';
+import { oarlock, runNode } from './plugins-command.ts';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const slots = [...pluginTemplates.keys()];
+const skeletons = ['storage', 'runtime', 'network', 'proxy'];
+const name = 'made-4-test';
+
+/** A checkout that shares the packages of this one and has no plugins but the written ones. */
+let checkout: string;
+const output = new Map<string, string>();
+const folderOf = (slot: string) => join(checkout, 'plugins', `${slot}-${name}`);
+
+beforeAll(async () => {
+  checkout = await mkdtemp(join(tmpdir(), 'oarlock-plugins-new-'));
+  for (const shared of ['node_modules', 'packages']) await symlink(join(root, shared), join(checkout, shared));
+  await mkdir(join(checkout, 'tools'));
+  for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'tools/sync-tsconfig.mjs'])
+    await copyFile(join(root, file), join(checkout, file));
+  await writeFile(
+    join(checkout, 'tsconfig.json'),
+    JSON.stringify({ extends: './tsconfig.base.json', compilerOptions: { noEmit: true }, include: ['plugins/*/src', 'plugins/*/test'] }),
+  );
+  for (const slot of slots) {
+    const log = vi.spyOn(console, 'log').mockImplementation(() => {});
+    await create(slot, name, { dir: folderOf(slot) });
+    output.set(slot, log.mock.calls.flat().join('\n'));
+    log.mockRestore();
+  }
+});
+afterAll(() => rm(checkout, { recursive: true, force: true }));
+
+describe('a written package', () => {
+  it.each(slots)('has a manifest, a README and a stanza: %s', async (slot) => {
+    const id = `${slot}-${name}`;
+    const manifest = JSON.parse(await readFile(join(folderOf(slot), 'package.json'), 'utf8')) as Record<string, unknown>;
+    expect(manifest).toMatchObject({ name: `@oarlock/${id}`, type: 'module', exports: { './internal/*': null } });
+    const readme = await readFile(join(folderOf(slot), 'README.md'), 'utf8');
+    expect(readme).toMatch(new RegExp(`^# ${id}\n`));
+    for (const text of [readme, output.get(slot) ?? '']) expect(text).not.toMatch(/__[A-Za-z]+__|undefined/);
+    expect(readme.includes('## First steps'), 'a skeleton says how to go on').toBe(skeletons.includes(slot));
+    const stanza = /```yaml\n([^`]*)```/.exec(readme)?.[1] ?? '';
+    expect(output.get(slot)).toContain(stanza.trim());
+    expect(output.get(slot)).toMatch(/\nNext:\n {2}npm install .*\n {2}npx vitest run .*\n {2}npx .*$/);
+    const section = pluginTemplates.get(slot)?.section;
+    if (section === undefined) return;
+    const { spec } = parse(stanza) as { readonly spec: Record<string, unknown> };
+    const placed = [spec[section.key]].flat().map((use) => (typeof use === 'string' ? use : (use as { readonly use: string }).use));
+    expect(placed).toContain(id);
+  });
+
+  it('is as the checkout keeps its packages', async () => {
+    const { stdout, stderr } = await runNode(['tools/sync-tsconfig.mjs', '--check'], checkout);
+    // what it says of other packages is not the matter here
+    expect(`${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
+  });
+
+  it('takes the config of its own stanza, and none', { timeout: 30_000 }, async () => {
+    const { PluginHost } = await import('@oarlock/kernel/plugin-host');
+    for (const slot of slots) {
+      const { default: plugin } = await import(join(folderOf(slot), 'src', 'plugin.ts'));
+      expect(plugin.id).toBe(`${slot}-${name}`);
+      for (const config of [{}, parse(pluginTemplates.get(slot)?.config ?? '')]) {
+        const faults = new PluginHost().place({ plugin, config }).check();
+        expect(
+          faults.filter(({ code }) => code !== 'SlotEmpty'),
+          slot,
+        ).toEqual([]);
+      }
+    }
+  });
+
+  it('passes the type checker', { timeout: 30_000 }, async () => {
+    const { code, stdout } = await runNode([join(root, 'node_modules', '.bin', 'tsc'), '-p', 'tsconfig.json'], checkout);
+    expect(stdout.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
+    expect(code, stdout).toBe(0);
+  });
+
+  it('passes its contract, or says in a skip that there is nothing to test yet', { timeout: 60_000 }, async () => {
+    const report = join(checkout, 'report.json');
+    const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs');
+    const filters = slots.map((slot) => `plugins/${slot}-${name}`);
+    const run = await runNode(
+      [vitest, 'run', '--config', 'vitest.config.ts', '--reporter=json', `--outputFile=${report}`, ...filters],
+      checkout,
+    );
+    expect(run.code, `${run.stdout}${run.stderr}`).toBe(0);
+    interface Report {
+      readonly testResults: readonly { readonly name: string; readonly assertionResults: readonly { readonly status: string }[] }[];
+    }
+    const { testResults } = JSON.parse(await readFile(report, 'utf8')) as Report;
+    expect(testResults).toHaveLength(slots.length);
+    for (const slot of slots) {
+      const result = testResults.find((each) => each.name.includes(`/${slot}-${name}/`));
+      const passed = result?.assertionResults.filter(({ status }) => status === 'passed').length ?? 0;
+      if (skeletons.includes(slot)) expect(passed, slot).toBe(0);
+      else expect(passed, slot).toBeGreaterThanOrEqual(3);
+    }
+  });
+});
+
+describe('oarlock plugins new', () => {
+  it('refuses with exit code 2 what it cannot write', async () => {
+    const [slot, capital, parent, there] = await Promise.all([
+      oarlock(['plugins', 'new', 'cache', 'mine'], checkout),
+      oarlock(['plugins', 'new', 'authn', 'Mine'], checkout),
+      oarlock(['plugins', 'new', 'authn', '../mine'], checkout),
+      oarlock(['plugins', 'new', 'authn', name], checkout),
+    ]);
+    expect(slot.code).toBe(2);
+    expect(slot.stderr).toContain(`Slots are: ${slots.join(', ')}`);
+    expect([capital.code, parent.code]).toEqual([2, 2]);
+    expect(capital.stderr).toMatch(/"Mine" cannot be the name of a plugin/);
+    expect(there.code).toBe(2);
+    expect(there.stderr).toMatch(new RegExp(`plugins/authn-${name} is there already`));
+    expect(existsSync(join(checkout, 'plugins', 'authn-Mine'))).toBe(false);
+  });
+
+  it('writes outside a checkout as well: settings of its own, and a stanza with its path', async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), 'oarlock-elsewhere-'));
+    try {
+      const { code, stdout, stderr } = await oarlock(['plugins', 'new', 'scheduling', 'mine', '--dir', 'mine'], elsewhere);
+      expect(code, stderr).toBe(0);
+      expect(stdout).toContain('use: ./mine/src/plugin.ts');
+      const tsconfig = JSON.parse(await readFile(join(elsewhere, 'mine', 'tsconfig.json'), 'utf8')) as Record<string, unknown>;
+      expect(tsconfig).not.toHaveProperty('extends');
+      expect(tsconfig).toMatchObject({ compilerOptions: { strict: true, rootDir: 'src' } });
+    } finally {
+      await rm(elsewhere, { recursive: true, force: true });
+    }
+  });
+});
