@@ -94,7 +94,9 @@ describe.skipIf(noEtcd !== undefined && !everythingIsNeeded)(
             .join(),
       );
       await follower.stop();
-      expect({ faults: follower.faults, relists: follower.relists }).toEqual({ faults: [], relists: 1 });
+      // a server that starts has no events of the past: whoever asks for them is told to list again
+      expect(follower.faults).toEqual([]);
+      expect(follower.relists).toBeLessThanOrEqual(2 * rounds + 1);
 
       expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
       const now = await untilValue(

@@ -118,6 +118,9 @@ describe('the command line', () => {
       await cluster.up();
       expect(await cluster.daemon.stop(signal)).toBe(0);
     }
+    await cluster.up();
+    cluster.daemon.signal('SIGINT');
+    expect(await cluster.daemon.stop('SIGINT'), 'a Ctrl-C that arrives twice').toBe(0);
     const early = new Daemon(oarlock.file, [...oarlock.args, ...cluster.upArgs], { cwd: cluster.dir });
     await until('the data directory is taken', () =>
       readFile(join(cluster.dataDir, 'process.json')).then((text) => JSON.parse(text.toString()).pid === early.pid),

@@ -12,7 +12,12 @@ const run = (apiVersion: string, kind: string, rest: Any) => {
   expect(applyDefaults(gvkOf(object), deepFreeze(structuredClone(result))), 'idempotent').toEqual(result);
   return result as KubeObject & { spec: Any; status: Any } & Any;
 };
-const container = { imagePullPolicy: 'Always', terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File', resources: {} };
+const container = {
+  imagePullPolicy: 'Always',
+  terminationMessagePath: '/dev/termination-log',
+  terminationMessagePolicy: 'File',
+  resources: {},
+};
 const template = {
   dnsPolicy: 'ClusterFirst',
   restartPolicy: 'Always',

@@ -26,9 +26,11 @@ export class Call {
     this.dryRun = request.query['dryRun'] === 'All';
     const traced = writes.has(request.verb) || request.cause?.isRemote === true;
     const { authentication } = request;
-    if (traced) this.#span = startSpan(tracer, this.#name(), { cause: request.cause, ...(authentication && { startTime: authentication.from }) });
+    if (traced)
+      this.#span = startSpan(tracer, this.#name(), { cause: request.cause, ...(authentication && { startTime: authentication.from }) });
     if (this.#span?.isRecording()) {
-      if (authentication) startSpan(tracer, 'authentication', { cause: this.#span.spanContext(), startTime: authentication.from }).end(authentication.to);
+      if (authentication)
+        startSpan(tracer, 'authentication', { cause: this.#span.spanContext(), startTime: authentication.from }).end(authentication.to);
       this.#span.setAttributes({ 'oarlock.verb': request.verb, 'oarlock.user': request.identity.name });
       if (request.name !== '') this.named(request.name);
     }

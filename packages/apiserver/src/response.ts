@@ -23,11 +23,24 @@ export interface WatchFrame {
 /** What the pipeline answers; HTTP turns it into bytes, loopback hands the objects on. Refusals are thrown as `StatusError`. */
 export type PipelineResponse =
   | { readonly kind: 'object'; readonly code: 200 | 201 | 202; readonly item: Encoded; readonly warnings: readonly string[] }
-  | { readonly kind: 'list'; readonly resource: Resource; readonly items: readonly Encoded[]; readonly metadata: ListMeta; readonly warnings: readonly string[] }
+  | {
+      readonly kind: 'list';
+      readonly resource: Resource;
+      readonly items: readonly Encoded[];
+      readonly metadata: ListMeta;
+      readonly warnings: readonly string[];
+    }
   /**
    * Batches in order. The source buffers at most a fixed number of frames for a reader that does not come back, then ends with
    * `Expired`; it ends without error at its timeout or when the request's signal aborts.
    */
   | { readonly kind: 'watch'; readonly resource: Resource; readonly frames: AsyncIterable<readonly WatchFrame[]> }
   /** Go on at the node's kubelet: logs, exec, attach, port-forward. `path` begins with `/` and has the query. */
-  | { readonly kind: 'kubelet'; readonly nodeName: string; readonly host: string; readonly port: number; readonly path: string; readonly upgrade: boolean };
+  | {
+      readonly kind: 'kubelet';
+      readonly nodeName: string;
+      readonly host: string;
+      readonly port: number;
+      readonly path: string;
+      readonly upgrade: boolean;
+    };

@@ -14,5 +14,12 @@ export async function print({ file }: { readonly file: string }): Promise<void> 
   const read = await readClusterFile(file);
   const planned = await plan(read);
   checkPlan(planned);
-  process.stdout.write(stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: read.name }, spec: { ...read.spec, roles: planned.roles } }));
+  process.stdout.write(
+    stringify({
+      apiVersion: 'oarlock.dev/v1',
+      kind: 'Cluster',
+      metadata: { name: read.name },
+      spec: { ...read.spec, roles: planned.roles },
+    }),
+  );
 }

@@ -17,7 +17,8 @@ export async function down(options: { readonly dataDir: string }): Promise<void>
   const deadline = Date.now() + patienceMs;
   // the end of a process that is not our child is not announced to us
   while ((await readState(dataDir))?.pid === state.pid) {
-    if (Date.now() > deadline) throw new CommandError(`process ${state.pid} has not stopped within ${patienceMs / 1000} s; see ${dataDir}/oarlock.log`);
+    if (Date.now() > deadline)
+      throw new CommandError(`process ${state.pid} has not stopped within ${patienceMs / 1000} s; see ${dataDir}/oarlock.log`);
     await delay(50);
   }
   console.log(`stopped process ${state.pid}`);

@@ -14,7 +14,15 @@ export class CommandError extends Error {
 }
 
 const ofTheFile: ReadonlySet<WiringCode> = new Set([
-  'SlotEmpty', 'SlotTaken', 'NameTaken', 'WrongSlot', 'VersionMismatch', 'DependencyCycle', 'ConfigInvalid', 'PluginNotFound', 'NotAPlugin',
+  'SlotEmpty',
+  'SlotTaken',
+  'NameTaken',
+  'WrongSlot',
+  'VersionMismatch',
+  'DependencyCycle',
+  'ConfigInvalid',
+  'PluginNotFound',
+  'NotAPlugin',
 ]);
 
 /** What the user is told of a failure, and the code to exit with. */
@@ -23,7 +31,10 @@ export function explain(error: unknown): { readonly message: string; readonly ex
   if (error instanceof WiringError) {
     const lines = error.faults.map(describeFault);
     const head = lines.length === 1 ? '' : `${lines.length} faults:\n`;
-    return { message: head + lines.join('\n'), exitCode: error.faults.every(({ code }) => ofTheFile.has(code)) ? exitCodes.usage : exitCodes.failed };
+    return {
+      message: head + lines.join('\n'),
+      exitCode: error.faults.every(({ code }) => ofTheFile.has(code)) ? exitCodes.usage : exitCodes.failed,
+    };
   }
   return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failed };
 }

@@ -13,11 +13,17 @@ function portNumber(text: string): number {
 
 /** Each command loads only what it needs: the command line itself has to be quick. */
 function program(): Command {
-  const root = new Command('oarlock').description('A Kubernetes whose every organ is a plugin.').version(oarlockVersion).exitOverride()
+  const root = new Command('oarlock')
+    .description('A Kubernetes whose every organ is a plugin.')
+    .version(oarlockVersion)
+    .exitOverride()
     .configureOutput({ writeErr: (text) => process.stderr.write(text) });
 
-  root.command('up').description('run a cluster, or the part of one that --roles names')
-    .addOption(file()).addOption(dataDir())
+  root
+    .command('up')
+    .description('run a cluster, or the part of one that --roles names')
+    .addOption(file())
+    .addOption(dataDir())
     .option('--port <number>', 'port of the API server', portNumber)
     .option('--roles <list>', 'comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this node; default: the host name')
@@ -25,43 +31,82 @@ function program(): Command {
     .option('--kubeconfig <file>', 'how to reach --server')
     .option('--detach', 'return when the cluster is ready and leave it running', false)
     .action(async (options) => (await import('./up.ts')).up(options));
-  root.command('down').description('stop the cluster of a data directory').addOption(dataDir())
+  root
+    .command('down')
+    .description('stop the cluster of a data directory')
+    .addOption(dataDir())
     .action(async (options) => (await import('./down.ts')).down(options));
-  root.command('status').description('say what runs and how it is').addOption(dataDir())
+  root
+    .command('status')
+    .description('say what runs and how it is')
+    .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).status(options));
-  root.command('kubeconfig').description('print the admin kubeconfig').addOption(dataDir())
+  root
+    .command('kubeconfig')
+    .description('print the admin kubeconfig')
+    .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).kubeconfig(options));
 
   const config = root.command('config').description('look at a cluster.yaml without running it');
-  config.command('validate').description('check it: exit code 2 and every fault with its line').addOption(file().makeOptionMandatory())
+  config
+    .command('validate')
+    .description('check it: exit code 2 and every fault with its line')
+    .addOption(file().makeOptionMandatory())
     .action(async (options) => (await import('./config.ts')).validate(options));
-  config.command('print').description('print it with all defaults filled in').addOption(file().makeOptionMandatory())
+  config
+    .command('print')
+    .description('print it with all defaults filled in')
+    .addOption(file().makeOptionMandatory())
     .action(async (options) => (await import('./config.ts')).print(options));
 
   const plugins = root.command('plugins').description('the plugins there are');
-  plugins.command('list').description('what is installed, by slot, and whether this machine can run it')
+  plugins
+    .command('list')
+    .description('what is installed, by slot, and whether this machine can run it')
     .option('-o, --output <format>', 'text or json', 'text')
     .action(async (options) => (await import('./plugins.ts')).list(options));
-  plugins.command('new').description('write a plugin package to begin with').argument('<slot>').argument('<name>').option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
+  plugins
+    .command('new')
+    .description('write a plugin package to begin with')
+    .argument('<slot>')
+    .argument('<name>')
+    .option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
 
   const token = root.command('token').description('tokens with which nodes join');
-  token.command('create').description('print a new token and the command to join with').addOption(dataDir()).option('--ttl <hours>', 'hours until it expires', '24')
+  token
+    .command('create')
+    .description('print a new token and the command to join with')
+    .addOption(dataDir())
+    .option('--ttl <hours>', 'hours until it expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
   const node = root.command('node').description('nodes on other machines');
-  node.command('join').description('run a node of a cluster that runs elsewhere')
-    .option('--server <url>', 'the API server').option('--token <token>', 'from `oarlock token create`; needed the first time')
+  node
+    .command('join')
+    .description('run a node of a cluster that runs elsewhere')
+    .option('--server <url>', 'the API server')
+    .option('--token <token>', 'from `oarlock token create`; needed the first time')
     .option('--ca-hash <hash>', 'sha256:<hex> of the cluster CA, printed with the token; needed the first time')
-    .addOption(file()).addOption(new Option('--data-dir <dir>', 'where the node keeps its state').default('./.oarlock-node'))
-    .option('--node-name <name>', 'default: the host name').option('--detach', 'return when the node is registered', false)
+    .addOption(file())
+    .addOption(new Option('--data-dir <dir>', 'where the node keeps its state').default('./.oarlock-node'))
+    .option('--node-name <name>', 'default: the host name')
+    .option('--detach', 'return when the node is registered', false)
     .action(async (options) => (await import('./node-join.ts')).join(options));
 
-  root.command('trace').description('show what happened between a write and its effect, step by step').argument('[object]', 'such as deployment/hello or pod/hello-abc')
-    .addOption(dataDir()).option('-n, --namespace <namespace>', 'namespace of the object', 'default').option('--failed', 'show where it stopped and why', false)
+  root
+    .command('trace')
+    .description('show what happened between a write and its effect, step by step')
+    .argument('[object]', 'such as deployment/hello or pod/hello-abc')
+    .addOption(dataDir())
+    .option('-n, --namespace <namespace>', 'namespace of the object', 'default')
+    .option('--failed', 'show where it stopped and why', false)
     .option('-o, --output <format>', 'text or json', 'text')
     .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
 
-  const inherit = (command: Command): void => { command.exitOverride(); for (const child of command.commands) inherit(child); };
+  const inherit = (command: Command): void => {
+    command.exitOverride();
+    for (const child of command.commands) inherit(child);
+  };
   inherit(root);
   return root;
 }

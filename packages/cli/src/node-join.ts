@@ -22,7 +22,11 @@ export interface JoinOptions {
   readonly nodeName?: string;
   readonly detach: boolean;
 }
-interface NodeFacts { readonly nodeName: string; readonly server: string; readonly cluster: JoinResponse['cluster'] }
+interface NodeFacts {
+  readonly nodeName: string;
+  readonly server: string;
+  readonly cluster: JoinResponse['cluster'];
+}
 
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
@@ -32,22 +36,33 @@ export async function join(options: JoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
-  const facts = await known(options, dataDir, certificateFile) ?? await enroll(options, dataDir, kubeconfigFile, certificateFile);
+  const facts = (await known(options, dataDir, certificateFile)) ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
   await up({
-    dataDir, roles: 'kubelet,proxy', nodeName: facts.nodeName, kubeconfig: kubeconfigFile, server: options.server ?? facts.server, detach: options.detach, ...(options.file !== undefined && { file: options.file }),
+    dataDir,
+    roles: 'kubelet,proxy',
+    nodeName: facts.nodeName,
+    kubeconfig: kubeconfigFile,
+    server: options.server ?? facts.server,
+    detach: options.detach,
+    ...(options.file !== undefined && { file: options.file }),
     joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key') },
   });
 }
 
 /** What an earlier call got, as long as its certificates are good. @throws CommandError when the directory is another node's */
 async function known({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
-  const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => { if (error.code === 'ENOENT') return undefined; throw error; });
+  const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
   if (text === undefined) return undefined;
   const facts = JSON.parse(text) as NodeFacts;
-  if (nodeName !== undefined && nodeName.toLowerCase() !== facts.nodeName) throw usage(`--node-name: ${dataDir} is that of the node ${facts.nodeName}`);
+  if (nodeName !== undefined && nodeName.toLowerCase() !== facts.nodeName)
+    throw usage(`--node-name: ${dataDir} is that of the node ${facts.nodeName}`);
   const { validTo } = new X509Certificate(await readFile(certificateFile, 'utf8'));
   if (Date.parse(validTo) > Date.now()) return facts;
-  if (token === undefined) throw new CommandError(`the certificates of the node ended on ${validTo}: join again with a new token from \`oarlock token create\``);
+  if (token === undefined)
+    throw new CommandError(`the certificates of the node ended on ${validTo}: join again with a new token from \`oarlock token create\``);
   return undefined;
 }
 
@@ -57,15 +72,31 @@ async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: str
   const [client, serving] = await Promise.all([newRequest(`system:node:${nodeName}`), newRequest(`system:node:${nodeName}`)]);
   const api = httpClient({ server, ca, token });
   try {
-    const answer = await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr }).catch((error: unknown) => {
-      if (isStatus(error, 'Unauthorized')) throw new CommandError(`${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
-      throw error instanceof StatusError && error.reason !== 'ServiceUnavailable' ? new CommandError(`${server} refuses the node: ${error.message}`) : error;
-    }) as JoinResponse;
+    const answer = (await api
+      .raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr })
+      .catch((error: unknown) => {
+        if (isStatus(error, 'Unauthorized'))
+          throw new CommandError(
+            `${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`,
+          );
+        throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
+          ? new CommandError(`${server} refuses the node: ${error.message}`)
+          : error;
+      })) as JoinResponse;
     const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
     await writeAtomic(certificateFile, answer.servingCertificate);
-    await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client: { certificate: answer.clientCertificate, key: client.key } }));
+    await writeAtomic(
+      kubeconfigFile,
+      kubeconfig({
+        cluster: answer.cluster.name,
+        server,
+        ca,
+        user: `system:node:${nodeName}`,
+        client: { certificate: answer.clientCertificate, key: client.key },
+      }),
+    );
     // written last: with it the node has all it needs
     await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
     return facts;
@@ -76,12 +107,17 @@ async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: str
 
 /** Nothing is asked over the network before everything given makes sense. */
 function checked({ server, token, caHash: wanted, nodeName: named }: JoinOptions) {
-  if (server === undefined || token === undefined || wanted === undefined) throw usage('a machine that has not joined yet needs --server, --token and --ca-hash; `oarlock token create` prints them');
-  if (!URL.canParse(server) || new URL(server).protocol !== 'https:') throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
-  if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token)) throw usage('--token: a token has the form abcdef.0123456789abcdef; `oarlock token create` prints one');
-  if (!/^sha256:[0-9a-f]{64}$/.test(wanted)) throw usage('--ca-hash: a hash has the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
+  if (server === undefined || token === undefined || wanted === undefined)
+    throw usage('a machine that has not joined yet needs --server, --token and --ca-hash; `oarlock token create` prints them');
+  if (!URL.canParse(server) || new URL(server).protocol !== 'https:')
+    throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
+  if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token))
+    throw usage('--token: a token has the form abcdef.0123456789abcdef; `oarlock token create` prints one');
+  if (!/^sha256:[0-9a-f]{64}$/.test(wanted))
+    throw usage('--ca-hash: a hash has the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
   const nodeName = named ?? hostname().toLowerCase();
-  if (!nodeNameForm.test(nodeName)) throw usage(`${named === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a DNS name in lower case`);
+  if (!nodeNameForm.test(nodeName))
+    throw usage(`${named === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a DNS name in lower case`);
   return { server, token, wanted, nodeName };
 }
 
@@ -89,8 +125,9 @@ function checked({ server, token, caHash: wanted, nodeName: named }: JoinOptions
 async function fetchCa(server: string, wanted: string): Promise<string> {
   const client = httpClient({ server, insecureSkipTlsVerify: true });
   try {
-    const { ca } = await client.raw('GET', '/oarlock/v1/ca') as { readonly ca?: unknown };
-    if (typeof ca !== 'string' || caHash(ca) !== wanted) throw new CommandError(`the CA of ${server} is not the one that --ca-hash names: this is another cluster, or somebody in between`);
+    const { ca } = (await client.raw('GET', '/oarlock/v1/ca')) as { readonly ca?: unknown };
+    if (typeof ca !== 'string' || caHash(ca) !== wanted)
+      throw new CommandError(`the CA of ${server} is not the one that --ca-hash names: this is another cluster, or somebody in between`);
     return ca;
   } finally {
     client.close();

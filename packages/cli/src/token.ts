@@ -11,24 +11,37 @@ const maxHours = 24 * 365;
 
 /** `sha256:<hex>` of the CA's public key, the form of kubeadm's --discovery-token-ca-cert-hash. */
 export function caHash(pem: string): string {
-  return `sha256:${createHash('sha256').update(new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' })).digest('hex')}`;
+  return `sha256:${createHash('sha256')
+    .update(new X509Certificate(pem).publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex')}`;
 }
 
 export async function createToken(options: { readonly dataDir: string; readonly ttl: string }): Promise<void> {
   const hours = Number(options.ttl);
-  if (!(hours > 0 && hours <= maxHours)) throw new CommandError(`--ttl: ${options.ttl} is not a number of hours from 0 to ${maxHours}`, exitCodes.usage);
+  if (!(hours > 0 && hours <= maxHours))
+    throw new CommandError(`--ttl: ${options.ttl} is not a number of hours from 0 to ${maxHours}`, exitCodes.usage);
   const access = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
   try {
     const [id, secret] = [random(6), random(16)];
     await access.client.create(secrets, {
-      apiVersion: 'v1', kind: 'Secret', metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` }, type: 'bootstrap.kubernetes.io/token',
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` },
+      type: 'bootstrap.kubernetes.io/token',
       stringData: {
-        'token-id': id, 'token-secret': secret, expiration: new Date(Date.now() + hours * 3_600_000).toISOString(),
-        'usage-bootstrap-authentication': 'true', 'usage-bootstrap-signing': 'true', description: 'made by oarlock token create',
+        'token-id': id,
+        'token-secret': secret,
+        expiration: new Date(Date.now() + hours * 3_600_000).toISOString(),
+        'usage-bootstrap-authentication': 'true',
+        'usage-bootstrap-signing': 'true',
+        description: 'made by oarlock token create',
       },
     });
     const host = new URL(access.server).hostname;
-    if (host === 'localhost' || host === '[::1]' || host.startsWith('127.')) console.error(`The API server listens on ${host} only, so no other machine can join: set spec.server.address to 0.0.0.0 in the cluster.yaml.`);
+    if (host === 'localhost' || host === '[::1]' || host.startsWith('127.'))
+      console.error(
+        `The API server listens on ${host} only, so no other machine can join: set spec.server.address to 0.0.0.0 in the cluster.yaml.`,
+      );
     console.log(`oarlock node join --server ${access.server} --token ${id}.${secret} --ca-hash ${caHash(access.keys.caBundle)}`);
   } finally {
     access.close();

@@ -6,7 +6,12 @@ import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tre
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { CommandError, exitCodes } from './exit.ts';
 
-interface TraceOptions { readonly dataDir: string; readonly namespace: string; readonly failed: boolean; readonly output: string }
+interface TraceOptions {
+  readonly dataDir: string;
+  readonly namespace: string;
+  readonly failed: boolean;
+  readonly output: string;
+}
 
 /** `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello` as kubectl takes them. */
 function objectName(text: string, namespace: string): string {
@@ -14,7 +19,8 @@ function objectName(text: string, namespace: string): string {
   const [plain = '', ...group] = type.toLowerCase().split('.');
   const names = (kind: Kind) => [kind.resource, kind.singular, kind.kind.toLowerCase(), ...kind.shortNames];
   const kind = kinds.find((candidate) => names(candidate).includes(plain) && (group.length === 0 || candidate.group === group.join('.')));
-  if (kind === undefined || name === '') throw new CommandError(`${text}: name an object as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
+  if (kind === undefined || name === '')
+    throw new CommandError(`${text}: name an object as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
   const resource = kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`;
   return kind.namespaced ? `${resource}/${namespace}/${name}` : `${resource}/${name}`;
 }
@@ -24,7 +30,10 @@ export async function trace(object: string | undefined, options: TraceOptions): 
   const { client, close } = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
   try {
     const name = objectName(object, options.namespace);
-    const answer = await client.raw('GET', `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`) as { readonly about: readonly RecordedSpan[]; readonly spans: readonly RecordedSpan[] };
+    const answer = (await client.raw('GET', `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`)) as {
+      readonly about: readonly RecordedSpan[];
+      readonly spans: readonly RecordedSpan[];
+    };
     if (answer.spans.length === 0) throw new CommandError(`nothing is known of ${name}: it was not changed lately, or tracing is off`);
     if (options.output === 'json') console.log(JSON.stringify(answer.spans, null, 2));
     else if (options.failed) printFailures(name, answer.spans);
@@ -43,6 +52,11 @@ function printFailures(name: string, spans: readonly RecordedSpan[]): void {
     return;
   }
   const latest = paths.toSorted((a, b) => (a.at(-1)?.start ?? 0) - (b.at(-1)?.start ?? 0)).at(-1) ?? [];
-  for (const [depth, span] of latest.entries()) console.log(`${'  '.repeat(depth)}${span.error === undefined ? '✔' : '✖'} ${span.name}${span.error === undefined ? '' : `: ${span.error}`}`);
-  console.log(`\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} known; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`);
+  for (const [depth, span] of latest.entries())
+    console.log(
+      `${'  '.repeat(depth)}${span.error === undefined ? '✔' : '✖'} ${span.name}${span.error === undefined ? '' : `: ${span.error}`}`,
+    );
+  console.log(
+    `\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} known; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`,
+  );
 }

@@ -10,6 +10,8 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
 import { run, type Running } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './exit.ts';
 
+const impatienceMs = 1000;
+
 export interface UpOptions {
   readonly file?: string;
   readonly dataDir: string;
@@ -25,10 +27,16 @@ export interface UpOptions {
 
 function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
   if (text === undefined) return undefined;
-  const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '');
+  const names = text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
   const unknown = names.filter((name) => !roleNames.includes(name as RoleName));
   if (unknown.length > 0 || names.length === 0) {
-    throw new CommandError(`--roles: ${unknown.length > 0 ? `unknown role ${unknown.join(', ')}` : 'no role given'}; roles are ${roleNames.join(', ')}`, exitCodes.usage);
+    throw new CommandError(
+      `--roles: ${unknown.length > 0 ? `unknown role ${unknown.join(', ')}` : 'no role given'}; roles are ${roleNames.join(', ')}`,
+      exitCodes.usage,
+    );
   }
   return names as RoleName[];
 }
@@ -41,15 +49,27 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteOf(options, roles ?? file.spec.roles);
   const stop = new AbortController();
   const asked = new Promise<void>((done) => {
-    const end = () => { stop.abort(); done(); };
+    const end = () => {
+      stop.abort();
+      done();
+    };
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, end);
   });
   // timers of the cluster do not keep the process alive; its purpose does
   const alive = setInterval(() => {}, 1 << 30);
   const running = await run({
-    file, dataDir, signal: stop.signal, ...(roles && { roles }), ...(options.port !== undefined && { port: options.port }),
-    ...(options.nodeName !== undefined && { nodeName: options.nodeName }), ...(remote && { remote }), ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
-  }).catch((error: unknown) => { clearInterval(alive); throw error; });
+    file,
+    dataDir,
+    signal: stop.signal,
+    ...(roles && { roles }),
+    ...(options.port !== undefined && { port: options.port }),
+    ...(options.nodeName !== undefined && { nodeName: options.nodeName }),
+    ...(remote && { remote }),
+    ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
+  }).catch((error: unknown) => {
+    clearInterval(alive);
+    throw error;
+  });
   if (process.send !== undefined) {
     process.send({ ready: report(running, dataDir) });
     process.disconnect();
@@ -58,8 +78,8 @@ export async function up(options: UpOptions): Promise<void> {
     console.log('\nStop it with Ctrl-C.');
   }
   await asked;
-  clearInterval(alive);
   await running.stop();
+  clearInterval(alive);
 }
 
 async function fileOf({ file }: UpOptions): Promise<ClusterFile> {
@@ -71,7 +91,11 @@ async function fileOf({ file }: UpOptions): Promise<ClusterFile> {
 
 async function remoteOf(options: UpOptions, roles: readonly RoleName[]) {
   if (roles.includes('apiserver')) return undefined;
-  if (options.kubeconfig === undefined) throw new CommandError('a process without the apiserver role needs --kubeconfig FILE (and --server URL where the file does not say it)', exitCodes.usage);
+  if (options.kubeconfig === undefined)
+    throw new CommandError(
+      'a process without the apiserver role needs --kubeconfig FILE (and --server URL where the file does not say it)',
+      exitCodes.usage,
+    );
   const { remoteAccess } = await import('@oarlock/cluster/remote');
   return remoteAccess(options.kubeconfig, options.server);
 }
@@ -79,7 +103,11 @@ async function remoteOf(options: UpOptions, roles: readonly RoleName[]) {
 function report({ plan, server, startedInMs }: Running, dataDir: string): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
-    return [`${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`, '', `  npx oarlock down --data-dir ${dataDir}`].join('\n');
+    return [
+      `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+      '',
+      `  npx oarlock down --data-dir ${dataDir}`,
+    ].join('\n');
   }
   const config = adminKubeconfig(dataDir);
   const processPods = plan.plugins.some(({ name }) => name === 'runtime-process');
@@ -88,7 +116,9 @@ function report({ plan, server, startedInMs }: Running, dataDir: string): string
     '',
     `  export KUBECONFIG=${config}`,
     '  kubectl get nodes',
-    ...(processPods ? ['  kubectl apply -f examples/hello/', '  kubectl get pods -o wide'] : ['  kubectl create deployment web --image=IMAGE --replicas=3']),
+    ...(processPods
+      ? ['  kubectl apply -f examples/hello/', '  kubectl get pods -o wide']
+      : ['  kubectl create deployment web --image=IMAGE --replicas=3']),
     '  npx oarlock trace deployment/hello',
     `  npx oarlock down --data-dir ${dataDir}`,
   ].join('\n');
@@ -100,7 +130,10 @@ async function detach(options: UpOptions): Promise<void> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const output = `${logFile(dataDir)}.out`;
   const out = openSync(output, 'w', 0o600);
-  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], { detached: true, stdio: ['ignore', out, out, 'ipc'] });
+  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+    detached: true,
+    stdio: ['ignore', out, out, 'ipc'],
+  });
   const outcome = await new Promise<string | number>((done) => {
     child.once('message', (message) => done((message as { readonly ready: string }).ready));
     child.once('exit', (code) => done(code ?? exitCodes.failed));
@@ -108,7 +141,10 @@ async function detach(options: UpOptions): Promise<void> {
   });
   if (typeof outcome === 'number') {
     const said = (await readFile(output, 'utf8')).trim();
-    throw new CommandError(said === '' ? `the cluster ended before it was ready; see ${output}` : said, outcome === 0 ? exitCodes.failed : outcome);
+    throw new CommandError(
+      said === '' ? `the cluster ended before it was ready; see ${output}` : said,
+      outcome === 0 ? exitCodes.failed : outcome,
+    );
   }
   child.unref();
   console.log(outcome);

@@ -16,8 +16,12 @@ export class Backoff {
     this.#options = options;
   }
 
-  get failures(): number { return this.#failures; }
-  reset(): void { this.#failures = 0; }
+  get failures(): number {
+    return this.#failures;
+  }
+  reset(): void {
+    this.#failures = 0;
+  }
 
   /** Counts a failure and says how many milliseconds to wait after it. */
   next(): number {

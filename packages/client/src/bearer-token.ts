@@ -11,7 +11,11 @@ export class BearerToken {
   #token: string | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ token, tokenFile, clock }: { readonly token?: string | undefined; readonly tokenFile?: string | undefined; readonly clock: Clock }) {
+  constructor({
+    token,
+    tokenFile,
+    clock,
+  }: { readonly token?: string | undefined; readonly tokenFile?: string | undefined; readonly clock: Clock }) {
     this.#token = token;
     this.#file = tokenFile;
     this.#clock = clock;

@@ -8,8 +8,16 @@ export type Correlated =
   | { readonly action: 'patch'; readonly key: string; readonly event: Event; readonly patch: unknown }
   | { readonly action: 'drop' };
 
-interface Similar { readonly messages: Set<string>; at: number }
-interface Seen { readonly count: number; readonly first: string; readonly name: string; readonly resourceVersion: string }
+interface Similar {
+  readonly messages: Set<string>;
+  at: number;
+}
+interface Seen {
+  readonly count: number;
+  readonly first: string;
+  readonly name: string;
+  readonly resourceVersion: string;
+}
 
 /** The figures of client-go's EventCorrelator. */
 const kept = 4096;
@@ -45,7 +53,7 @@ export class EventCorrelator {
     const key = aggregateKey(event);
     const whole = JSON.stringify([key, event.message, event.involvedObject.fieldPath]);
     let similar = this.#similar.get(key);
-    if (similar === undefined || now - similar.at > similarWindowMs) this.#similar.set(key, similar = { messages: new Set(), at: now });
+    if (similar === undefined || now - similar.at > similarWindowMs) this.#similar.set(key, (similar = { messages: new Set(), at: now }));
     similar.at = now;
     similar.messages.add(event.message ?? '');
     if (similar.messages.size < similarLimit) return { key: whole, event };
@@ -54,8 +62,11 @@ export class EventCorrelator {
     return {
       key,
       event: {
-        ...event, metadata: { ...event.metadata, name: name() }, message: `(combined from similar events): ${event.message}`,
-        count: 1, ...(event.lastTimestamp !== undefined && { firstTimestamp: event.lastTimestamp }),
+        ...event,
+        metadata: { ...event.metadata, name: name() },
+        message: `(combined from similar events): ${event.message}`,
+        count: 1,
+        ...(event.lastTimestamp !== undefined && { firstTimestamp: event.lastTimestamp }),
       },
     };
   }
@@ -67,7 +78,12 @@ export class EventCorrelator {
       return { action: 'create', key, event };
     }
     const count = last.count + 1;
-    const next: Event = { ...event, count, firstTimestamp: last.first, metadata: { ...event.metadata, name: last.name, resourceVersion: last.resourceVersion } };
+    const next: Event = {
+      ...event,
+      count,
+      firstTimestamp: last.first,
+      metadata: { ...event.metadata, name: last.name, resourceVersion: last.resourceVersion },
+    };
     this.written(key, next);
     return { action: 'patch', key, event: next, patch: { count, lastTimestamp: next.lastTimestamp, message: next.message } };
   }
@@ -75,13 +91,32 @@ export class EventCorrelator {
   #spam({ source, involvedObject: { kind, namespace, name, uid, apiVersion } }: Event, now: number): boolean {
     const key = JSON.stringify([source?.component, source?.host, kind, namespace, name, uid, apiVersion]);
     let bucket = this.#buckets.get(key);
-    if (bucket === undefined) this.#buckets.set(key, bucket = new TokenBucket({ perSecond, burst, now }));
+    if (bucket === undefined) this.#buckets.set(key, (bucket = new TokenBucket({ perSecond, burst, now })));
     return !bucket.tryTake(now);
   }
 }
 
-function aggregateKey({ source, involvedObject: { kind, namespace, name, uid, apiVersion }, type, reason, reportingComponent, reportingInstance }: Event): string {
-  return JSON.stringify([source?.component, source?.host, kind, namespace, name, uid, apiVersion, type, reason, reportingComponent, reportingInstance]);
+function aggregateKey({
+  source,
+  involvedObject: { kind, namespace, name, uid, apiVersion },
+  type,
+  reason,
+  reportingComponent,
+  reportingInstance,
+}: Event): string {
+  return JSON.stringify([
+    source?.component,
+    source?.host,
+    kind,
+    namespace,
+    name,
+    uid,
+    apiVersion,
+    type,
+    reason,
+    reportingComponent,
+    reportingInstance,
+  ]);
 }
 
 /** `<object>.<hex of nanoseconds>`; long names are cut so that the whole stays a valid name. */

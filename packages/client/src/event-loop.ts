@@ -13,16 +13,26 @@ class EventLoop {
 
   /** Whether those who ask here have kept the loop from turning for longer than the budget. */
   get held(): boolean {
-    if (this.#next === undefined) { this.#begin(); return false; }
+    if (this.#next === undefined) {
+      this.#begin();
+      return false;
+    }
     return performance.now() - this.#began > this.#budgetMs;
   }
 
   /** Resolves when the loop has turned: timers, sockets and whatever else waits have had their chance. */
-  turn(): Promise<void> { return this.#next ?? this.#begin(); }
+  turn(): Promise<void> {
+    return this.#next ?? this.#begin();
+  }
 
   #begin(): Promise<void> {
     this.#began = performance.now();
-    this.#next = new Promise((resolve) => { setImmediate(() => { this.#next = undefined; resolve(); }); });
+    this.#next = new Promise((resolve) => {
+      setImmediate(() => {
+        this.#next = undefined;
+        resolve();
+      });
+    });
     return this.#next;
   }
 }

@@ -18,8 +18,15 @@ export interface EventWriterOptions {
   readonly log?: Logger;
 }
 
-interface Source { readonly component: string; readonly host: string; queued: number }
-interface Queued { readonly event: Event; readonly source: Source }
+interface Source {
+  readonly component: string;
+  readonly host: string;
+  queued: number;
+}
+interface Queued {
+  readonly event: Event;
+  readonly source: Source;
+}
 
 /** Events of one component that wait to be written; more are dropped. client-go's figure. */
 const queuedPerSource = 1000;
@@ -59,7 +66,14 @@ export class EventWriter implements EventSource {
     await this.#writing;
   }
 
-  #record(source: Source, about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath: string | undefined): void {
+  #record(
+    source: Source,
+    about: KubeObject,
+    type: 'Normal' | 'Warning',
+    reason: string,
+    message: string,
+    fieldPath: string | undefined,
+  ): void {
     if (this.#abort.signal.aborted) return;
     const object = referenceTo(about, fieldPath);
     if (source.queued >= queuedPerSource || this.#queue.size >= queuedAltogether) {
@@ -72,12 +86,26 @@ export class EventWriter implements EventSource {
     this.#queue.push({
       source,
       event: {
-        apiVersion: 'v1', kind: 'Event', metadata: { name: this.#name(object.name ?? ''), namespace: object.namespace ?? 'default' },
-        involvedObject: object, reason, message, type, source: { component, ...(host !== '' && { host }) },
-        firstTimestamp: now, lastTimestamp: now, count: 1, reportingComponent: component, reportingInstance: host,
+        apiVersion: 'v1',
+        kind: 'Event',
+        metadata: { name: this.#name(object.name ?? ''), namespace: object.namespace ?? 'default' },
+        involvedObject: object,
+        reason,
+        message,
+        type,
+        source: { component, ...(host !== '' && { host }) },
+        firstTimestamp: now,
+        lastTimestamp: now,
+        count: 1,
+        reportingComponent: component,
+        reportingInstance: host,
       },
     });
-    this.#writing ??= this.#drain().catch((error: unknown) => this.#log.error({ err: error }, 'an event could not be written')).finally(() => { this.#writing = undefined; });
+    this.#writing ??= this.#drain()
+      .catch((error: unknown) => this.#log.error({ err: error }, 'an event could not be written'))
+      .finally(() => {
+        this.#writing = undefined;
+      });
   }
 
   async #drain(): Promise<void> {
@@ -85,7 +113,9 @@ export class EventWriter implements EventSource {
     await Promise.resolve();
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
       next.source.queued -= 1;
-      const correlated = this.#correlator.correlate(next.event, this.#options.clock.monotonic(), () => this.#name(next?.event.involvedObject.name ?? ''));
+      const correlated = this.#correlator.correlate(next.event, this.#options.clock.monotonic(), () =>
+        this.#name(next?.event.involvedObject.name ?? ''),
+      );
       if (correlated.action !== 'drop') await this.#write(correlated);
       while (eventLoop.held) await eventLoop.turn();
     }
@@ -104,7 +134,9 @@ export class EventWriter implements EventSource {
         const { involvedObject, reason } = correlated.event;
         const unreached: boolean = isStatus(error, 'ServiceUnavailable', 'TooManyRequests');
         if (isStatus(error) && !unreached) {
-          const quiet = error.reason === 'AlreadyExists' || error.status.details?.causes?.some((cause) => cause.reason === 'NamespaceTerminating') === true;
+          const quiet =
+            error.reason === 'AlreadyExists' ||
+            error.status.details?.causes?.some((cause) => cause.reason === 'NamespaceTerminating') === true;
           this.#log[quiet ? 'debug' : 'warn']({ err: error, involvedObject, reason }, 'the server refused an event');
           return;
         }
@@ -124,7 +156,13 @@ export class EventWriter implements EventSource {
     const { resourceVersion: _, ...metadata } = event.metadata ?? {};
     if (correlated.action === 'patch') {
       try {
-        return await client.patch(events, { namespace: metadata.namespace ?? 'default', name: metadata.name ?? '' }, 'strategic', correlated.patch, { signal: this.#abort.signal });
+        return await client.patch(
+          events,
+          { namespace: metadata.namespace ?? 'default', name: metadata.name ?? '' },
+          'strategic',
+          correlated.patch,
+          { signal: this.#abort.signal },
+        );
       } catch (error) {
         // Events expire: this one begins anew.
         if (!isStatus(error, 'NotFound')) throw error;
@@ -144,8 +182,12 @@ export class EventWriter implements EventSource {
 function referenceTo(about: KubeObject, fieldPath: string | undefined): ObjectReference {
   const { name, namespace, uid, resourceVersion } = about.metadata ?? {};
   return {
-    ...(about.kind !== undefined && { kind: about.kind }), ...(about.apiVersion !== undefined && { apiVersion: about.apiVersion }),
-    ...(namespace !== undefined && namespace !== '' && { namespace }), ...(name !== undefined && { name }), ...(uid !== undefined && { uid }),
-    ...(resourceVersion !== undefined && { resourceVersion }), ...(fieldPath !== undefined && { fieldPath }),
+    ...(about.kind !== undefined && { kind: about.kind }),
+    ...(about.apiVersion !== undefined && { apiVersion: about.apiVersion }),
+    ...(namespace !== undefined && namespace !== '' && { namespace }),
+    ...(name !== undefined && { name }),
+    ...(uid !== undefined && { uid }),
+    ...(resourceVersion !== undefined && { resourceVersion }),
+    ...(fieldPath !== undefined && { fieldPath }),
   };
 }

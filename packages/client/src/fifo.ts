@@ -3,8 +3,12 @@ export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
 
-  get size(): number { return this.#items.length - this.#head; }
-  push(item: T): void { this.#items.push(item); }
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+  push(item: T): void {
+    this.#items.push(item);
+  }
 
   shift(): T | undefined {
     if (this.#head === this.#items.length) return undefined;

@@ -1,5 +1,7 @@
 /** An entry of a heap remembers where it stands, so that it can be taken out of the middle. -1: in no heap. */
-export interface HeapEntry { heapIndex: number }
+export interface HeapEntry {
+  heapIndex: number;
+}
 
 /** A binary heap: the entry that sorts first is on top. Entries that sort alike come out in no particular order. */
 export class Heap<T extends HeapEntry> {
@@ -10,8 +12,12 @@ export class Heap<T extends HeapEntry> {
     this.#before = before;
   }
 
-  get size(): number { return this.#items.length; }
-  peek(): T | undefined { return this.#items[0]; }
+  get size(): number {
+    return this.#items.length;
+  }
+  peek(): T | undefined {
+    return this.#items[0];
+  }
 
   push(entry: T): void {
     entry.heapIndex = this.#items.length;

@@ -3,7 +3,19 @@ import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { failure, StatusError } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { formatTraceparent, type Cause } from '@oarlock/kernel/tracing';
-import type { CallOptions, Client, DeleteOptions, GetOptions, ListOptions, ObjectName, PatchOptions, PatchType, WatchEvent, WatchOptions, WriteOptions } from '@oarlock/spi/client';
+import type {
+  CallOptions,
+  Client,
+  DeleteOptions,
+  GetOptions,
+  ListOptions,
+  ObjectName,
+  PatchOptions,
+  PatchType,
+  WatchEvent,
+  WatchOptions,
+  WriteOptions,
+} from '@oarlock/spi/client';
 import { BearerToken } from './bearer-token.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
 import { HttpTransport } from './http-transport.ts';
@@ -49,26 +61,56 @@ export interface HttpClient extends Client {
  * at the end of a process, `close`. Throws at once when the options make no sense.
  */
 export function httpClient(options: HttpClientOptions): HttpClient {
-  const { clock = systemClock, random = Math.random, userAgent = 'oarlock', token, tokenFile, requestTimeoutMs = 65_000, maxResponseBytes = 256 * 1024 * 1024 } = options;
+  const {
+    clock = systemClock,
+    random = Math.random,
+    userAgent = 'oarlock',
+    token,
+    tokenFile,
+    requestTimeoutMs = 65_000,
+    maxResponseBytes = 256 * 1024 * 1024,
+  } = options;
   const server = new URL(options.server);
   if (server.protocol !== 'https:' && server.protocol !== 'http:') throw new Error(`${options.server} is neither https nor http`);
-  if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined)) throw new Error('a token is not sent over plain http');
+  if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined))
+    throw new Error('a token is not sent over plain http');
   const tls = {
-    minVersion: 'TLSv1.2' as const, ...(options.ca !== undefined && { ca: options.ca }), ...(options.cert !== undefined && { cert: options.cert }),
-    ...(options.key !== undefined && { key: options.key }), ...(options.tlsServerName !== undefined && { servername: options.tlsServerName }),
+    minVersion: 'TLSv1.2' as const,
+    ...(options.ca !== undefined && { ca: options.ca }),
+    ...(options.cert !== undefined && { cert: options.cert }),
+    ...(options.key !== undefined && { key: options.key }),
+    ...(options.tlsServerName !== undefined && { servername: options.tlsServerName }),
     ...(options.insecureSkipTlsVerify === true && { rejectUnauthorized: false }),
   };
   const transport = new HttpTransport({ server, tls, clock, random });
   const exchange: HttpExchangeOptions = {
-    transport, prefix: server.pathname.replace(/\/+$/, ''), token: new BearerToken({ token, tokenFile, clock }), clock, userAgent, requestTimeoutMs, maxResponseBytes,
+    transport,
+    prefix: server.pathname.replace(/\/+$/, ''),
+    token: new BearerToken({ token, tokenFile, clock }),
+    clock,
+    userAgent,
+    requestTimeoutMs,
+    maxResponseBytes,
   };
   return new HttpsClient(transport, new HttpExchange(exchange), options.maxEventBytes ?? 16 * 1024 * 1024, undefined);
 }
 
 const patchTypes: Readonly<Record<PatchType, string>> = {
-  json: 'application/json-patch+json', merge: 'application/merge-patch+json', strategic: 'application/strategic-merge-patch+json', apply: 'application/apply-patch+yaml',
+  json: 'application/json-patch+json',
+  merge: 'application/merge-patch+json',
+  strategic: 'application/strategic-merge-patch+json',
+  apply: 'application/apply-patch+yaml',
 };
-const methods = { get: 'GET', list: 'GET', watch: 'GET', create: 'POST', update: 'PUT', patch: 'PATCH', delete: 'DELETE', deletecollection: 'DELETE' } as const;
+const methods = {
+  get: 'GET',
+  list: 'GET',
+  watch: 'GET',
+  create: 'POST',
+  update: 'PUT',
+  patch: 'PATCH',
+  delete: 'DELETE',
+  deletecollection: 'DELETE',
+} as const;
 
 class HttpsClient implements HttpClient {
   readonly #transport: HttpTransport;
@@ -98,7 +140,10 @@ class HttpsClient implements HttpClient {
   async *watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
     const { signal } = options;
     try {
-      const body = await this.#exchange.stream({ ...this.#request(watchCall(resource, options)), headers: { ...this.#headers(), 'x-oarlock-cause': '1' } });
+      const body = await this.#exchange.stream({
+        ...this.#request(watchCall(resource, options)),
+        headers: { ...this.#headers(), 'x-oarlock-cause': '1' },
+      });
       yield* watchFrames(body, { maxFrameBytes: this.#maxEventBytes }) as AsyncGenerator<readonly WatchEvent<T>[]>;
     } catch (error) {
       if (signal.aborted) return;
@@ -106,7 +151,11 @@ class HttpsClient implements HttpClient {
     }
   }
 
-  async create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T> {
+  async create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { readonly name?: ObjectName },
+  ): Promise<T> {
     return this.#json<T>(createCall(resource, object, options));
   }
 
@@ -114,7 +163,13 @@ class HttpsClient implements HttpClient {
     return this.#json<T>(updateCall(resource, object, options));
   }
 
-  async patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T> {
+  async patch<T extends KubeObject>(
+    resource: Resource<T>,
+    name: ObjectName,
+    type: PatchType,
+    patch: unknown,
+    options?: PatchOptions,
+  ): Promise<T> {
     return this.#json<T>(patchCall(resource, name, type, patch, options));
   }
 
@@ -123,20 +178,31 @@ class HttpsClient implements HttpClient {
     return left.kind === 'Status' ? undefined : left;
   }
 
-  async deleteCollection<T extends KubeObject>(resource: Resource<T>, options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>): Promise<void> {
+  async deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>,
+  ): Promise<void> {
     await this.#json(deleteCollectionCall(resource, options));
   }
 
   async raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, { signal }: CallOptions = {}): Promise<unknown> {
     if (!path.startsWith('/')) throw failure('BadRequest', `the path ${JSON.stringify(path)} does not begin with a slash`);
-    return this.#answer({ method, path, headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': 'application/json' }) }, body, signal });
+    return this.#answer({
+      method,
+      path,
+      headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': 'application/json' }) },
+      body,
+      signal,
+    });
   }
 
   causedBy(cause: Cause | undefined): HttpClient {
     return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, cause);
   }
 
-  close(): void { this.#transport.close(); }
+  close(): void {
+    this.#transport.close();
+  }
 
   async #json<T>(call: Call): Promise<T> {
     return deepFreeze(await this.#answer(this.#request(call))) as T;
@@ -155,7 +221,10 @@ class HttpsClient implements HttpClient {
     const { verb, body, patchType, signal } = call;
     const contentType = patchType === undefined ? 'application/json' : patchTypes[patchType];
     return {
-      method: methods[verb], path: pathOf(call), body, signal,
+      method: methods[verb],
+      path: pathOf(call),
+      body,
+      signal,
       headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': contentType }) },
     };
   }
@@ -171,7 +240,9 @@ function pathOf({ resource, namespace, name, subresource, query }: Call): string
   parts.push(resource.resource);
   if (name !== '') parts.push(encodeURIComponent(name));
   if (subresource !== '') parts.push(subresource);
-  const search = new URLSearchParams(Object.entries(query).flatMap(([key, value]): [string, string][] => (value === undefined ? [] : [[key, value]]))).toString();
+  const search = new URLSearchParams(
+    Object.entries(query).flatMap(([key, value]): [string, string][] => (value === undefined ? [] : [[key, value]])),
+  ).toString();
   return search === '' ? parts.join('/') : `${parts.join('/')}?${search}`;
 }
 
@@ -179,6 +250,9 @@ function pathOf({ resource, namespace, name, subresource, query }: Call): string
 function unavailable(error: unknown): unknown {
   if (error instanceof StatusError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  const { status } = failure('ServiceUnavailable', error instanceof TransportError ? `the API server could not be reached: ${message}` : message);
+  const { status } = failure(
+    'ServiceUnavailable',
+    error instanceof TransportError ? `the API server could not be reached: ${message}` : message,
+  );
   return new StatusError(status, { cause: error });
 }

@@ -41,7 +41,9 @@ export class HttpExchange {
   async json(request: ExchangeRequest): Promise<unknown> {
     const { clock, requestTimeoutMs, maxResponseBytes } = this.#options;
     const limit = new AbortController();
-    const timer = clock.after(requestTimeoutMs, () => limit.abort(new TransportError('Timeout', `no answer within ${requestTimeoutMs / 1000} s`)));
+    const timer = clock.after(requestTimeoutMs, () =>
+      limit.abort(new TransportError('Timeout', `no answer within ${requestTimeoutMs / 1000} s`)),
+    );
     const abort = () => limit.abort(request.signal?.reason);
     request.signal?.throwIfAborted();
     request.signal?.addEventListener('abort', abort, { once: true });
@@ -73,14 +75,20 @@ export class HttpExchange {
     for (let retries = 0; ; retries += 1) {
       const bearer = await token.get();
       const response = await transport.request({
-        method, path: `${prefix}${path}`, body: encoded, signal,
+        method,
+        path: `${prefix}${path}`,
+        body: encoded,
+        signal,
         headers: { ...headers, 'user-agent': userAgent, ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }) },
       });
       if (response.status >= 200 && response.status < 300) return response;
       const after = retryAfter(response);
       const text = await readText(response, Math.min(maxErrorBytes, maxResponseBytes));
       const error = refusal(response.status, text, after);
-      if (response.status === 401 && !renewed && token.refused()) { renewed = true; continue; }
+      if (response.status === 401 && !renewed && token.refused()) {
+        renewed = true;
+        continue;
+      }
       if (!mayRetry(error, after) || retries >= maxRetries) throw error;
       await clock.sleep(Math.min((after ?? 0) * 1000, longestRetryMs), signal);
     }

@@ -1,8 +1,20 @@
 import { StatusError, failure, statusCodes, type Status, type StatusReason } from '@oarlock/api/status';
 
 const reasons = new Map<number, StatusReason>([
-  [400, 'BadRequest'], [401, 'Unauthorized'], [403, 'Forbidden'], [404, 'NotFound'], [405, 'MethodNotAllowed'], [406, 'NotAcceptable'], [409, 'Conflict'],
-  [410, 'Gone'], [413, 'RequestEntityTooLarge'], [415, 'UnsupportedMediaType'], [422, 'Invalid'], [429, 'TooManyRequests'], [503, 'ServiceUnavailable'], [504, 'Timeout'],
+  [400, 'BadRequest'],
+  [401, 'Unauthorized'],
+  [403, 'Forbidden'],
+  [404, 'NotFound'],
+  [405, 'MethodNotAllowed'],
+  [406, 'NotAcceptable'],
+  [409, 'Conflict'],
+  [410, 'Gone'],
+  [413, 'RequestEntityTooLarge'],
+  [415, 'UnsupportedMediaType'],
+  [422, 'Invalid'],
+  [429, 'TooManyRequests'],
+  [503, 'ServiceUnavailable'],
+  [504, 'Timeout'],
 ]);
 const shown = 2048;
 
@@ -12,8 +24,16 @@ export function refusal(code: number, body: string, retryAfterSeconds: number | 
   if (status !== undefined) return new StatusError({ ...status, code: status.code ?? code });
   const reason = reasons.get(code) ?? 'InternalError';
   const text = body.trim().slice(0, shown);
-  const message = text === '' ? `the server answered ${code}` : `an error on the server (${JSON.stringify(text)}) has prevented the request from succeeding`;
-  return failure(reason, message, retryAfterSeconds === undefined ? undefined : { retryAfterSeconds }, reasons.has(code) ? statusCodes[reason] : code);
+  const message =
+    text === ''
+      ? `the server answered ${code}`
+      : `an error on the server (${JSON.stringify(text)}) has prevented the request from succeeding`;
+  return failure(
+    reason,
+    message,
+    retryAfterSeconds === undefined ? undefined : { retryAfterSeconds },
+    reasons.has(code) ? statusCodes[reason] : code,
+  );
 }
 
 function parseStatus(body: string): Status | undefined {

@@ -59,9 +59,12 @@ export class HttpTransport {
     this.#connections = this.#connections.filter(({ gone }) => !gone);
     const ready = this.#connections.find(({ usable }) => usable);
     if (ready !== undefined) return ready;
-    if (this.#connections.length >= maxConnections) throw new TransportError('ConnectFailed', `all ${maxConnections} connections are used up`);
+    if (this.#connections.length >= maxConnections)
+      throw new TransportError('ConnectFailed', `all ${maxConnections} connections are used up`);
     if (this.#dialing === undefined) {
-      this.#dialing = this.#dial().finally(() => { this.#dialing = undefined; });
+      this.#dialing = this.#dial().finally(() => {
+        this.#dialing = undefined;
+      });
       this.#dialing.catch(() => undefined); // whoever waits is told; it may be that nobody does any more
     }
     return abortable(this.#dialing, signal);
@@ -87,14 +90,23 @@ export class HttpTransport {
     const { server, tls, clock } = this.#options;
     const host = server.hostname.replace(/^\[|\]$/g, '');
     const options: ConnectionOptions = {
-      ...tls, host, port: Number(server.port || 443), ALPNProtocols: ['h2', 'http/1.1'],
+      ...tls,
+      host,
+      port: Number(server.port || 443),
+      ALPNProtocols: ['h2', 'http/1.1'],
       ...(tls.servername === undefined && isIP(host) === 0 && { servername: host }),
     };
     const socket = await new Promise<TLSSocket>((resolve, reject) => {
       const dialing = connect(options);
-      const give = (error: Error) => { timer.cancel(); dialing.destroy(); reject(error); };
+      const give = (error: Error) => {
+        timer.cancel();
+        dialing.destroy();
+        reject(error);
+      };
       const fail = (cause: Error) => give(new TransportError('ConnectFailed', cause.message, { cause }));
-      const timer = clock.after(dialMs, () => give(new TransportError('ConnectFailed', `no connection to ${server.host} within ${dialMs / 1000} s`)));
+      const timer = clock.after(dialMs, () =>
+        give(new TransportError('ConnectFailed', `no connection to ${server.host} within ${dialMs / 1000} s`)),
+      );
       const closed = () => give(this.#closed.signal.reason as Error);
       this.#closed.signal.addEventListener('abort', closed, { once: true });
       dialing.once('error', fail);
@@ -114,7 +126,10 @@ export class HttpTransport {
 function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
-    if (signal.aborted) { reject(signal.reason); return; }
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
     const abort = () => reject(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));

@@ -19,24 +19,47 @@ export class Http1Connection implements HttpConnection {
     this.#agent = url.protocol === 'https:' ? new TlsAgent({ ...tls, ALPNProtocols: ['http/1.1'], ...options }) : new PlainAgent(options);
   }
 
-  get usable(): boolean { return this.#open; }
-  get gone(): boolean { return !this.#open; }
+  get usable(): boolean {
+    return this.#open;
+  }
+  get gone(): boolean {
+    return !this.#open;
+  }
 
   request({ method, path, headers, body, signal }: HttpRequest): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) { reject(signal.reason); return; }
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
       const send = this.#url.protocol === 'https:' ? tlsRequest : plainRequest;
       const length = body === undefined ? {} : { 'content-length': String(body.length) };
       const request = send({
-        protocol: this.#url.protocol, hostname: this.#url.hostname.replace(/^\[|\]$/g, ''), port: this.#url.port, method, path, headers: { ...headers, ...length }, agent: this.#agent,
+        protocol: this.#url.protocol,
+        hostname: this.#url.hostname.replace(/^\[|\]$/g, ''),
+        port: this.#url.port,
+        method,
+        path,
+        headers: { ...headers, ...length },
+        agent: this.#agent,
       });
-      const abort = () => { reject(signal?.reason); request.destroy(); };
+      const abort = () => {
+        reject(signal?.reason);
+        request.destroy();
+      };
       signal?.addEventListener('abort', abort, { once: true });
       request.once('close', () => signal?.removeEventListener('abort', abort));
       request.on('error', (cause) => reject(transportError(cause, request.reusedSocket)));
-      request.once('response', (response) => resolve({
-        status: response.statusCode ?? 0, headers: response.headers, body: readBody(response, signal), cancel: () => { request.destroy(); },
-      }));
+      request.once('response', (response) =>
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: readBody(response, signal),
+          cancel: () => {
+            request.destroy();
+          },
+        }),
+      );
       request.end(body);
     });
   }
@@ -59,7 +82,8 @@ async function* readBody(response: IncomingMessage, signal: AbortSignal | undefi
 function transportError(cause: unknown, reusedSocket: boolean): TransportError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT)$/.test(code)) return new TransportError('ConnectFailed', message, { cause });
+  if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT)$/.test(code))
+    return new TransportError('ConnectFailed', message, { cause });
   // The server closed a kept socket at the moment of its reuse: it has not read the request.
   return new TransportError(code === 'ECONNRESET' && reusedSocket ? 'Refused' : 'Lost', message, { cause });
 }

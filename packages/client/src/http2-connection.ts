@@ -22,11 +22,20 @@ export class Http2Connection implements HttpConnection {
   constructor(origin: string, socket: TLSSocket, clock: Clock) {
     this.#socket = socket;
     this.#clock = clock;
-    this.#session = connect(origin, { createConnection: () => socket, maxSessionMemory: 128, settings: { enablePush: false, initialWindowSize: streamWindow } });
-    const closed = () => { this.#open = false; };
+    this.#session = connect(origin, {
+      createConnection: () => socket,
+      maxSessionMemory: 128,
+      settings: { enablePush: false, initialWindowSize: streamWindow },
+    });
+    const closed = () => {
+      this.#open = false;
+    };
     this.#session.on('error', closed);
     this.#session.once('goaway', closed);
-    this.#session.once('close', () => { closed(); this.#timer.cancel(); });
+    this.#session.once('close', () => {
+      closed();
+      this.#timer.cancel();
+    });
     this.#session.once('connect', () => this.#session.setLocalWindowSize(sessionWindow));
     this.#session.unref();
     this.#timer = this.#listen();
@@ -38,11 +47,16 @@ export class Http2Connection implements HttpConnection {
     return this.#open && !this.#session.closed && !this.#session.destroyed && this.#active < Math.max(1, limit - 8);
   }
 
-  get gone(): boolean { return this.#session.destroyed; }
+  get gone(): boolean {
+    return this.#session.destroyed;
+  }
 
   request({ method, path, headers, body, signal }: HttpRequest): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) { reject(signal.reason); return; }
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
       let stream: ClientHttp2Stream;
       try {
         stream = this.#session.request({ ...headers, ':method': method, ':path': path }, { endStream: body === undefined });
@@ -52,7 +66,10 @@ export class Http2Connection implements HttpConnection {
       }
       this.#hold(stream);
       const cancel = () => stream.close(constants.NGHTTP2_CANCEL);
-      const abort = () => { cancel(); reject(signal?.reason); };
+      const abort = () => {
+        cancel();
+        reject(signal?.reason);
+      };
       signal?.addEventListener('abort', abort, { once: true });
       // Stays for the life of the stream: errors after the head are met by whoever reads the body.
       stream.on('error', (cause) => reject(transportError(stream, cause)));
@@ -81,8 +98,13 @@ export class Http2Connection implements HttpConnection {
     const heard = this.#socket.bytesRead;
     return this.#clock.after(silenceMs, () => {
       if (this.#session.destroyed) return;
-      if (this.#socket.bytesRead !== heard) { this.#timer = this.#listen(); return; }
-      this.#timer = this.#clock.after(pingMs, () => this.#session.destroy(new Error(`the server has been silent for ${(silenceMs + pingMs) / 1000} s`)));
+      if (this.#socket.bytesRead !== heard) {
+        this.#timer = this.#listen();
+        return;
+      }
+      this.#timer = this.#clock.after(pingMs, () =>
+        this.#session.destroy(new Error(`the server has been silent for ${(silenceMs + pingMs) / 1000} s`)),
+      );
       this.#session.ping((error) => {
         if (error !== null) return; // the session closes then, with the error
         this.#timer.cancel();
@@ -101,12 +123,16 @@ async function* readBody(stream: ClientHttp2Stream, signal: AbortSignal | undefi
   }
   signal?.throwIfAborted();
   // A stream that is reset ends like any other, as far as its reader can see.
-  if (stream.aborted || (stream.rstCode !== undefined && stream.rstCode !== constants.NGHTTP2_NO_ERROR)) throw transportError(stream, undefined);
+  if (stream.aborted || (stream.rstCode !== undefined && stream.rstCode !== constants.NGHTTP2_NO_ERROR))
+    throw transportError(stream, undefined);
 }
 
 function transportError(stream: ClientHttp2Stream, cause: unknown): TransportError {
-  const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM
-    || (cause instanceof Error && 'code' in cause && (cause.code === 'ERR_HTTP2_GOAWAY_SESSION' || cause.code === 'ERR_HTTP2_INVALID_SESSION'));
+  const refused =
+    stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
+    (cause instanceof Error &&
+      'code' in cause &&
+      (cause.code === 'ERR_HTTP2_GOAWAY_SESSION' || cause.code === 'ERR_HTTP2_INVALID_SESSION'));
   const why = cause instanceof Error ? cause.message : 'the connection was lost';
   return new TransportError(refused ? 'Refused' : 'Lost', why, { cause });
 }

@@ -1,20 +1,37 @@
 import type { KubeObject, ObjectKey } from '@oarlock/api/object';
 import type { Lister } from '@oarlock/spi/client';
 
-interface Entry<T> { object: T; /** Per index, in the order the indexes were added. */ values: (readonly string[])[] }
+interface Entry<T> {
+  object: T /** Per index, in the order the indexes were added. */;
+  values: (readonly string[])[];
+}
 
 /** Objects with one value of one index. The array is made when asked for and dropped at the next change, never changed. */
 class Bucket<T> {
   readonly #objects = new Map<ObjectKey, T>();
   #array: readonly T[] | undefined;
 
-  get size(): number { return this.#objects.size; }
-  get array(): readonly T[] { return (this.#array ??= [...this.#objects.values()]); }
-  set(key: ObjectKey, object: T): void { this.#objects.set(key, object); this.#array = undefined; }
-  delete(key: ObjectKey): void { this.#objects.delete(key); this.#array = undefined; }
+  get size(): number {
+    return this.#objects.size;
+  }
+  get array(): readonly T[] {
+    return (this.#array ??= [...this.#objects.values()]);
+  }
+  set(key: ObjectKey, object: T): void {
+    this.#objects.set(key, object);
+    this.#array = undefined;
+  }
+  delete(key: ObjectKey): void {
+    this.#objects.delete(key);
+    this.#array = undefined;
+  }
 }
 
-interface Index<T> { readonly name: string; readonly values: (object: T) => readonly string[]; readonly buckets: Map<string, Bucket<T>> }
+interface Index<T> {
+  readonly name: string;
+  readonly values: (object: T) => readonly string[];
+  readonly buckets: Map<string, Bucket<T>>;
+}
 
 const none: readonly never[] = Object.freeze([]);
 const namespaceIndex = '\0namespace';
@@ -30,9 +47,15 @@ export class IndexedStore<T extends KubeObject> implements Lister<T> {
     if (namespaced) this.addIndex(namespaceIndex, (object) => [object.metadata?.namespace ?? '']);
   }
 
-  get size(): number { return this.#entries.size; }
-  get(key: ObjectKey): T | undefined { return this.#entries.get(key)?.object; }
-  keys(): IterableIterator<ObjectKey> { return this.#entries.keys(); }
+  get size(): number {
+    return this.#entries.size;
+  }
+  get(key: ObjectKey): T | undefined {
+    return this.#entries.get(key)?.object;
+  }
+  keys(): IterableIterator<ObjectKey> {
+    return this.#entries.keys();
+  }
 
   list(namespace?: string): readonly T[] {
     if (namespace === undefined || namespace === '') return this.#all.array;
@@ -95,6 +118,6 @@ export class IndexedStore<T extends KubeObject> implements Lister<T> {
 
 function put<T>(index: Index<T>, value: string, key: ObjectKey, object: T): void {
   let bucket = index.buckets.get(value);
-  if (bucket === undefined) index.buckets.set(value, bucket = new Bucket());
+  if (bucket === undefined) index.buckets.set(value, (bucket = new Bucket()));
   bucket.set(key, object);
 }

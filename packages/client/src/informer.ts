@@ -7,7 +7,10 @@ import { eventLoop } from './event-loop.ts';
 import { IndexedStore } from './indexed-store.ts';
 import type { ReflectorSink } from './reflector.ts';
 
-interface SyncWaiter { resolve(): void; reject(reason: unknown): void }
+interface SyncWaiter {
+  resolve(): void;
+  reject(reason: unknown): void;
+}
 
 /**
  * The cache behind an informer, fed by a reflector. It compares what comes with what it holds, so that each difference is told once,
@@ -28,23 +31,47 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
     this.#log = log;
   }
 
-  get synced(): boolean { return this.#synced; }
-  get size(): number { return this.#store.size; }
-  get(key: ObjectKey): T | undefined { return this.#store.get(key); }
-  list(namespace?: string): readonly T[] { return this.#store.list(namespace); }
-  byIndex(index: string, value: string): readonly T[] { return this.#store.byIndex(index, value); }
+  get synced(): boolean {
+    return this.#synced;
+  }
+  get size(): number {
+    return this.#store.size;
+  }
+  get(key: ObjectKey): T | undefined {
+    return this.#store.get(key);
+  }
+  list(namespace?: string): readonly T[] {
+    return this.#store.list(namespace);
+  }
+  byIndex(index: string, value: string): readonly T[] {
+    return this.#store.byIndex(index, value);
+  }
   /** Also after the start: then what is cached is indexed at once. Adding the same function again changes nothing. */
-  addIndex(name: string, values: (object: T) => readonly string[]): void { this.#store.addIndex(name, values); }
+  addIndex(name: string, values: (object: T) => readonly string[]): void {
+    this.#store.addIndex(name, values);
+  }
 
   whenSynced(signal?: AbortSignal): Promise<void> {
     if (this.#synced) return Promise.resolve();
     if (this.#closed) return Promise.reject(new Error(`the informer of ${this.resource.resource} was stopped before it had synced`));
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) { reject(signal.reason); return; }
-      const abort = () => { this.#waiters.delete(waiter); reject(signal?.reason); };
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const abort = () => {
+        this.#waiters.delete(waiter);
+        reject(signal?.reason);
+      };
       const waiter: SyncWaiter = {
-        resolve() { signal?.removeEventListener('abort', abort); resolve(); },
-        reject(reason) { signal?.removeEventListener('abort', abort); reject(reason); },
+        resolve() {
+          signal?.removeEventListener('abort', abort);
+          resolve();
+        },
+        reject(reason) {
+          signal?.removeEventListener('abort', abort);
+          reject(reason);
+        },
       };
       signal?.addEventListener('abort', abort, { once: true });
       this.#waiters.add(waiter);
@@ -54,12 +81,15 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
   on(handler: InformerHandler<T>): () => void {
     // A copy of its own, so that the same handler may be registered twice.
     const registered: InformerHandler<T> = {
-      added: (object, cause) => handler.added?.(object, cause), updated: (object, old, cause) => handler.updated?.(object, old, cause),
+      added: (object, cause) => handler.added?.(object, cause),
+      updated: (object, old, cause) => handler.updated?.(object, old, cause),
       deleted: (object, cause) => handler.deleted?.(object, cause),
     };
     for (const object of this.#store.list()) this.#safely(() => registered.added?.(object, undefined));
     this.#handlers.add(registered);
-    return () => { this.#handlers.delete(registered); };
+    return () => {
+      this.#handlers.delete(registered);
+    };
   }
 
   /** The whole state, after a first or a new list. What is cached and not in it was deleted meanwhile. */
@@ -90,7 +120,8 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
   /** No more will come: whoever waits for the first list is told so. */
   close(): void {
     this.#closed = true;
-    for (const waiter of this.#waiters) waiter.reject(new Error(`the informer of ${this.resource.resource} was stopped before it had synced`));
+    for (const waiter of this.#waiters)
+      waiter.reject(new Error(`the informer of ${this.resource.resource} was stopped before it had synced`));
     this.#waiters.clear();
   }
 

@@ -33,7 +33,13 @@ export class SharedInformers implements Informers {
   }
 
   of<T extends KubeObject>(resource: Resource<T>, scope: InformerScope = {}): Informer<T> {
-    const key = JSON.stringify([groupResource(resource), resource.version, scope.namespace ?? '', scope.fieldSelector ?? '', scope.labelSelector ?? '']);
+    const key = JSON.stringify([
+      groupResource(resource),
+      resource.version,
+      scope.namespace ?? '',
+      scope.fieldSelector ?? '',
+      scope.labelSelector ?? '',
+    ]);
     const known = this.#informers.get(key);
     // The key holds the resource, and the resource stands for the type of its objects.
     if (known !== undefined) return known as unknown as Informer<T>;
@@ -67,11 +73,25 @@ export class SharedInformers implements Informers {
 
   #run<T extends KubeObject>(informer: CachedInformer<T>, resource: Resource<T>, scope: InformerScope): void {
     const { client, clock = systemClock, random = Math.random, streamInitialList } = this.#options;
-    const reflector = new Reflector<T>({ client, resource, scope, sink: informer, clock, random, log: this.#log, ...(streamInitialList !== undefined && { streamInitialList }) });
+    const reflector = new Reflector<T>({
+      client,
+      resource,
+      scope,
+      sink: informer,
+      clock,
+      random,
+      log: this.#log,
+      ...(streamInitialList !== undefined && { streamInitialList }),
+    });
     // In a microtask, so that whoever asked can add indexes and handlers before the first object comes.
-    const run = Promise.resolve().then(() => reflector.run(this.#abort.signal)).catch((error: unknown) => {
-      this.#log.error({ err: error, resource: resource.resource }, 'an informer came to its end');
-    }).finally(() => { this.#runs.delete(run); });
+    const run = Promise.resolve()
+      .then(() => reflector.run(this.#abort.signal))
+      .catch((error: unknown) => {
+        this.#log.error({ err: error, resource: resource.resource }, 'an informer came to its end');
+      })
+      .finally(() => {
+        this.#runs.delete(run);
+      });
     this.#runs.add(run);
   }
 }

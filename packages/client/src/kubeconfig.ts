@@ -16,7 +16,10 @@ export class KubeconfigError extends Error {
 }
 
 export interface Kubeconfig {
-  readonly options: Pick<HttpClientOptions, 'server' | 'ca' | 'cert' | 'key' | 'token' | 'tokenFile' | 'tlsServerName' | 'insecureSkipTlsVerify'>;
+  readonly options: Pick<
+    HttpClientOptions,
+    'server' | 'ca' | 'cert' | 'key' | 'token' | 'tokenFile' | 'tlsServerName' | 'insecureSkipTlsVerify'
+  >;
   readonly context: string;
   /** That of the context; `default` when it names none. */
   readonly namespace: string;
@@ -30,30 +33,51 @@ export async function loadKubeconfig(file: string, { context }: { readonly conte
 }
 
 /** As `loadKubeconfig`, of a text. `folder`: what relative file names are relative to. @throws KubeconfigError */
-export async function parseKubeconfig(text: string, { context: wanted, folder }: { readonly context?: string; readonly folder: string }): Promise<Kubeconfig> {
+export async function parseKubeconfig(
+  text: string,
+  { context: wanted, folder }: { readonly context?: string; readonly folder: string },
+): Promise<Kubeconfig> {
   const config = parseYaml(text);
   const context = wanted ?? str(config, 'current-context') ?? '';
   if (context === '') throw new KubeconfigError('NoContext', 'the kubeconfig has no current-context');
-  const chosen = entry(config, 'contexts', context, 'context') ?? fail('NoContext', `the kubeconfig has no context ${JSON.stringify(context)}`);
+  const chosen =
+    entry(config, 'contexts', context, 'context') ?? fail('NoContext', `the kubeconfig has no context ${JSON.stringify(context)}`);
   const clusterName = str(chosen, 'cluster') ?? '';
-  const cluster = entry(config, 'clusters', clusterName, 'cluster') ?? fail('NoCluster', `the kubeconfig has no cluster ${JSON.stringify(clusterName)}`);
+  const cluster =
+    entry(config, 'clusters', clusterName, 'cluster') ?? fail('NoCluster', `the kubeconfig has no cluster ${JSON.stringify(clusterName)}`);
   const userName = str(chosen, 'user') ?? '';
-  const user = userName === '' ? {} : entry(config, 'users', userName, 'user') ?? fail('NoUser', `the kubeconfig has no user ${JSON.stringify(userName)}`);
-  for (const [from, keys] of [[user, ['exec', 'auth-provider', 'username', 'as']], [cluster, ['proxy-url']]] as const) {
+  const user =
+    userName === ''
+      ? {}
+      : (entry(config, 'users', userName, 'user') ?? fail('NoUser', `the kubeconfig has no user ${JSON.stringify(userName)}`));
+  for (const [from, keys] of [
+    [user, ['exec', 'auth-provider', 'username', 'as']],
+    [cluster, ['proxy-url']],
+  ] as const) {
     const key = keys.find((name) => from[name] !== undefined);
-    if (key !== undefined) throw new KubeconfigError('Unsupported', `the kubeconfig uses ${key}, which is not supported; certificates and tokens are`);
+    if (key !== undefined)
+      throw new KubeconfigError('Unsupported', `the kubeconfig uses ${key}, which is not supported; certificates and tokens are`);
   }
   const server = str(cluster, 'server') ?? fail('NoCluster', `the cluster ${JSON.stringify(clusterName)} has no server`);
   const pem = (of: Fields, key: string) => dataOrFile(of, key, folder);
-  const [ca, cert, key] = await Promise.all([pem(cluster, 'certificate-authority'), pem(user, 'client-certificate'), pem(user, 'client-key')]);
+  const [ca, cert, key] = await Promise.all([
+    pem(cluster, 'certificate-authority'),
+    pem(user, 'client-certificate'),
+    pem(user, 'client-key'),
+  ]);
   const [token, tokenFile, tlsServerName] = [str(user, 'token'), str(user, 'tokenFile'), str(cluster, 'tls-server-name')];
   return {
-    context, namespace: str(chosen, 'namespace') ?? 'default',
+    context,
+    namespace: str(chosen, 'namespace') ?? 'default',
     options: {
-      server, ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }),
+      server,
+      ...(ca !== undefined && { ca }),
+      ...(cert !== undefined && { cert }),
+      ...(key !== undefined && { key }),
       // As kubectl has it: the file is newer than what was written beside it.
       ...(tokenFile !== undefined ? { tokenFile: resolve(folder, tokenFile) } : token !== undefined && { token }),
-      ...(tlsServerName !== undefined && { tlsServerName }), ...(cluster['insecure-skip-tls-verify'] === true && { insecureSkipTlsVerify: true }),
+      ...(tlsServerName !== undefined && { tlsServerName }),
+      ...(cluster['insecure-skip-tls-verify'] === true && { insecureSkipTlsVerify: true }),
     },
   };
 }
@@ -65,7 +89,8 @@ function parseYaml(text: string): Fields {
   } catch (cause) {
     throw new KubeconfigError('Malformed', 'the kubeconfig is no YAML', { cause });
   }
-  if (!isFields(value) || (value['kind'] !== undefined && value['kind'] !== 'Config')) throw new KubeconfigError('Malformed', 'the file is no kubeconfig');
+  if (!isFields(value) || (value['kind'] !== undefined && value['kind'] !== 'Config'))
+    throw new KubeconfigError('Malformed', 'the file is no kubeconfig');
   return value;
 }
 
@@ -98,4 +123,6 @@ const str = (from: Fields, key: string): string | undefined => {
   const value = from[key];
   return typeof value === 'string' && value !== '' ? value : undefined;
 };
-const fail = (code: KubeconfigErrorCode, message: string): never => { throw new KubeconfigError(code, message); };
+const fail = (code: KubeconfigErrorCode, message: string): never => {
+  throw new KubeconfigError(code, message);
+};

@@ -27,7 +27,10 @@ export interface LeaderElectionOptions {
 }
 
 /** A lease as last seen, and when by our own clock: those of other machines are not trusted. */
-interface Observed { readonly lease: Lease; readonly at: number }
+interface Observed {
+  readonly lease: Lease;
+  readonly at: number;
+}
 type Attempt = 'held' | 'taken' | 'failed';
 
 /**
@@ -44,20 +47,25 @@ export class LeaderElector {
   constructor(options: LeaderElectionOptions) {
     this.#options = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2000, ...options };
     const { leaseDurationMs, renewDeadlineMs, retryPeriodMs, lease, identity } = this.#options;
-    if (!(leaseDurationMs > renewDeadlineMs && renewDeadlineMs > retryPeriodMs * 1.2 && retryPeriodMs > 0)) throw new Error('leader election needs duration > deadline > 1.2 times the retry period');
+    if (!(leaseDurationMs > renewDeadlineMs && renewDeadlineMs > retryPeriodMs * 1.2 && retryPeriodMs > 0))
+      throw new Error('leader election needs duration > deadline > 1.2 times the retry period');
     this.#log = (options.log ?? silentLogger).child({ lease: `${lease.namespace}/${lease.name}`, identity });
   }
 
-  get leading(): boolean { return this.#leading; }
+  get leading(): boolean {
+    return this.#leading;
+  }
   /** Who leads as far as we know; '' when nobody does. */
-  get leader(): string { return this.#observed?.lease.spec?.holderIdentity ?? ''; }
+  get leader(): string {
+    return this.#observed?.lease.spec?.holderIdentity ?? '';
+  }
 
   /** Campaigns, leads and campaigns again until the signal aborts; then gives the lease back. Rejects with what `onStarted` rejects with. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, retryPeriodMs } = this.#options;
     while (!signal.aborted) {
       const began = clock.monotonic();
-      if (await this.#attempt(signal) === 'held') await this.#lead(signal, began);
+      if ((await this.#attempt(signal)) === 'held') await this.#lead(signal, began);
       if (!signal.aborted) await clock.sleep(retryPeriodMs * (1 + 1.2 * random()), signal).catch(() => undefined);
     }
   }
@@ -90,8 +98,13 @@ export class LeaderElector {
       await clock.sleep(retryPeriodMs, term.signal).catch(() => undefined);
       if (term.signal.aborted) return;
       const asked = clock.monotonic();
-      const outcome = await this.#within(renewed + renewDeadlineMs - asked, term.signal, (signal) => this.#attempt(signal)).catch((): Attempt => 'failed');
-      if (outcome === 'held') { renewed = asked; continue; }
+      const outcome = await this.#within(renewed + renewDeadlineMs - asked, term.signal, (signal) => this.#attempt(signal)).catch(
+        (): Attempt => 'failed',
+      );
+      if (outcome === 'held') {
+        renewed = asked;
+        continue;
+      }
       if (term.signal.aborted) return;
       if (outcome === 'failed' && clock.monotonic() - renewed < renewDeadlineMs) continue;
       this.#log.warn({ leader: this.leader }, 'lost the lease');
@@ -108,7 +121,9 @@ export class LeaderElector {
     try {
       return await Promise.race([
         work(limit.signal),
-        new Promise<never>((_, reject) => { limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true }); }),
+        new Promise<never>((_, reject) => {
+          limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
+        }),
       ]);
     } finally {
       timer.cancel();
@@ -161,16 +176,23 @@ export class LeaderElector {
     const now = formatMicroTime(clock.now());
     const kept = old?.holderIdentity === identity;
     return {
-      holderIdentity: identity, leaseDurationSeconds: Math.ceil(leaseDurationMs / 1000), renewTime: now,
-      acquireTime: kept ? old?.acquireTime ?? now : now, leaseTransitions: (old?.leaseTransitions ?? 0) + (kept || old === undefined ? 0 : 1),
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.ceil(leaseDurationMs / 1000),
+      renewTime: now,
+      acquireTime: kept ? (old?.acquireTime ?? now) : now,
+      leaseTransitions: (old?.leaseTransitions ?? 0) + (kept || old === undefined ? 0 : 1),
     };
   }
 
   #observe(lease: Lease): void {
     const { spec } = this.#observed?.lease ?? {};
     const next = lease.spec;
-    const same = spec !== undefined && spec.renewTime === next?.renewTime && spec.holderIdentity === next?.holderIdentity && spec.acquireTime === next?.acquireTime;
-    this.#observed = { lease, at: same ? this.#observed?.at ?? 0 : this.#options.clock.monotonic() };
+    const same =
+      spec !== undefined &&
+      spec.renewTime === next?.renewTime &&
+      spec.holderIdentity === next?.holderIdentity &&
+      spec.acquireTime === next?.acquireTime;
+    this.#observed = { lease, at: same ? (this.#observed?.at ?? 0) : this.#options.clock.monotonic() };
     const holder = next?.holderIdentity ?? '';
     if (holder === this.#leader) return;
     this.#leader = holder;
@@ -185,7 +207,10 @@ export class LeaderElector {
     const now = formatMicroTime(clock.now());
     try {
       const { leaseTransitions = 0, ...rest } = lease.spec;
-      const free: Lease = { ...lease, spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions } };
+      const free: Lease = {
+        ...lease,
+        spec: { ...rest, holderIdentity: '', leaseDurationSeconds: 1, renewTime: now, acquireTime: now, leaseTransitions },
+      };
       this.#observe(await this.#within(retryPeriodMs, undefined, (signal) => client.update(leases, free, { signal })));
     } catch (error) {
       this.#log.info({ err: error }, 'could not give the lease back; it runs out by itself');

@@ -3,11 +3,26 @@ import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
-import type { CallOptions, Client, DeleteOptions, GetOptions, ListOptions, ObjectName, PatchOptions, PatchType, WatchEvent, WatchOptions, WriteOptions } from '@oarlock/spi/client';
+import type {
+  CallOptions,
+  Client,
+  DeleteOptions,
+  GetOptions,
+  ListOptions,
+  ObjectName,
+  PatchOptions,
+  PatchType,
+  WatchEvent,
+  WatchOptions,
+  WriteOptions,
+} from '@oarlock/spi/client';
 import type { ApiHandler, ApiResponse, LoopbackSwitch } from '@oarlock/spi/loopback';
 import { createCall, deleteCall, deleteCollectionCall, getCall, listCall, patchCall, updateCall, watchCall, type Call } from './request.ts';
 
-interface Waiter { resolve(handler: ApiHandler): void; reject(reason: unknown): void }
+interface Waiter {
+  resolve(handler: ApiHandler): void;
+  reject(reason: unknown): void;
+}
 
 /** Where the loopback clients of a process wait for, and then find, the API server of the same process. */
 export class LoopbackSwitchboard implements LoopbackSwitch {
@@ -27,19 +42,29 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
     this.#waiting.clear();
   }
 
-  get connected(): boolean { return this.#handler !== undefined; }
+  get connected(): boolean {
+    return this.#handler !== undefined;
+  }
 
   /** The server, as soon as it accepts requests. Rejects with the signal's reason when it aborts first. */
   handler(signal?: AbortSignal): ApiHandler | Promise<ApiHandler> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#handler !== undefined) return this.#handler;
     if (this.#waiting.size >= this.#maxWaiting) {
-      return Promise.reject(failure('ServiceUnavailable', 'the API server is not up yet and too many requests wait for it', { retryAfterSeconds: 1 }));
+      return Promise.reject(
+        failure('ServiceUnavailable', 'the API server is not up yet and too many requests wait for it', { retryAfterSeconds: 1 }),
+      );
     }
     return new Promise((resolve, reject) => {
-      const abort = () => { this.#waiting.delete(waiter); reject(signal?.reason); };
+      const abort = () => {
+        this.#waiting.delete(waiter);
+        reject(signal?.reason);
+      };
       const waiter: Waiter = {
-        resolve(handler) { signal?.removeEventListener('abort', abort); resolve(handler); },
+        resolve(handler) {
+          signal?.removeEventListener('abort', abort);
+          resolve(handler);
+        },
         reject,
       };
       signal?.addEventListener('abort', abort, { once: true });
@@ -48,13 +73,19 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
   }
 }
 
-export interface LoopbackClientOptions { readonly userAgent?: string }
+export interface LoopbackClientOptions {
+  readonly userAgent?: string;
+}
 
 /**
  * The API of this process, asked with an identity: no sockets and no encoding. Objects are the watch cache's own, frozen and shared.
  * Requests made before the server is connected wait for it.
  */
-export function loopbackClient(switchboard: LoopbackSwitchboard, identity: Identity, { userAgent = 'oarlock' }: LoopbackClientOptions = {}): Client {
+export function loopbackClient(
+  switchboard: LoopbackSwitchboard,
+  identity: Identity,
+  { userAgent = 'oarlock' }: LoopbackClientOptions = {},
+): Client {
   return new LoopbackClient(switchboard, identity, userAgent, undefined);
 }
 
@@ -93,7 +124,11 @@ class LoopbackClient implements Client {
     }
   }
 
-  async create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T> {
+  async create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { readonly name?: ObjectName },
+  ): Promise<T> {
     return this.#object<T>(createCall(resource, object, options));
   }
 
@@ -101,7 +136,13 @@ class LoopbackClient implements Client {
     return this.#object<T>(updateCall(resource, object, options));
   }
 
-  async patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T> {
+  async patch<T extends KubeObject>(
+    resource: Resource<T>,
+    name: ObjectName,
+    type: PatchType,
+    patch: unknown,
+    options?: PatchOptions,
+  ): Promise<T> {
     return this.#object<T>(patchCall(resource, name, type, patch, options));
   }
 
@@ -110,7 +151,10 @@ class LoopbackClient implements Client {
     return left.kind === 'Status' ? undefined : left;
   }
 
-  async deleteCollection<T extends KubeObject>(resource: Resource<T>, options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>): Promise<void> {
+  async deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>,
+  ): Promise<void> {
     await this.#send(deleteCollectionCall(resource, options));
   }
 
@@ -135,4 +179,5 @@ class LoopbackClient implements Client {
   }
 }
 
-const unexpected = (response: ApiResponse) => failure('InternalError', `the API server answered with a ${response.kind} where none was asked for`);
+const unexpected = (response: ApiResponse) =>
+  failure('InternalError', `the API server answered with a ${response.kind} where none was asked for`);

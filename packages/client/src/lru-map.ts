@@ -7,11 +7,16 @@ export class LruMap<K, V> {
     this.#max = max;
   }
 
-  get size(): number { return this.#entries.size; }
+  get size(): number {
+    return this.#entries.size;
+  }
 
   get(key: K): V | undefined {
     const value = this.#entries.get(key);
-    if (value !== undefined) { this.#entries.delete(key); this.#entries.set(key, value); }
+    if (value !== undefined) {
+      this.#entries.delete(key);
+      this.#entries.set(key, value);
+    }
     return value;
   }
 

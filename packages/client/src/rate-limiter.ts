@@ -45,8 +45,12 @@ export class FailureDelays<K> {
     this.#longestMs = longestMs;
   }
 
-  failures(key: K): number { return this.#failures.get(key) ?? 0; }
-  forget(key: K): void { this.#failures.delete(key); }
+  failures(key: K): number {
+    return this.#failures.get(key) ?? 0;
+  }
+  forget(key: K): void {
+    this.#failures.delete(key);
+  }
 
   /** Counts a failure and says how many milliseconds to wait after it. */
   next(key: K): number {

@@ -56,7 +56,9 @@ export class Reflector<T extends KubeObject> {
   }
 
   /** The resourceVersion up to which the sink has been told everything. */
-  get version(): string | undefined { return this.#version; }
+  get version(): string | undefined {
+    return this.#version;
+  }
 
   /** Resolves when the signal aborts; never rejects but for faults of the sink. */
   async run(signal: AbortSignal): Promise<void> {
@@ -91,7 +93,10 @@ export class Reflector<T extends KubeObject> {
       return 0;
     }
     const delay = this.#backoff.next();
-    this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug']({ err: error, delayMs: Math.round(delay) }, 'the watch was lost; trying again');
+    this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug'](
+      { err: error, delayMs: Math.round(delay) },
+      'the watch was lost; trying again',
+    );
     return delay;
   }
 
@@ -120,7 +125,11 @@ export class Reflector<T extends KubeObject> {
     await this.#replace(items, version);
   }
 
-  async #page(into: T[], options: { resourceVersion?: string; limit?: number; continue?: string }, signal: AbortSignal): Promise<{ version: string | undefined; next: string | undefined }> {
+  async #page(
+    into: T[],
+    options: { resourceVersion?: string; limit?: number; continue?: string },
+    signal: AbortSignal,
+  ): Promise<{ version: string | undefined; next: string | undefined }> {
     const { client, resource, scope } = this.#options;
     const list = await client.list(resource, { ...scope, ...options, signal });
     for (const item of list.items) into.push(item);
@@ -133,7 +142,9 @@ export class Reflector<T extends KubeObject> {
     const began = clock.monotonic();
     let heard = false;
     const events = client.watch(resource, {
-      ...scope, signal, timeoutSeconds: Math.floor(minWatchSeconds * (1 + random())),
+      ...scope,
+      signal,
+      timeoutSeconds: Math.floor(minWatchSeconds * (1 + random())),
       ...(this.#version === undefined ? { sendInitialEvents: true } : { resourceVersion: this.#version }),
     });
     for await (const batch of events) {
@@ -154,7 +165,8 @@ export class Reflector<T extends KubeObject> {
     }
     if (signal.aborted) return;
     if (initial !== undefined) throw failure('ServiceUnavailable', 'the watch ended before the initial events did');
-    if (!heard && clock.monotonic() - began < shortWatchMs) throw failure('ServiceUnavailable', 'the watch ended at once and without events');
+    if (!heard && clock.monotonic() - began < shortWatchMs)
+      throw failure('ServiceUnavailable', 'the watch ended at once and without events');
     this.#healthy();
   }
 
@@ -182,7 +194,11 @@ function collect<T extends KubeObject>(batch: readonly WatchEvent<T>[], into: Ma
 }
 
 function isTooLarge(error: unknown): boolean {
-  return isStatus(error) && (error.status.details?.causes?.some(({ reason }) => reason === 'ResourceVersionTooLarge') === true || /Too large resource version/i.test(error.message));
+  return (
+    isStatus(error) &&
+    (error.status.details?.causes?.some(({ reason }) => reason === 'ResourceVersionTooLarge') === true ||
+      /Too large resource version/i.test(error.message))
+  );
 }
 
 /** A sink that fails is a fault of this process, which asking the server again would not mend. */

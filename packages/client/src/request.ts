@@ -1,7 +1,16 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
-import type { DeleteOptions, GetOptions, ListOptions, ObjectName, PatchOptions, PatchType, WatchOptions, WriteOptions } from '@oarlock/spi/client';
+import type {
+  DeleteOptions,
+  GetOptions,
+  ListOptions,
+  ObjectName,
+  PatchOptions,
+  PatchType,
+  WatchOptions,
+  WriteOptions,
+} from '@oarlock/spi/client';
 import type { ApiVerb } from '@oarlock/spi/loopback';
 
 /** A call of `Client` in the terms that both transports send: what, where, query and body. */
@@ -22,13 +31,25 @@ const signalOf = ({ signal }: { readonly signal?: AbortSignal }) => (signal === 
 
 export function getCall(resource: Resource, name: ObjectName, options: GetOptions = {}): Call {
   return {
-    verb: 'get', resource, subresource: options.subresource ?? '', ...place(resource, name),
-    query: options.resourceVersion === undefined ? none : { resourceVersion: options.resourceVersion }, ...signalOf(options),
+    verb: 'get',
+    resource,
+    subresource: options.subresource ?? '',
+    ...place(resource, name),
+    query: options.resourceVersion === undefined ? none : { resourceVersion: options.resourceVersion },
+    ...signalOf(options),
   };
 }
 
 export function listCall(resource: Resource, options: ListOptions = {}): Call {
-  return { verb: 'list', resource, subresource: '', namespace: options.namespace ?? '', name: '', query: listQuery(options), ...signalOf(options) };
+  return {
+    verb: 'list',
+    resource,
+    subresource: '',
+    namespace: options.namespace ?? '',
+    name: '',
+    query: listQuery(options),
+    ...signalOf(options),
+  };
 }
 
 export function watchCall(resource: Resource, options: WatchOptions): Call {
@@ -43,37 +64,81 @@ export function watchCall(resource: Resource, options: WatchOptions): Call {
 }
 
 export function createCall(resource: Resource, object: KubeObject, options: WriteOptions & { readonly name?: ObjectName } = {}): Call {
-  const where = options.name === undefined
-    ? { namespace: resource.namespaced ? object.metadata?.namespace ?? '' : '', name: '' }
-    : place(resource, options.name);
+  const where =
+    options.name === undefined
+      ? { namespace: resource.namespaced ? (object.metadata?.namespace ?? '') : '', name: '' }
+      : place(resource, options.name);
   if (resource.namespaced && where.namespace === '') throw failure('BadRequest', 'an empty namespace may not be set during creation');
-  return { verb: 'create', resource, subresource: options.subresource ?? '', ...where, query: writeQuery(options), body: typed(resource, object, options.subresource), ...signalOf(options) };
+  return {
+    verb: 'create',
+    resource,
+    subresource: options.subresource ?? '',
+    ...where,
+    query: writeQuery(options),
+    body: typed(resource, object, options.subresource),
+    ...signalOf(options),
+  };
 }
 
 export function updateCall(resource: Resource, object: KubeObject, options: WriteOptions = {}): Call {
   const { name = '', namespace } = object.metadata ?? {};
   return {
-    verb: 'update', resource, subresource: options.subresource ?? '', ...place(resource, { name, ...(namespace !== undefined && { namespace }) }),
-    query: writeQuery(options), body: typed(resource, object, options.subresource), ...signalOf(options),
+    verb: 'update',
+    resource,
+    subresource: options.subresource ?? '',
+    ...place(resource, { name, ...(namespace !== undefined && { namespace }) }),
+    query: writeQuery(options),
+    body: typed(resource, object, options.subresource),
+    ...signalOf(options),
   };
 }
 
 export function patchCall(resource: Resource, name: ObjectName, patchType: PatchType, body: unknown, options: PatchOptions = {}): Call {
   const query = options.force === undefined ? writeQuery(options) : { ...writeQuery(options), force: String(options.force) };
-  return { verb: 'patch', resource, subresource: options.subresource ?? '', ...place(resource, name), query, body, patchType, ...signalOf(options) };
+  return {
+    verb: 'patch',
+    resource,
+    subresource: options.subresource ?? '',
+    ...place(resource, name),
+    query,
+    body,
+    patchType,
+    ...signalOf(options),
+  };
 }
 
 export function deleteCall(resource: Resource, name: ObjectName, options: DeleteOptions = {}): Call {
-  return { verb: 'delete', resource, subresource: '', ...place(resource, name), query: none, body: deleteBody(options), ...signalOf(options) };
+  return {
+    verb: 'delete',
+    resource,
+    subresource: '',
+    ...place(resource, name),
+    query: none,
+    body: deleteBody(options),
+    ...signalOf(options),
+  };
 }
 
-export function deleteCollectionCall(resource: Resource, options: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'> = {}): Call {
-  return { verb: 'deletecollection', resource, subresource: '', namespace: options.namespace ?? '', name: '', query: listQuery(options), body: deleteBody(options), ...signalOf(options) };
+export function deleteCollectionCall(
+  resource: Resource,
+  options: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'> = {},
+): Call {
+  return {
+    verb: 'deletecollection',
+    resource,
+    subresource: '',
+    namespace: options.namespace ?? '',
+    name: '',
+    query: listQuery(options),
+    body: deleteBody(options),
+    ...signalOf(options),
+  };
 }
 
 function place(resource: Resource, { namespace = '', name }: ObjectName): { namespace: string; name: string } {
   if (name === '') throw failure('BadRequest', 'resource name may not be empty');
-  if (resource.namespaced && namespace === '') throw failure('BadRequest', 'an empty namespace may not be set when a resource name is provided');
+  if (resource.namespaced && namespace === '')
+    throw failure('BadRequest', 'an empty namespace may not be set when a resource name is provided');
   return { namespace: resource.namespaced ? namespace : '', name };
 }
 
@@ -90,18 +155,30 @@ function listQuery(options: Omit<ListOptions, 'signal'>): Record<string, string 
 
 function writeQuery(options: WriteOptions): Readonly<Record<string, string | undefined>> {
   if (options.dryRun !== true && options.fieldManager === undefined) return none;
-  return { ...(options.dryRun === true && { dryRun: 'All' }), ...(options.fieldManager !== undefined && { fieldManager: options.fieldManager }) };
+  return {
+    ...(options.dryRun === true && { dryRun: 'All' }),
+    ...(options.fieldManager !== undefined && { fieldManager: options.fieldManager }),
+  };
 }
 
 function deleteBody({ gracePeriodSeconds, propagationPolicy, preconditions, dryRun }: DeleteOptions): unknown {
   return {
-    kind: 'DeleteOptions', apiVersion: 'v1', ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
-    ...(propagationPolicy !== undefined && { propagationPolicy }), ...(preconditions !== undefined && { preconditions }), ...(dryRun === true && { dryRun: ['All'] }),
+    kind: 'DeleteOptions',
+    apiVersion: 'v1',
+    ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
+    ...(propagationPolicy !== undefined && { propagationPolicy }),
+    ...(preconditions !== undefined && { preconditions }),
+    ...(dryRun === true && { dryRun: ['All'] }),
   };
 }
 
 /** A caller who holds a typed resource need not repeat its kind in the object; subresources have kinds of their own. */
 function typed(resource: Resource, object: KubeObject, subresource: string | undefined): KubeObject {
-  if ((object.apiVersion !== undefined && object.kind !== undefined) || (subresource !== undefined && subresource !== 'status')) return object;
-  return { ...object, apiVersion: object.apiVersion ?? (resource.group === '' ? resource.version : `${resource.group}/${resource.version}`), kind: object.kind ?? resource.kind };
+  if ((object.apiVersion !== undefined && object.kind !== undefined) || (subresource !== undefined && subresource !== 'status'))
+    return object;
+  return {
+    ...object,
+    apiVersion: object.apiVersion ?? (resource.group === '' ? resource.version : `${resource.group}/${resource.version}`),
+    kind: object.kind ?? resource.kind,
+  };
 }

@@ -5,7 +5,11 @@ import type { WatchEvent } from '@oarlock/spi/client';
 import { eventLoop } from './event-loop.ts';
 import { TransportError } from './http-connection.ts';
 
-interface Frame { readonly type?: string; readonly object?: KubeObject; readonly cause?: string }
+interface Frame {
+  readonly type?: string;
+  readonly object?: KubeObject;
+  readonly cause?: string;
+}
 
 const lineBreak = 0x0a;
 const types = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
@@ -15,7 +19,10 @@ const types = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
  * A line that is cut off at the end was never said.
  * @throws StatusError what an ERROR event carries; TransportError `Malformed`, or `TooLarge` for a line longer than `maxFrameBytes`
  */
-export async function* watchFrames(body: AsyncIterable<Buffer>, { maxFrameBytes }: { readonly maxFrameBytes: number }): AsyncGenerator<readonly WatchEvent[]> {
+export async function* watchFrames(
+  body: AsyncIterable<Buffer>,
+  { maxFrameBytes }: { readonly maxFrameBytes: number },
+): AsyncGenerator<readonly WatchEvent[]> {
   let parts: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
@@ -57,7 +64,8 @@ function parse(line: Buffer): Frame {
 }
 
 function toEvent({ type = '', object, cause: traceparent }: Frame): WatchEvent {
-  if (!types.has(type) || typeof object !== 'object' || object === null) throw new TransportError('Malformed', `a watch event of type ${JSON.stringify(type)} is not understood`);
+  if (!types.has(type) || typeof object !== 'object' || object === null)
+    throw new TransportError('Malformed', `a watch event of type ${JSON.stringify(type)} is not understood`);
   const cause = typeof traceparent === 'string' ? parseTraceparent(traceparent) : undefined;
   return { type: type as WatchEvent['type'], object: deepFreeze(object), ...(cause && { cause }) };
 }

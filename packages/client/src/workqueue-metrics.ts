@@ -1,7 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** What a queue tells of itself when it is asked. */
-export interface WorkqueueState { readonly depth: number; readonly startedAt: Iterable<number>; readonly now: number }
+export interface WorkqueueState {
+  readonly depth: number;
+  readonly startedAt: Iterable<number>;
+  readonly now: number;
+}
 
 /** The series of one queue. Durations are in seconds. */
 export interface WorkqueueMetrics {
@@ -26,34 +30,46 @@ const series = new WeakMap<Registry, Series>();
 /** The series of queues under client-go's names, in `registry`. A queue that takes the name of an older one takes its place. */
 export function workqueueMetrics(registry: Registry, name: string, state: () => WorkqueueState): WorkqueueMetrics {
   let known = series.get(registry);
-  if (known === undefined) series.set(registry, known = register(registry));
+  if (known === undefined) series.set(registry, (known = register(registry)));
   const { states, adds, retries, queued, work } = known;
   states.set(name, state);
   const labels = { name };
   return {
-    added: () => adds.inc(labels), retried: () => retries.inc(labels),
-    waited: (seconds) => queued.observe(labels, seconds), worked: (seconds) => work.observe(labels, seconds),
+    added: () => adds.inc(labels),
+    retried: () => retries.inc(labels),
+    waited: (seconds) => queued.observe(labels, seconds),
+    worked: (seconds) => work.observe(labels, seconds),
   };
 }
 
 function register(registry: Registry): Series {
   const states = new Map<string, () => WorkqueueState>();
   const registers = [registry];
-  const gauge = (metric: string, help: string, value: (state: WorkqueueState) => number) => new Gauge({
-    name: metric, help, labelNames, registers,
-    collect() { for (const [name, state] of states) this.set({ name }, value(state())); },
-  });
+  const gauge = (metric: string, help: string, value: (state: WorkqueueState) => number) =>
+    new Gauge({
+      name: metric,
+      help,
+      labelNames,
+      registers,
+      collect() {
+        for (const [name, state] of states) this.set({ name }, value(state()));
+      },
+    });
   gauge('workqueue_depth', 'Keys that wait to be worked on', ({ depth }) => depth);
   gauge('workqueue_unfinished_work_seconds', 'Time spent so far on keys that are being worked on, all together', ({ startedAt, now }) => {
     let sum = 0;
     for (const at of startedAt) sum += now - at;
     return sum / 1000;
   });
-  gauge('workqueue_longest_running_processor_seconds', 'Time spent so far on the key that has been worked on longest', ({ startedAt, now }) => {
-    let longest = 0;
-    for (const at of startedAt) longest = Math.max(longest, now - at);
-    return longest / 1000;
-  });
+  gauge(
+    'workqueue_longest_running_processor_seconds',
+    'Time spent so far on the key that has been worked on longest',
+    ({ startedAt, now }) => {
+      let longest = 0;
+      for (const at of startedAt) longest = Math.max(longest, now - at);
+      return longest / 1000;
+    },
+  );
   return {
     states,
     adds: new Counter({ name: 'workqueue_adds_total', help: 'Keys that were added', labelNames, registers }),

@@ -26,8 +26,17 @@ export interface Work<K = ObjectKey> {
   readonly enqueuedAt: number;
 }
 
-interface Pending { causes: Cause[]; readonly enqueuedAt: number; readonly since: number }
-interface Delayed<K> extends HeapEntry { readonly key: K; at: number; readonly causes: Cause[]; readonly order: number }
+interface Pending {
+  causes: Cause[];
+  readonly enqueuedAt: number;
+  readonly since: number;
+}
+interface Delayed<K> extends HeapEntry {
+  readonly key: K;
+  at: number;
+  readonly causes: Cause[];
+  readonly order: number;
+}
 
 /** How many causes beside the first a key keeps. */
 export const keptLinks = 32;
@@ -57,24 +66,37 @@ export class Workqueue<K = ObjectKey> {
     this.#clock = clock;
     this.#delays = new FailureDelays(failureDelay);
     this.#overall = overall && new TokenBucket({ ...overall, now: clock.monotonic() });
-    this.#metrics = metrics && workqueueMetrics(metrics, name, () => ({ depth: this.length, startedAt: this.#working.values(), now: clock.monotonic() }));
+    this.#metrics =
+      metrics && workqueueMetrics(metrics, name, () => ({ depth: this.length, startedAt: this.#working.values(), now: clock.monotonic() }));
   }
 
   /** Keys that wait and are not being worked on. Delayed ones do not count. */
-  get length(): number { return this.#queue.size; }
-  get closed(): boolean { return this.#closed; }
+  get length(): number {
+    return this.#queue.size;
+  }
+  get closed(): boolean {
+    return this.#closed;
+  }
 
-  add(key: K, cause?: Cause): void { this.#add(key, cause === undefined ? none : [cause]); }
+  add(key: K, cause?: Cause): void {
+    this.#add(key, cause === undefined ? none : [cause]);
+  }
 
   /** Adds the key after `ms`; if it is delayed already, at the earlier of both times. */
   addAfter(key: K, ms: number, ...causes: readonly Cause[]): void {
     if (this.#closed) return;
-    if (ms <= 0) { this.#add(key, causes); return; }
+    if (ms <= 0) {
+      this.#add(key, causes);
+      return;
+    }
     const at = this.#clock.monotonic() + ms;
     const known = this.#delayed.get(key);
     if (known !== undefined) {
       join(known.causes, causes);
-      if (at < known.at) { known.at = at; this.#heap.moved(known); }
+      if (at < known.at) {
+        known.at = at;
+        this.#heap.moved(known);
+      }
     } else {
       const entry: Delayed<K> = { key, at, causes: join([], causes), order: this.#order++, heapIndex: -1 };
       this.#delayed.set(key, entry);
@@ -92,9 +114,13 @@ export class Workqueue<K = ObjectKey> {
   }
 
   /** The key has succeeded: its next failure is the first again. */
-  forget(key: K): void { this.#delays.forget(key); }
+  forget(key: K): void {
+    this.#delays.forget(key);
+  }
   /** Failures in a row since the key was last forgotten. */
-  failures(key: K): number { return this.#delays.failures(key); }
+  failures(key: K): number {
+    return this.#delays.failures(key);
+  }
 
   /** Takes a delayed add back, because whoever wanted it is about to look anyway. */
   cancelDelayed(key: K): void {
@@ -110,7 +136,9 @@ export class Workqueue<K = ObjectKey> {
     const key = this.#queue.shift();
     if (key !== undefined) return Promise.resolve(this.#take(key));
     if (this.#closed) return Promise.resolve(undefined);
-    return new Promise((resolve) => { this.#takers.push(resolve); });
+    return new Promise((resolve) => {
+      this.#takers.push(resolve);
+    });
   }
 
   done(key: K): void {
@@ -136,7 +164,9 @@ export class Workqueue<K = ObjectKey> {
 
   /** Shuts down, and resolves when everything taken in has been worked on. Somebody has to go on taking keys. */
   shutDownWithDrain(): Promise<void> {
-    const drained = new Promise<void>((resolve) => { this.#drained.push(resolve); });
+    const drained = new Promise<void>((resolve) => {
+      this.#drained.push(resolve);
+    });
     this.shutDown();
     this.#checkDrained();
     return drained;
@@ -145,7 +175,10 @@ export class Workqueue<K = ObjectKey> {
   #add(key: K, causes: readonly Cause[]): void {
     if (this.#closed) return;
     const known = this.#dirty.get(key);
-    if (known !== undefined) { join(known.causes, causes); return; }
+    if (known !== undefined) {
+      join(known.causes, causes);
+      return;
+    }
     this.#metrics?.added();
     this.#dirty.set(key, { causes: join([], causes), enqueuedAt: this.#clock.now(), since: this.#clock.monotonic() });
     if (!this.#working.has(key)) this.#enqueue(key);
@@ -159,7 +192,11 @@ export class Workqueue<K = ObjectKey> {
   }
 
   #take(key: K): Work<K> {
-    const { causes, enqueuedAt, since } = this.#dirty.get(key) ?? { causes: [], enqueuedAt: this.#clock.now(), since: this.#clock.monotonic() };
+    const { causes, enqueuedAt, since } = this.#dirty.get(key) ?? {
+      causes: [],
+      enqueuedAt: this.#clock.now(),
+      since: this.#clock.monotonic(),
+    };
     const now = this.#clock.monotonic();
     this.#dirty.delete(key);
     this.#working.set(key, now);

@@ -22,12 +22,31 @@ describe('EventWriter', () => {
   it('writes core/v1 Events as client-go does', async () => {
     writer.recorder('kubelet', 'node-1').event(pod, 'Warning', 'BackOff', 'Back-off restarting', 'spec.containers{c}');
     await writer.flush();
-    expect(api.objects(events)).toMatchObject([{
-      apiVersion: 'v1', kind: 'Event', metadata: { namespace: 'd', name: `web.${(BigInt(clock.now()) * 1_000_000n).toString(16)}` },
-      involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace: 'd', name: 'web', uid: 'u1', resourceVersion: '7', fieldPath: 'spec.containers{c}' },
-      reason: 'BackOff', message: 'Back-off restarting', type: 'Warning', count: 1, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:00:00Z',
-      source: { component: 'kubelet', host: 'node-1' }, reportingComponent: 'kubelet', reportingInstance: 'node-1',
-    }]);
+    expect(api.objects(events)).toMatchObject([
+      {
+        apiVersion: 'v1',
+        kind: 'Event',
+        metadata: { namespace: 'd', name: `web.${(BigInt(clock.now()) * 1_000_000n).toString(16)}` },
+        involvedObject: {
+          apiVersion: 'v1',
+          kind: 'Pod',
+          namespace: 'd',
+          name: 'web',
+          uid: 'u1',
+          resourceVersion: '7',
+          fieldPath: 'spec.containers{c}',
+        },
+        reason: 'BackOff',
+        message: 'Back-off restarting',
+        type: 'Warning',
+        count: 1,
+        firstTimestamp: '2026-01-01T00:00:00Z',
+        lastTimestamp: '2026-01-01T00:00:00Z',
+        source: { component: 'kubelet', host: 'node-1' },
+        reportingComponent: 'kubelet',
+        reportingInstance: 'node-1',
+      },
+    ]);
     writer.recorder('c').event({ kind: 'Node', apiVersion: 'v1', metadata: { name: 'n1' } }, 'Normal', 'R', 'm');
     await writer.flush();
     expect(api.objects(events, 'default')).toHaveLength(1);
@@ -41,7 +60,9 @@ describe('EventWriter', () => {
     await clock.advance(60_000);
     recorder.event(pod, 'Normal', 'Pulled', 'same');
     await writer.flush();
-    expect(api.objects(events)).toMatchObject([{ count: 3, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:01:00Z' }]);
+    expect(api.objects(events)).toMatchObject([
+      { count: 3, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:01:00Z' },
+    ]);
     expect(api.requests.map(({ verb }) => verb)).toEqual(['create', 'patch', 'patch']);
   });
 

@@ -17,20 +17,30 @@ import { httpsFront, type HttpsFront } from './fixtures/https-front.ts';
 
 const cause: Cause = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 };
 const at = (name: string) => ({ namespace: 'd', name });
-const until = (condition: () => boolean) => vi.waitFor(() => { if (!condition()) throw new Error('not yet'); }, { timeout: 5000, interval: 2 });
+const until = (condition: () => boolean) =>
+  vi.waitFor(
+    () => {
+      if (!condition()) throw new Error('not yet');
+    },
+    { timeout: 5000, interval: 2 },
+  );
 
 describe('httpClient', () => {
   let certificates: Certificates;
   let api: ReturnType<typeof memoryApi>;
   let front: HttpsFront;
   const closers: (() => void | Promise<void>)[] = [];
-  beforeAll(async () => { certificates = await makeCertificates(); });
+  beforeAll(async () => {
+    certificates = await makeCertificates();
+  });
   beforeEach(async () => {
     api = memoryApi({ clock: new FakeClock() });
     front = await httpsFront(api.handler, certificates);
     closers.push(() => front.close());
   });
-  afterEach(async () => { for (const close of closers.splice(0).reverse()) await close(); });
+  afterEach(async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  });
 
   const client = (options: Partial<HttpClientOptions> = {}): HttpClient => {
     const made = httpClient({ server: front.url, ca: certificates.ca, userAgent: 'test/1', ...options });
@@ -51,16 +61,29 @@ describe('httpClient', () => {
     const list = await http.list(deployments, { namespace: 'd', labelSelector: 'a!=b' });
     expect(list.items).toMatchObject([{ apiVersion: 'apps/v1', kind: 'Deployment', status: { replicas: 5 } }]);
     expect(await http.raw('GET', '/version')).toMatchObject({ major: '1' });
-    expect(await http.delete(deployments, at('web'), { propagationPolicy: 'Foreground' })).toMatchObject({ metadata: { finalizers: ['foregroundDeletion'] } });
+    expect(await http.delete(deployments, at('web'), { propagationPolicy: 'Foreground' })).toMatchObject({
+      metadata: { finalizers: ['foregroundDeletion'] },
+    });
     await http.create(namespaces, { metadata: { name: 'n' } });
     await http.deleteCollection(configMaps, { namespace: 'd' });
     expect(front.seen.map(({ method, url }) => `${method} ${url}`)).toEqual([
-      'POST /apis/apps/v1/namespaces/d/deployments', 'PATCH /apis/apps/v1/namespaces/d/deployments/web?fieldManager=m', 'GET /apis/apps/v1/namespaces/d/deployments/web/scale',
-      'GET /apis/apps/v1/namespaces/d/deployments/web', 'PUT /apis/apps/v1/namespaces/d/deployments/web/status', 'GET /apis/apps/v1/namespaces/d/deployments?labelSelector=a%21%3Db',
-      'GET /version', 'DELETE /apis/apps/v1/namespaces/d/deployments/web', 'POST /api/v1/namespaces', 'DELETE /api/v1/namespaces/d/configmaps',
+      'POST /apis/apps/v1/namespaces/d/deployments',
+      'PATCH /apis/apps/v1/namespaces/d/deployments/web?fieldManager=m',
+      'GET /apis/apps/v1/namespaces/d/deployments/web/scale',
+      'GET /apis/apps/v1/namespaces/d/deployments/web',
+      'PUT /apis/apps/v1/namespaces/d/deployments/web/status',
+      'GET /apis/apps/v1/namespaces/d/deployments?labelSelector=a%21%3Db',
+      'GET /version',
+      'DELETE /apis/apps/v1/namespaces/d/deployments/web',
+      'POST /api/v1/namespaces',
+      'DELETE /api/v1/namespaces/d/configmaps',
     ]);
     expect(front.connections).toBe(1);
-    expect(front.seen[0]).toMatchObject({ httpVersion: '2.0', certificate: 'alice', headers: { 'user-agent': 'test/1', accept: 'application/json', 'content-type': 'application/json' } });
+    expect(front.seen[0]).toMatchObject({
+      httpVersion: '2.0',
+      certificate: 'alice',
+      headers: { 'user-agent': 'test/1', accept: 'application/json', 'content-type': 'application/json' },
+    });
     expect(front.seen[1]?.headers['content-type']).toBe('application/strategic-merge-patch+json');
     expect(JSON.parse(front.seen[7]?.body ?? '')).toEqual({ kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' });
   });
@@ -73,7 +96,8 @@ describe('httpClient', () => {
     const abort = new AbortController();
     const seen: string[] = [];
     const watch = (async () => {
-      for await (const batch of http.watch(configMaps, { signal: abort.signal, sendInitialEvents: true })) seen.push(...batch.map(({ type }) => type));
+      for await (const batch of http.watch(configMaps, { signal: abort.signal, sendInitialEvents: true }))
+        seen.push(...batch.map(({ type }) => type));
     })();
     await until(() => seen.length === 2);
     await http.patch(configMaps, at('a'), 'merge', { data: { x: 'y' } });
@@ -89,7 +113,8 @@ describe('httpClient', () => {
     const abort = new AbortController();
     const causes: unknown[] = [];
     const watch = (async () => {
-      for await (const batch of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' })) causes.push(...batch.map((event) => event.cause));
+      for await (const batch of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' }))
+        causes.push(...batch.map((event) => event.cause));
     })();
     await until(() => front.seen.length === 1);
     await http.causedBy(cause).create(configMaps, { metadata: at('a') });
@@ -103,10 +128,28 @@ describe('httpClient', () => {
 
   it('throws refusals as StatusError, also those that are no Status', async () => {
     const http = client();
-    await expect(http.get(pods, at('x'))).rejects.toMatchObject({ name: 'StatusError', reason: 'NotFound', code: 404, message: 'pods "x" not found' });
-    front.intercept = (_request, response) => { response.writeHead(502, { 'content-type': 'text/html' }); response.end('bad gateway'); return true; };
-    await expect(http.get(pods, at('x'))).rejects.toMatchObject({ name: 'StatusError', reason: 'InternalError', code: 502, message: expect.stringContaining('bad gateway') as string });
-    front.intercept = (_request, response) => { response.writeHead(403); response.end(); return true; };
+    await expect(http.get(pods, at('x'))).rejects.toMatchObject({
+      name: 'StatusError',
+      reason: 'NotFound',
+      code: 404,
+      message: 'pods "x" not found',
+    });
+    front.intercept = (_request, response) => {
+      response.writeHead(502, { 'content-type': 'text/html' });
+      response.end('bad gateway');
+      return true;
+    };
+    await expect(http.get(pods, at('x'))).rejects.toMatchObject({
+      name: 'StatusError',
+      reason: 'InternalError',
+      code: 502,
+      message: expect.stringContaining('bad gateway') as string,
+    });
+    front.intercept = (_request, response) => {
+      response.writeHead(403);
+      response.end();
+      return true;
+    };
     await expect(http.get(pods, at('x'))).rejects.toMatchObject({ reason: 'Forbidden', message: 'the server answered 403' });
   });
 
@@ -114,15 +157,26 @@ describe('httpClient', () => {
     await client().create(configMaps, { metadata: at('a') });
     await client().create(configMaps, { metadata: at('b') });
     api.compact();
-    const watch = async () => { for await (const _ of client().watch(configMaps, { signal: new AbortController().signal, resourceVersion: '1' })); };
+    const watch = async () => {
+      for await (const _ of client().watch(configMaps, { signal: new AbortController().signal, resourceVersion: '1' }));
+    };
     await expect(watch()).rejects.toMatchObject({ reason: 'Expired', code: 410 });
-    front.intercept = (_request, response) => { response.writeHead(200); response.end('{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}}\n'); return true; };
+    front.intercept = (_request, response) => {
+      response.writeHead(200);
+      response.end('{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}}\n');
+      return true;
+    };
     await expect(watch()).rejects.toMatchObject({ reason: 'Expired', message: 'too old' });
   });
 
   it('waits as long as a busy server asks it to, ten times', async () => {
     const slept: number[] = [];
-    const clock: Clock = { ...systemClock, sleep: async (ms) => { slept.push(ms); } };
+    const clock: Clock = {
+      ...systemClock,
+      sleep: async (ms) => {
+        slept.push(ms);
+      },
+    };
     let refusals = 2;
     front.intercept = (_request, response) => {
       if (refusals-- <= 0) return false;
@@ -135,17 +189,25 @@ describe('httpClient', () => {
     refusals = 100;
     await expect(client({ clock }).create(configMaps, { metadata: at('b') })).rejects.toMatchObject({ reason: 'TooManyRequests' });
     expect(slept).toHaveLength(12);
-    front.intercept = (_request, response) => { response.writeHead(429); response.end(); return true; };
+    front.intercept = (_request, response) => {
+      response.writeHead(429);
+      response.end();
+      return true;
+    };
     await expect(client({ clock }).list(configMaps)).rejects.toMatchObject({ code: 429 });
     expect(slept).toHaveLength(12);
   });
 
   it('says ServiceUnavailable when it cannot connect or does not trust the server, and why', async () => {
-    const untrusted = await client({ ca: (await makeCertificates()).ca }).get(nodes, { name: 'n' }).catch((error: unknown) => error);
+    const untrusted = await client({ ca: (await makeCertificates()).ca })
+      .get(nodes, { name: 'n' })
+      .catch((error: unknown) => error);
     expect(untrusted).toMatchObject({ reason: 'ServiceUnavailable', cause: { name: 'TransportError', code: 'ConnectFailed' } });
     await front.close();
     closers.splice(closers.indexOf(closers[0]!), 1);
-    const refused = await client().get(nodes, { name: 'n' }).catch((error: unknown) => error as Error);
+    const refused = await client()
+      .get(nodes, { name: 'n' })
+      .catch((error: unknown) => error as Error);
     expect(refused).toMatchObject({ reason: 'ServiceUnavailable', message: expect.stringContaining('ECONNREFUSED') as string });
   });
 
@@ -154,7 +216,13 @@ describe('httpClient', () => {
     await front.close();
     closers.length = 0;
     const slept: number[] = [];
-    const clock: Clock = { ...systemClock, monotonic: () => 0, sleep: async (ms) => { slept.push(ms); } };
+    const clock: Clock = {
+      ...systemClock,
+      monotonic: () => 0,
+      sleep: async (ms) => {
+        slept.push(ms);
+      },
+    };
     const http = client({ clock, random: () => 0, server: `https://127.0.0.1:${port}` });
     const attempt = () => http.get(nodes, { name: 'n' }).catch(() => undefined);
     await Promise.all([attempt(), attempt(), attempt()]);
@@ -177,7 +245,10 @@ describe('httpClient', () => {
     await http.list(configMaps);
     expect(front.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'GET', 'GET']);
     losses = 1;
-    await expect(http.create(configMaps, { metadata: at('a') })).rejects.toMatchObject({ reason: 'ServiceUnavailable', cause: { code: 'Lost' } });
+    await expect(http.create(configMaps, { metadata: at('a') })).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+      cause: { code: 'Lost' },
+    });
     expect(front.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });
 
@@ -206,13 +277,19 @@ describe('httpClient', () => {
     let answer: (() => void) | undefined;
     front.intercept = (request, response) => {
       if (answer !== undefined) return false;
-      answer = () => { response.writeHead(200, { 'content-type': 'application/json' }); response.end('{"slow":true}'); };
+      answer = () => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end('{"slow":true}');
+      };
       request.stream.session?.goaway(constants.NGHTTP2_NO_ERROR);
       return true;
     };
     const slow = http.raw('GET', '/slow');
     await until(() => answer !== undefined);
-    await vi.waitFor(async () => { await http.list(configMaps); expect(front.connections).toBe(2); });
+    await vi.waitFor(async () => {
+      await http.list(configMaps);
+      expect(front.connections).toBe(2);
+    });
     answer?.();
     expect(await slow).toEqual({ slow: true });
   });
@@ -222,7 +299,9 @@ describe('httpClient', () => {
     const http = client();
     await http.list(configMaps);
     const abort = new AbortController();
-    const watches = Array.from({ length: 5 }, async () => { for await (const _ of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' })); });
+    const watches = Array.from({ length: 5 }, async () => {
+      for await (const _ of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' }));
+    });
     await until(() => front.seen.length === 6);
     await http.list(configMaps);
     expect(front.connections).toBeGreaterThan(1);
@@ -251,7 +330,10 @@ describe('httpClient', () => {
 
   it('gives requests up: on abort with its reason, after a time, when the answer is too long, when it is closed', async () => {
     front.intercept = (_request, response, { url }) => {
-      if (url === '/long') { response.writeHead(200, { 'content-type': 'application/json' }); response.end('x'.repeat(5000)); }
+      if (url === '/long') {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end('x'.repeat(5000));
+      }
       return true;
     };
     const abort = new AbortController();
@@ -259,7 +341,10 @@ describe('httpClient', () => {
     await until(() => front.seen.length === 1);
     abort.abort(new Error('enough'));
     await expect(aborted).rejects.toThrow('enough');
-    await expect(client({ requestTimeoutMs: 30 }).raw('GET', '/never')).rejects.toMatchObject({ reason: 'ServiceUnavailable', cause: { code: 'Timeout' } });
+    await expect(client({ requestTimeoutMs: 30 }).raw('GET', '/never')).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+      cause: { code: 'Timeout' },
+    });
     await expect(client({ maxResponseBytes: 1000 }).raw('GET', '/long')).rejects.toMatchObject({ cause: { code: 'TooLarge' } });
     const http = client();
     const closed = http.raw('GET', '/never');
@@ -278,17 +363,29 @@ describe('httpClient', () => {
       for (const s of [socket, up]) s.on('error', () => undefined);
       socket.pipe(up).pipe(socket);
     });
-    await new Promise<void>((resolve) => { proxy.listen(0, '127.0.0.1', resolve); });
-    closers.push(() => { proxy.close(); for (const socket of sockets) socket.destroy(); });
+    await new Promise<void>((resolve) => {
+      proxy.listen(0, '127.0.0.1', resolve);
+    });
+    closers.push(() => {
+      proxy.close();
+      for (const socket of sockets) socket.destroy();
+    });
     const clock = new FakeClock();
     const http = client({ clock, server: `https://127.0.0.1:${(proxy.address() as AddressInfo).port}` });
     const abort = new AbortController();
     let failure: unknown;
-    const watch = (async () => { for await (const _ of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' })); })().catch((error: unknown) => { failure = error; });
+    const watch = (async () => {
+      for await (const _ of http.watch(configMaps, { signal: abort.signal, resourceVersion: '0' }));
+    })().catch((error: unknown) => {
+      failure = error;
+    });
     await until(() => front.seen.length === 1);
     await until(() => clock.pending === 1);
     let pings = 0;
-    for (const session of front.sessions) session.on('ping', () => { pings += 1; });
+    for (const session of front.sessions)
+      session.on('ping', () => {
+        pings += 1;
+      });
     await clock.advance(30_000); // something was heard: asks later
     expect(pings).toBe(0);
     await clock.advance(30_000);
@@ -296,7 +393,10 @@ describe('httpClient', () => {
     await http.list(configMaps); // its answer comes after the answer to the ping
     await clock.advance(29_000);
     expect(failure).toBeUndefined();
-    for (const socket of sockets) { socket.unpipe(); socket.pause(); }
+    for (const socket of sockets) {
+      socket.unpipe();
+      socket.pause();
+    }
     for (const ms of [30_000, 30_000, 15_000]) await clock.advance(ms);
     await until(() => failure !== undefined);
     expect(failure).toMatchObject({ reason: 'ServiceUnavailable', cause: { name: 'TransportError', code: 'Lost' } });
@@ -312,7 +412,11 @@ describe('httpClient', () => {
       const more = () => {
         while (written < 200_000_000) {
           written += line.length;
-          if (!response.write(line)) { held = true; response.once('drain', more); return; }
+          if (!response.write(line)) {
+            held = true;
+            response.once('drain', more);
+            return;
+          }
         }
       };
       more();
@@ -324,7 +428,10 @@ describe('httpClient', () => {
     expect(first.value?.[0]).toMatchObject({ type: 'ADDED' });
     await until(() => held);
     const before = written;
-    for (let n = 0; n < 50; n += 1) await new Promise<void>((resolve) => { setImmediate(resolve); });
+    for (let n = 0; n < 50; n += 1)
+      await new Promise<void>((resolve) => {
+        setImmediate(resolve);
+      });
     expect(written).toBeLessThan(10_000_000);
     expect(written - before).toBeLessThan(5_000_000);
     abort.abort();
@@ -349,7 +456,9 @@ describe('httpClient', () => {
     await api.client().delete(configMaps, at('c0'));
     api.compact();
     await until(() => informer.size === 19);
-    expect(new Set(informer.list().map(({ metadata }) => metadata?.name))).toEqual(new Set(api.objects(configMaps).map(({ metadata }) => metadata?.name)));
+    expect(new Set(informer.list().map(({ metadata }) => metadata?.name))).toEqual(
+      new Set(api.objects(configMaps).map(({ metadata }) => metadata?.name)),
+    );
   });
 
   it('refuses options that make no sense', () => {

@@ -10,7 +10,11 @@ import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-const object = (name: string, resourceVersion: number, more: { uid?: string; namespace?: string; labels?: Record<string, string> } = {}): KubeObject => {
+const object = (
+  name: string,
+  resourceVersion: number,
+  more: { uid?: string; namespace?: string; labels?: Record<string, string> } = {},
+): KubeObject => {
   const { uid = name, namespace = 'd', labels } = more;
   return { metadata: { namespace, name, uid, resourceVersion: String(resourceVersion), ...(labels && { labels }) } };
 };
@@ -21,7 +25,8 @@ function listening(informer: CachedInformer<KubeObject>): string[] {
   const told: string[] = [];
   const at = ({ metadata }: KubeObject) => `${metadata?.name}@${metadata?.resourceVersion}`;
   informer.on({
-    added: (o) => told.push(`added ${at(o)}`), deleted: (o) => told.push(`deleted ${at(o)}`),
+    added: (o) => told.push(`added ${at(o)}`),
+    deleted: (o) => told.push(`deleted ${at(o)}`),
     updated: (o, old) => told.push(o === old ? `refreshed ${at(o)}` : `updated ${at(old)} ${at(o)}`),
   });
   return told;
@@ -32,10 +37,23 @@ describe('CachedInformer', () => {
     const informer = new CachedInformer<KubeObject>(configMaps);
     const told = listening(informer);
     await informer.replace([object('a', 1), object('b', 2), object('c', 3)]);
-    await informer.apply([{ type: 'MODIFIED', object: object('a', 4) }, { type: 'ADDED', object: object('a', 4) }, { type: 'DELETED', object: object('x', 5) }]);
+    await informer.apply([
+      { type: 'MODIFIED', object: object('a', 4) },
+      { type: 'ADDED', object: object('a', 4) },
+      { type: 'DELETED', object: object('x', 5) },
+    ]);
     const again = object('b', 2);
     await informer.replace([object('a', 9), again, object('d', 8)]);
-    expect(told).toEqual(['added a@1', 'added b@2', 'added c@3', 'updated a@1 a@4', 'updated a@4 a@9', 'refreshed b@2', 'added d@8', 'deleted c@3']);
+    expect(told).toEqual([
+      'added a@1',
+      'added b@2',
+      'added c@3',
+      'updated a@1 a@4',
+      'updated a@4 a@9',
+      'refreshed b@2',
+      'added d@8',
+      'deleted c@3',
+    ]);
     expect(informer.get('d/b')).toBe(again);
     expect(informer.size).toBe(3);
   });
@@ -66,7 +84,11 @@ describe('CachedInformer', () => {
 
   it('goes on when a handler fails', async () => {
     const informer = new CachedInformer<KubeObject>(configMaps);
-    informer.on({ added() { throw new Error('mine'); } });
+    informer.on({
+      added() {
+        throw new Error('mine');
+      },
+    });
     const told = listening(informer);
     await informer.replace([object('a', 1), object('b', 1)]);
     expect(told).toHaveLength(2);
@@ -76,16 +98,26 @@ describe('CachedInformer', () => {
   it('indexes by namespace and by functions that are called once per version', async () => {
     const informer = new CachedInformer<KubeObject>(pods);
     let calls = 0;
-    const byTeam = (o: KubeObject) => { calls += 1; return Object.values(o.metadata?.labels ?? {}); };
+    const byTeam = (o: KubeObject) => {
+      calls += 1;
+      return Object.values(o.metadata?.labels ?? {});
+    };
     informer.addIndex('team', byTeam);
     informer.addIndex('team', byTeam);
     expect(() => informer.addIndex('team', () => [])).toThrow('exists already');
-    await informer.replace([object('a', 1, { labels: { x: 'red', y: 'blue' } }), object('b', 1, { labels: { x: 'red' }, namespace: 'e' }), object('c', 1)]);
+    await informer.replace([
+      object('a', 1, { labels: { x: 'red', y: 'blue' } }),
+      object('b', 1, { labels: { x: 'red' }, namespace: 'e' }),
+      object('c', 1),
+    ]);
     expect(calls).toBe(3);
     expect(names(informer.byIndex('team', 'red'))).toEqual(['a', 'b']);
     expect(names(informer.list('e'))).toEqual(['b']);
     const before = informer.byIndex('team', 'red');
-    await informer.apply([{ type: 'MODIFIED', object: object('a', 2, { labels: { x: 'blue' } }) }, { type: 'DELETED', object: object('b', 2, { namespace: 'e' }) }]);
+    await informer.apply([
+      { type: 'MODIFIED', object: object('a', 2, { labels: { x: 'blue' } }) },
+      { type: 'DELETED', object: object('b', 2, { namespace: 'e' }) },
+    ]);
     expect(names(informer.byIndex('team', 'red'))).toEqual([]);
     expect(informer.byIndex('team', 'blue')[0]?.metadata?.resourceVersion).toBe('2');
     expect(names(before)).toEqual(['a', 'b']);
@@ -96,11 +128,17 @@ describe('CachedInformer', () => {
 
   it('lets the event loop turn while it tells thousands of events', async () => {
     const informer = new CachedInformer<KubeObject>(configMaps);
-    const busy = () => { const until = performance.now() + 0.05; while (performance.now() < until); };
+    const busy = () => {
+      const until = performance.now() + 0.05;
+      while (performance.now() < until);
+    };
     informer.on({ added: busy });
     let turns = 0;
     let running = true;
-    const tick = () => { turns += 1; if (running) setImmediate(tick); };
+    const tick = () => {
+      turns += 1;
+      if (running) setImmediate(tick);
+    };
     setImmediate(tick);
     await informer.apply(Array.from({ length: 4000 }, (_, n): WatchEvent => ({ type: 'ADDED', object: object(`o${n}`, n) })));
     running = false;
@@ -121,7 +159,7 @@ describe('CachedInformer', () => {
 });
 
 describe('SharedInformers', () => {
-  it('makes one informer per resource and scope, with the server\'s own objects', async () => {
+  it("makes one informer per resource and scope, with the server's own objects", async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     api.seed(configMaps, object('a', 1, { labels: { on: 'yes' } }), object('b', 1));
@@ -147,44 +185,64 @@ describe('SharedInformers', () => {
   });
 
   it('has what the server has, and told every difference, whatever happens to the connection', async () => {
-    const step = fc.record({ op: fc.constantFrom('put', 'delete', 'drop', 'compact', 'bookmark', 'pass'), name: fc.constantFrom('a', 'b', 'c', 'd') });
-    await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.boolean(), async (steps, streamInitialList) => {
-      const clock = new FakeClock();
-      const api = memoryApi({ clock });
-      const client = api.client();
-      const faults: unknown[] = [];
-      const log: Logger = { ...silentLogger, error: ({ err }) => { faults.push(err); }, child: () => log };
-      const informers = new SharedInformers({ client, clock, random: sequence(7), streamInitialList, log });
-      informers.start();
-      const informer = informers.of(configMaps);
-      const mirror = new Map<string, KubeObject>();
-      informer.on({
-        added(o) { expect(mirror.has(o.metadata?.name ?? '')).toBe(false); mirror.set(o.metadata?.name ?? '', o); },
-        updated(o, old) {
-          const known = mirror.get(o.metadata?.name ?? '');
-          expect(known?.metadata?.resourceVersion).toBe(old.metadata?.resourceVersion);
-          expect(known?.metadata?.uid).toBe(o.metadata?.uid);
-          mirror.set(o.metadata?.name ?? '', o);
-        },
-        deleted(o) { expect(mirror.delete(o.metadata?.name ?? '')).toBe(true); },
-      });
-      let n = 0;
-      for (const { op, name } of steps) {
-        const where = { namespace: 'd', name };
-        const there = api.object(configMaps, where) !== undefined;
-        if (op === 'put') await (there ? client.patch(configMaps, where, 'merge', { data: { n: String(n += 1) } }) : client.create(configMaps, { metadata: where }));
-        if (op === 'delete' && there) await client.delete(configMaps, where);
-        if (op === 'drop') api.dropWatches();
-        if (op === 'compact') api.compact();
-        if (op === 'bookmark') api.bookmark(configMaps);
-        if (op === 'pass') await clock.advance(700);
-      }
-      await clock.advance(120_000);
-      const expected = api.objects(configMaps);
-      expect(faults).toEqual([]);
-      expect(new Set(informer.list())).toEqual(new Set(expected));
-      expect(new Set(mirror.values())).toEqual(new Set(expected));
-      await informers.stop();
-    }), { numRuns: 60 });
+    const step = fc.record({
+      op: fc.constantFrom('put', 'delete', 'drop', 'compact', 'bookmark', 'pass'),
+      name: fc.constantFrom('a', 'b', 'c', 'd'),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.boolean(), async (steps, streamInitialList) => {
+        const clock = new FakeClock();
+        const api = memoryApi({ clock });
+        const client = api.client();
+        const faults: unknown[] = [];
+        const log: Logger = {
+          ...silentLogger,
+          error: ({ err }) => {
+            faults.push(err);
+          },
+          child: () => log,
+        };
+        const informers = new SharedInformers({ client, clock, random: sequence(7), streamInitialList, log });
+        informers.start();
+        const informer = informers.of(configMaps);
+        const mirror = new Map<string, KubeObject>();
+        informer.on({
+          added(o) {
+            expect(mirror.has(o.metadata?.name ?? '')).toBe(false);
+            mirror.set(o.metadata?.name ?? '', o);
+          },
+          updated(o, old) {
+            const known = mirror.get(o.metadata?.name ?? '');
+            expect(known?.metadata?.resourceVersion).toBe(old.metadata?.resourceVersion);
+            expect(known?.metadata?.uid).toBe(o.metadata?.uid);
+            mirror.set(o.metadata?.name ?? '', o);
+          },
+          deleted(o) {
+            expect(mirror.delete(o.metadata?.name ?? '')).toBe(true);
+          },
+        });
+        let n = 0;
+        for (const { op, name } of steps) {
+          const where = { namespace: 'd', name };
+          const there = api.object(configMaps, where) !== undefined;
+          if (op === 'put')
+            await (there
+              ? client.patch(configMaps, where, 'merge', { data: { n: String((n += 1)) } })
+              : client.create(configMaps, { metadata: where }));
+          if (op === 'delete' && there) await client.delete(configMaps, where);
+          if (op === 'drop') api.dropWatches();
+          if (op === 'compact') api.compact();
+          if (op === 'bookmark') api.bookmark(configMaps);
+          if (op === 'pass') await clock.advance(700);
+        }
+        await clock.advance(120_000);
+        const expected = api.objects(configMaps);
+        expect(faults).toEqual([]);
+        expect(new Set(informer.list())).toEqual(new Set(expected));
+        expect(new Set(mirror.values())).toEqual(new Set(expected));
+        await informers.stop();
+      }),
+      { numRuns: 60 },
+    );
   });
 });

@@ -46,17 +46,31 @@ describe('kubeconfig', () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'oarlock-kubeconfig-'));
-    for (const [name, text] of [['config', config], ['ca.pem', 'CA FILE'], ['cert.pem', 'CERT FILE'], ['key.pem', 'KEY FILE']] as const) await writeFile(join(folder, name), text);
+    for (const [name, text] of [
+      ['config', config],
+      ['ca.pem', 'CA FILE'],
+      ['cert.pem', 'CERT FILE'],
+      ['key.pem', 'KEY FILE'],
+    ] as const)
+      await writeFile(join(folder, name), text);
   });
   afterAll(() => rm(folder, { recursive: true }));
   const load = (context?: string) => loadKubeconfig(join(folder, 'config'), context === undefined ? {} : { context });
 
   it('takes the current context, with what is written inline', async () => {
-    expect(await load()).toEqual({ context: 'inline', namespace: 'team', options: { server: 'https://one:6443', ca: 'CA', cert: 'CERT', key: 'KEY', tlsServerName: 'kubernetes' } });
+    expect(await load()).toEqual({
+      context: 'inline',
+      namespace: 'team',
+      options: { server: 'https://one:6443', ca: 'CA', cert: 'CERT', key: 'KEY', tlsServerName: 'kubernetes' },
+    });
   });
 
   it('takes another context, with files relative to its folder', async () => {
-    expect(await load('files')).toEqual({ context: 'files', namespace: 'default', options: { server: 'https://two', ca: 'CA FILE', cert: 'CERT FILE', key: 'KEY FILE', tokenFile: join(folder, 'token') } });
+    expect(await load('files')).toEqual({
+      context: 'files',
+      namespace: 'default',
+      options: { server: 'https://two', ca: 'CA FILE', cert: 'CERT FILE', key: 'KEY FILE', tokenFile: join(folder, 'token') },
+    });
     expect((await load('token')).options).toEqual({ server: 'https://open', insecureSkipTlsVerify: true, token: 't0' });
     expect((await load('anonymous')).options).toMatchObject({ server: 'https://one:6443' });
   });
@@ -70,6 +84,8 @@ describe('kubeconfig', () => {
     await expect(parseKubeconfig('kind: Pod', { folder })).rejects.toMatchObject({ code: 'Malformed' });
     await expect(parseKubeconfig('{', { folder })).rejects.toMatchObject({ code: 'Malformed' });
     await expect(parseKubeconfig('kind: Config', { folder })).rejects.toMatchObject({ code: 'NoContext' });
-    await expect(parseKubeconfig(config, { folder: join(folder, 'elsewhere'), context: 'files' })).rejects.toMatchObject({ code: 'Unreadable' });
+    await expect(parseKubeconfig(config, { folder: join(folder, 'elsewhere'), context: 'files' })).rejects.toMatchObject({
+      code: 'Unreadable',
+    });
   });
 });

@@ -11,22 +11,39 @@ describe('LeaderElector', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let log: string[];
-  beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); log = []; });
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+    log = [];
+  });
 
   const candidate = (identity: string, more: Partial<LeaderElectionOptions> = {}) => {
     const abort = new AbortController();
     const elector = new LeaderElector({
-      client: api.client(identity), clock, random: sequence(identity.charCodeAt(0)), lease: at, identity,
+      client: api.client(identity),
+      clock,
+      random: sequence(identity.charCodeAt(0)),
+      lease: at,
+      identity,
       async onStarted(signal) {
         log.push(`${identity} leads`);
-        await new Promise<void>((resolve) => { signal.addEventListener('abort', () => resolve()); });
+        await new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => resolve());
+        });
         log.push(`${identity} ends`);
       },
       ...more,
     });
     const run = elector.run(abort.signal);
     run.catch(() => undefined);
-    return { elector, stop: async () => { abort.abort(); await run; }, run };
+    return {
+      elector,
+      stop: async () => {
+        abort.abort();
+        await run;
+      },
+      run,
+    };
   };
   const spec = () => api.object(leases, at)?.spec;
 
@@ -34,7 +51,13 @@ describe('LeaderElector', () => {
     const a = candidate('a');
     await clock.settle();
     expect(log).toEqual(['a leads']);
-    expect(spec()).toEqual({ holderIdentity: 'a', leaseDurationSeconds: 15, leaseTransitions: 0, acquireTime: '2026-01-01T00:00:00.000000Z', renewTime: '2026-01-01T00:00:00.000000Z' });
+    expect(spec()).toEqual({
+      holderIdentity: 'a',
+      leaseDurationSeconds: 15,
+      leaseTransitions: 0,
+      acquireTime: '2026-01-01T00:00:00.000000Z',
+      renewTime: '2026-01-01T00:00:00.000000Z',
+    });
     await clock.advance(2000);
     expect(spec()).toMatchObject({ acquireTime: '2026-01-01T00:00:00.000000Z', renewTime: '2026-01-01T00:00:02.000000Z' });
     expect(a.elector.leading).toBe(true);
@@ -60,7 +83,10 @@ describe('LeaderElector', () => {
   });
 
   it('takes over from a leader that falls silent, after the lease duration by its own clock', async () => {
-    api.seed(leases, { metadata: at, spec: { holderIdentity: 'dead', leaseDurationSeconds: 15, renewTime: '2031-01-01T00:00:00.000000Z', leaseTransitions: 4 } });
+    api.seed(leases, {
+      metadata: at,
+      spec: { holderIdentity: 'dead', leaseDurationSeconds: 15, renewTime: '2031-01-01T00:00:00.000000Z', leaseTransitions: 4 },
+    });
     const b = candidate('b');
     await clock.advance(14_900);
     expect(log).toEqual([]);
@@ -76,7 +102,13 @@ describe('LeaderElector', () => {
     api.failNext(({ resource, identity }) => resource === leases && identity.name === 'a', failure('ServiceUnavailable', 'down'), 100);
     const b = candidate('b');
     let ended = 0;
-    await clock.runUntil(() => { if (!a.elector.leading && ended === 0) ended = clock.monotonic(); return b.elector.leading; }, { within: 60_000 });
+    await clock.runUntil(
+      () => {
+        if (!a.elector.leading && ended === 0) ended = clock.monotonic();
+        return b.elector.leading;
+      },
+      { within: 60_000 },
+    );
     expect(ended).toBeGreaterThan(9000);
     expect(ended).toBeLessThanOrEqual(12_000);
     expect(log).toEqual(['a leads', 'a ends', 'b leads']);
@@ -88,7 +120,12 @@ describe('LeaderElector', () => {
   it('ends its term at the deadline even when the renewal hangs', async () => {
     let hang = false;
     const client = api.client();
-    const stuck = { ...client, get: client.get.bind(client), create: client.create.bind(client), update: (...args: Parameters<typeof client.update>) => (hang ? new Promise<never>(() => {}) : client.update(...args)) } as typeof client;
+    const stuck = {
+      ...client,
+      get: client.get.bind(client),
+      create: client.create.bind(client),
+      update: (...args: Parameters<typeof client.update>) => (hang ? new Promise<never>(() => {}) : client.update(...args)),
+    } as typeof client;
     const a = candidate('a', { client: stuck });
     await clock.settle();
     hang = true;

@@ -17,10 +17,18 @@ function recording(object: KubeObject = {}): ApiHandler & { readonly requests: A
     async handle(request) {
       requests.push(request);
       if (request.verb === 'list' || request.verb === 'deletecollection') return { kind: 'list', list: { items: [object] }, warnings: [] };
-      if (request.verb === 'watch') return { kind: 'watch', events: (async function* () { yield [{ type: 'ADDED' as const, object }]; })() };
+      if (request.verb === 'watch')
+        return {
+          kind: 'watch',
+          events: (async function* () {
+            yield [{ type: 'ADDED' as const, object }];
+          })(),
+        };
       return { kind: 'object', code: 200, object, warnings: [] };
     },
-    async handlePath(method, path, body, identity) { return { method, path, body, user: identity.name }; },
+    async handlePath(method, path, body, identity) {
+      return { method, path, body, user: identity.name };
+    },
   };
 }
 
@@ -36,7 +44,16 @@ describe('loopbackClient', () => {
     const object = Object.freeze({ metadata: { name: 'n' } });
     const { client, requests } = connected(object);
     expect(await client.causedBy(cause).get(nodes, { name: 'n', namespace: 'ignored' })).toBe(object);
-    expect(requests[0]).toMatchObject({ verb: 'get', resource: nodes, namespace: '', name: 'n', subresource: '', identity: alice, userAgent: 'test', cause });
+    expect(requests[0]).toMatchObject({
+      verb: 'get',
+      resource: nodes,
+      namespace: '',
+      name: 'n',
+      subresource: '',
+      identity: alice,
+      userAgent: 'test',
+      cause,
+    });
     expect((await client.list(nodes)).items[0]).toBe(object);
   });
 
@@ -44,28 +61,118 @@ describe('loopbackClient', () => {
     const { client, requests } = connected();
     const signal = new AbortController().signal;
     const where = { namespace: 'd', name: 'n' };
-    await client.list(pods, { namespace: 'd', labelSelector: 'a=b', fieldSelector: '', limit: 5, continue: 'c', resourceVersion: '0', resourceVersionMatch: 'Exact' });
+    await client.list(pods, {
+      namespace: 'd',
+      labelSelector: 'a=b',
+      fieldSelector: '',
+      limit: 5,
+      continue: 'c',
+      resourceVersion: '0',
+      resourceVersionMatch: 'Exact',
+    });
     for await (const _ of client.watch(pods, { signal, sendInitialEvents: true, timeoutSeconds: 30 }));
     for await (const _ of client.watch(pods, { signal, resourceVersion: '7', bookmarks: false }));
     await client.create(configMaps, { metadata: where }, { dryRun: true, fieldManager: 'm' });
     await client.create(pods, {}, { subresource: 'binding', name: where });
     await client.update(configMaps, { metadata: where }, { subresource: 'status' });
     await client.patch(configMaps, where, 'apply', { x: 1 }, { force: true, fieldManager: 'm' });
-    await client.delete(configMaps, where, { gracePeriodSeconds: 0, propagationPolicy: 'Orphan', preconditions: { uid: 'u' }, dryRun: true });
+    await client.delete(configMaps, where, {
+      gracePeriodSeconds: 0,
+      propagationPolicy: 'Orphan',
+      preconditions: { uid: 'u' },
+      dryRun: true,
+    });
     await client.deleteCollection(configMaps, { namespace: 'd', labelSelector: 'a=b' });
-    const seen = requests.map(({ verb, namespace, name, subresource, query, body, patchType }) => ({ verb, namespace, name, subresource, query, body, patchType }));
+    const seen = requests.map(({ verb, namespace, name, subresource, query, body, patchType }) => ({
+      verb,
+      namespace,
+      name,
+      subresource,
+      query,
+      body,
+      patchType,
+    }));
     const body = undefined;
     const patchType = undefined;
     expect(seen).toEqual([
-      { verb: 'list', namespace: 'd', name: '', subresource: '', body, patchType, query: { labelSelector: 'a=b', limit: '5', continue: 'c', resourceVersion: '0', resourceVersionMatch: 'Exact' } },
-      { verb: 'watch', namespace: '', name: '', subresource: '', body, patchType, query: { watch: 'true', allowWatchBookmarks: 'true', sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', timeoutSeconds: '30' } },
+      {
+        verb: 'list',
+        namespace: 'd',
+        name: '',
+        subresource: '',
+        body,
+        patchType,
+        query: { labelSelector: 'a=b', limit: '5', continue: 'c', resourceVersion: '0', resourceVersionMatch: 'Exact' },
+      },
+      {
+        verb: 'watch',
+        namespace: '',
+        name: '',
+        subresource: '',
+        body,
+        patchType,
+        query: {
+          watch: 'true',
+          allowWatchBookmarks: 'true',
+          sendInitialEvents: 'true',
+          resourceVersionMatch: 'NotOlderThan',
+          timeoutSeconds: '30',
+        },
+      },
       { verb: 'watch', namespace: '', name: '', subresource: '', body, patchType, query: { watch: 'true', resourceVersion: '7' } },
-      { verb: 'create', namespace: 'd', name: '', subresource: '', patchType, query: { dryRun: 'All', fieldManager: 'm' }, body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: where } },
+      {
+        verb: 'create',
+        namespace: 'd',
+        name: '',
+        subresource: '',
+        patchType,
+        query: { dryRun: 'All', fieldManager: 'm' },
+        body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: where },
+      },
       { verb: 'create', namespace: 'd', name: 'n', subresource: 'binding', patchType, query: {}, body: {} },
-      { verb: 'update', namespace: 'd', name: 'n', subresource: 'status', patchType, query: {}, body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: where } },
-      { verb: 'patch', namespace: 'd', name: 'n', subresource: '', patchType: 'apply', query: { force: 'true', fieldManager: 'm' }, body: { x: 1 } },
-      { verb: 'delete', namespace: 'd', name: 'n', subresource: '', patchType, query: {}, body: { kind: 'DeleteOptions', apiVersion: 'v1', gracePeriodSeconds: 0, propagationPolicy: 'Orphan', preconditions: { uid: 'u' }, dryRun: ['All'] } },
-      { verb: 'deletecollection', namespace: 'd', name: '', subresource: '', patchType, query: { labelSelector: 'a=b' }, body: { kind: 'DeleteOptions', apiVersion: 'v1' } },
+      {
+        verb: 'update',
+        namespace: 'd',
+        name: 'n',
+        subresource: 'status',
+        patchType,
+        query: {},
+        body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: where },
+      },
+      {
+        verb: 'patch',
+        namespace: 'd',
+        name: 'n',
+        subresource: '',
+        patchType: 'apply',
+        query: { force: 'true', fieldManager: 'm' },
+        body: { x: 1 },
+      },
+      {
+        verb: 'delete',
+        namespace: 'd',
+        name: 'n',
+        subresource: '',
+        patchType,
+        query: {},
+        body: {
+          kind: 'DeleteOptions',
+          apiVersion: 'v1',
+          gracePeriodSeconds: 0,
+          propagationPolicy: 'Orphan',
+          preconditions: { uid: 'u' },
+          dryRun: ['All'],
+        },
+      },
+      {
+        verb: 'deletecollection',
+        namespace: 'd',
+        name: '',
+        subresource: '',
+        patchType,
+        query: { labelSelector: 'a=b' },
+        body: { kind: 'DeleteOptions', apiVersion: 'v1' },
+      },
     ]);
     expect(await client.raw('POST', '/version', { a: 1 })).toEqual({ method: 'POST', path: '/version', body: { a: 1 }, user: 'alice' });
   });
@@ -88,7 +195,9 @@ describe('loopbackClient', () => {
     const switchboard = new LoopbackSwitchboard();
     const abort = new AbortController();
     const client = loopbackClient(switchboard, alice);
-    const watch = (async () => { for await (const _ of client.watch(pods, { signal: abort.signal })); })();
+    const watch = (async () => {
+      for await (const _ of client.watch(pods, { signal: abort.signal }));
+    })();
     abort.abort();
     await watch;
     switchboard.connect({ handle: () => Promise.reject(notFound(pods, 'n')), handlePath: () => Promise.resolve() });

@@ -4,7 +4,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const line = (name: string, more: object = {}) => `${JSON.stringify({ type: 'ADDED', object: { metadata: { name } }, ...more })}\n`;
-async function* chunks(...parts: (string | Buffer)[]) { for (const part of parts) yield Buffer.from(part); }
+async function* chunks(...parts: (string | Buffer)[]) {
+  for (const part of parts) yield Buffer.from(part);
+}
 async function read(body: AsyncIterable<Buffer>, maxFrameBytes = 1000): Promise<(readonly WatchEvent[])[]> {
   const batches: (readonly WatchEvent[])[] = [];
   for await (const batch of watchFrames(body, { maxFrameBytes })) batches.push(batch);
@@ -21,21 +23,32 @@ describe('watchFrames', () => {
   });
 
   it('reads the same wherever the stream is cut', async () => {
-    await fc.assert(fc.asyncProperty(fc.array(fc.string({ unit: 'grapheme', maxLength: 10 }), { maxLength: 8 }), fc.array(fc.nat(400), { maxLength: 10 }), async (names, cuts) => {
-      const whole = Buffer.from(names.map((name) => line(name)).join(''));
-      const at = [0, ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b), whole.length];
-      const parts = at.slice(1).map((end, n) => whole.subarray(at[n], end));
-      expect((await read(chunks(...parts))).flat().map(({ object }) => object.metadata?.name)).toEqual(names);
-    }));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.string({ unit: 'grapheme', maxLength: 10 }), { maxLength: 8 }),
+        fc.array(fc.nat(400), { maxLength: 10 }),
+        async (names, cuts) => {
+          const whole = Buffer.from(names.map((name) => line(name)).join(''));
+          const at = [0, ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b), whole.length];
+          const parts = at.slice(1).map((end, n) => whole.subarray(at[n], end));
+          expect((await read(chunks(...parts))).flat().map(({ object }) => object.metadata?.name)).toEqual(names);
+        },
+      ),
+    );
   });
 
   it('reads causes and lets malformed ones be', async () => {
-    const events = (await read(chunks(line('a', { cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }) + line('b', { cause: 'x' })))).flat();
+    const events = (
+      await read(chunks(line('a', { cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }) + line('b', { cause: 'x' })))
+    ).flat();
     expect(events.map(({ cause }) => cause?.spanId)).toEqual(['b7ad6b7169203331', undefined]);
   });
 
   it('hands over what came before an ERROR event, then throws its Status', async () => {
-    const frames = watchFrames(chunks(`${line('a')}{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410,"message":"too old"}}\n`), { maxFrameBytes: 1000 });
+    const frames = watchFrames(
+      chunks(`${line('a')}{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410,"message":"too old"}}\n`),
+      { maxFrameBytes: 1000 },
+    );
     expect((await frames.next()).value).toHaveLength(1);
     await expect(frames.next()).rejects.toMatchObject({ name: 'StatusError', reason: 'Expired', code: 410 });
   });
@@ -56,7 +69,10 @@ describe('watchFrames', () => {
     const body = Array.from({ length: 20_000 }, (_, n) => line(`object-${n}`, { padding: 'x'.repeat(200) })).join('');
     let turns = 0;
     let running = true;
-    const tick = () => { turns += 1; if (running) setImmediate(tick); };
+    const tick = () => {
+      turns += 1;
+      if (running) setImmediate(tick);
+    };
     setImmediate(tick);
     const batches = await read(chunks(body));
     running = false;

@@ -5,12 +5,19 @@ import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-const cause = (n: number): Cause => ({ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: n.toString(16).padStart(16, '0'), traceFlags: 1 });
+const cause = (n: number): Cause => ({
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  spanId: n.toString(16).padStart(16, '0'),
+  traceFlags: 1,
+});
 
 describe('Workqueue', () => {
   let clock: FakeClock;
   let queue: Workqueue;
-  beforeEach(() => { clock = new FakeClock({ start: 1000 }); queue = new Workqueue({ name: 'q', clock }); });
+  beforeEach(() => {
+    clock = new FakeClock({ start: 1000 });
+    queue = new Workqueue({ name: 'q', clock });
+  });
   const keyOf = async (next: Promise<Work | undefined>) => (await next)?.key;
 
   it('hands out each key once, first come first served, to whoever waits longest', async () => {
@@ -32,7 +39,10 @@ describe('Workqueue', () => {
     queue.add('a');
     queue.add('a');
     let taken = false;
-    const again = queue.next().then((work) => { taken = true; return work; });
+    const again = queue.next().then((work) => {
+      taken = true;
+      return work;
+    });
     await clock.settle();
     expect(taken).toBe(false);
     queue.done('a');
@@ -93,7 +103,9 @@ describe('Workqueue', () => {
     queue.addAfter('b', 10);
     const drained = queue.shutDownWithDrain();
     let done = false;
-    void drained.then(() => { done = true; });
+    void drained.then(() => {
+      done = true;
+    });
     queue.add('c');
     expect(await keyOf(queue.next())).toBe('a');
     await clock.advance(100);
@@ -110,7 +122,7 @@ describe('Workqueue', () => {
     expect(await next).toBeUndefined();
   });
 
-  it('reports client-go\'s series, one set for all queues of a registry', async () => {
+  it("reports client-go's series, one set for all queues of a registry", async () => {
     const metrics = new Registry();
     const one = new Workqueue({ name: 'one', clock, metrics });
     const two = new Workqueue({ name: 'two', clock, metrics });
@@ -139,31 +151,44 @@ describe('Workqueue', () => {
   });
 
   it('whatever the order of calls, no key is with two workers, and every add is followed by work that begins after it', async () => {
-    const step = fc.record({ op: fc.constantFrom('add', 'after', 'take', 'done', 'advance'), key: fc.constantFrom('a', 'b', 'c'), ms: fc.integer({ min: 1, max: 50 }) });
-    await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const time = new FakeClock();
-      const q = new Workqueue({ name: 'q', clock: time });
-      const working: string[] = [];
-      const owed = new Set<string>();
-      const take = async () => {
-        const { key } = (await q.next())!;
-        expect(working).not.toContain(key);
-        owed.delete(key);
-        working.push(key);
-      };
-      for (const { op, key, ms } of steps) {
-        if (op === 'add') { q.add(key); owed.add(key); }
-        if (op === 'after') { q.addAfter(key, ms); owed.add(key); }
-        if (op === 'take' && q.length > 0) await take();
-        if (op === 'done' && working.length > 0) q.done(working.shift()!);
-        if (op === 'advance') await time.advance(ms);
-      }
-      await time.advance(1000);
-      while (q.length > 0 || working.length > 0) {
-        while (q.length > 0) await take();
-        while (working.length > 0) q.done(working.shift()!);
-      }
-      expect([...owed]).toEqual([]);
-    }), { numRuns: 100 });
+    const step = fc.record({
+      op: fc.constantFrom('add', 'after', 'take', 'done', 'advance'),
+      key: fc.constantFrom('a', 'b', 'c'),
+      ms: fc.integer({ min: 1, max: 50 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const time = new FakeClock();
+        const q = new Workqueue({ name: 'q', clock: time });
+        const working: string[] = [];
+        const owed = new Set<string>();
+        const take = async () => {
+          const { key } = (await q.next())!;
+          expect(working).not.toContain(key);
+          owed.delete(key);
+          working.push(key);
+        };
+        for (const { op, key, ms } of steps) {
+          if (op === 'add') {
+            q.add(key);
+            owed.add(key);
+          }
+          if (op === 'after') {
+            q.addAfter(key, ms);
+            owed.add(key);
+          }
+          if (op === 'take' && q.length > 0) await take();
+          if (op === 'done' && working.length > 0) q.done(working.shift()!);
+          if (op === 'advance') await time.advance(ms);
+        }
+        await time.advance(1000);
+        while (q.length > 0 || working.length > 0) {
+          while (q.length > 0) await take();
+          while (working.length > 0) q.done(working.shift()!);
+        }
+        expect([...owed]).toEqual([]);
+      }),
+      { numRuns: 100 },
+    );
   });
 });

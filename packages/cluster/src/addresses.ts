@@ -4,29 +4,42 @@ import { isIPv4 } from 'node:net';
 /** The address of this machine that others are most likely to reach: the first that is neither loopback nor link-local. */
 export function primaryAddress(): string {
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return all.find(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'))?.address ?? '127.0.0.1';
+  return (
+    all.find(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'))?.address ?? '127.0.0.1'
+  );
 }
 
 /** Every address of this machine, for the names of its serving certificate. */
 export function ownAddresses(): string[] {
-  return [...new Set(Object.values(networkInterfaces()).flatMap((list) => list ?? []).map(({ address }) => address))].filter((address) => !address.startsWith('fe80:')).sort();
+  return [
+    ...new Set(
+      Object.values(networkInterfaces())
+        .flatMap((list) => list ?? [])
+        .map(({ address }) => address),
+    ),
+  ]
+    .filter((address) => !address.startsWith('fe80:'))
+    .sort();
 }
 
-/** The n-th address of an IPv4 range: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. */
+/** The n-th address of a range: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. */
 export function nthAddress(cidr: string, n: number): string {
   const [base = '', bits = '32'] = cidr.split('/');
-  if (!isIPv4(base)) return nthIPv6(base, n);
+  if (!isIPv4(base)) return nthIPv6(base, Number(bits), n);
   const start = base.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
   const size = 2 ** (32 - Number(bits));
   const value = start - (start % size) + n;
   return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
 }
 
-function nthIPv6(base: string, n: number): string {
+function nthIPv6(base: string, prefix: number, n: number): string {
   const [head = '', tail = ''] = base.split('::');
   const left = head === '' ? [] : head.split(':');
   const right = tail === '' ? [] : tail.split(':');
-  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right].map((group) => Number.parseInt(group, 16));
-  groups[7] = (groups[7] ?? 0) + n;
-  return groups.map((group) => group.toString(16)).join(':').replace(/(^|:)0(:0)+(:|$)/, '::');
+  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right];
+  const host = BigInt(128 - prefix);
+  const value = ((groups.reduce((sum, group) => (sum << 16n) + BigInt(`0x${group}`), 0n) >> host) << host) + BigInt(n);
+  return Array.from({ length: 8 }, (_, index) => ((value >> BigInt(112 - index * 16)) & 0xffffn).toString(16))
+    .join(':')
+    .replace(/(^|:)0(:0)+(:|$)/, '::');
 }

@@ -25,10 +25,20 @@ export async function readClusterFile(file: string): Promise<ClusterFile> {
   try {
     text = await readFile(file, 'utf8');
   } catch (cause) {
-    throw new WiringError([{ code: 'ConfigInvalid', message: `${file} cannot be read: ${(cause as Error).message}`, remedy: 'name an existing file after -f, or leave -f out for the embedded defaults' }], { cause });
+    throw new WiringError(
+      [
+        {
+          code: 'ConfigInvalid',
+          message: `${file} cannot be read: ${(cause as Error).message}`,
+          remedy: 'name an existing file after -f, or leave -f out for the embedded defaults',
+        },
+      ],
+      { cause },
+    );
   }
   const { read, faults } = parse(text, file);
-  if (read === undefined || faults.length > 0) throw new WiringError(inOrder([...faults, ...(read === undefined ? [] : await faultsOf(read))]));
+  if (read === undefined || faults.length > 0)
+    throw new WiringError(inOrder([...faults, ...(read === undefined ? [] : await faultsOf(read))]));
   return read;
 }
 
@@ -54,20 +64,46 @@ export function parseClusterFile(text: string, file: string): ClusterFile {
 /** With faults, `read` is the file without what is wrong; undefined when nothing can be made of it. */
 function parse(text: string, file: string): { readonly read: ClusterFile | undefined; readonly faults: readonly Fault[] } {
   const start = { file, line: 1, column: 1 };
-  if (text.length > maxBytes) return { read: undefined, faults: [{ code: 'ConfigInvalid', message: `the file is larger than ${maxBytes} bytes`, at: start, remedy: 'a cluster file names plugins; their data belongs elsewhere' }] };
+  if (text.length > maxBytes)
+    return {
+      read: undefined,
+      faults: [
+        {
+          code: 'ConfigInvalid',
+          message: `the file is larger than ${maxBytes} bytes`,
+          at: start,
+          remedy: 'a cluster file names plugins; their data belongs elsewhere',
+        },
+      ],
+    };
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
   const locate = locator(document, lines, file);
   const broken = document.errors.map((error): Fault => {
     const { line, col } = lines.linePos(error.pos[0]);
-    return { code: 'ConfigInvalid', message: `not valid YAML: ${error.message}`, at: { file, line, column: col }, remedy: 'correct it here or in the lines before: a missing quote or bracket shows late' };
+    return {
+      code: 'ConfigInvalid',
+      message: `not valid YAML: ${error.message}`,
+      at: { file, line, column: col },
+      remedy: 'correct it here or in the lines before: a missing quote or bracket shows late',
+    };
   });
   if (broken.length > 0) return { read: undefined, faults: broken };
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: 100 }) ?? {};
   } catch (error) {
-    return { read: undefined, faults: [{ code: 'ConfigInvalid', message: `not valid YAML: ${(error as Error).message}`, at: start, remedy: 'write out what the aliases stand for' }] };
+    return {
+      read: undefined,
+      faults: [
+        {
+          code: 'ConfigInvalid',
+          message: `not valid YAML: ${(error as Error).message}`,
+          at: start,
+          remedy: 'write out what the aliases stand for',
+        },
+      ],
+    };
   }
   const faults: Fault[] = [];
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
@@ -76,7 +112,13 @@ function parse(text: string, file: string): { readonly read: ClusterFile | undef
     const issues = configIssues(parsed.error, value);
     for (const issue of issues) {
       const at = locate(issue.locate) ?? start;
-      const fault: Fault = { code: 'ConfigInvalid', message: issue.message, path: issue.path.map(String).join('.'), at, remedy: issue.remedy ?? 'docs/cluster-yaml.md lists every key' };
+      const fault: Fault = {
+        code: 'ConfigInvalid',
+        message: issue.message,
+        path: issue.path.map(String).join('.'),
+        at,
+        remedy: issue.remedy ?? 'docs/cluster-yaml.md lists every key',
+      };
       if (attempt === 0) faults.push(fault);
     }
     value = issues.reduce((rest, { locate: path }) => without(rest, path), value);

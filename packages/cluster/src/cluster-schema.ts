@@ -3,10 +3,16 @@ import { z } from 'zod';
 
 /** `storage-memory`, `{ use: storage-memory }`, `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
 const placement = z.union([
-  z.string().min(1).transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } => ({ use, config: {} })),
+  z
+    .string()
+    .min(1)
+    .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } => ({ use, config: {} })),
   z.strictObject({
     use: z.string().min(1),
-    name: z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"').optional(),
+    name: z
+      .string()
+      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"')
+      .optional(),
     config: z.record(z.string(), z.unknown()).default({}),
   }),
 ]);
@@ -28,20 +34,30 @@ export type RoleName = (typeof roleNames)[number];
 
 const spec = z.strictObject({
   /** What this process runs; `--roles` overrides it. */
-  roles: z.array(z.enum(roleNames)).min(1).default([...roleNames]),
-  networking: z.strictObject({
-    podCIDRs: z.array(cidr).min(1).max(2).optional(),
-    serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
-    domain: z.string().regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case').default('cluster.local'),
-    nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
-  }).prefault({}),
+  roles: z
+    .array(z.enum(roleNames))
+    .min(1)
+    .default([...roleNames]),
+  networking: z
+    .strictObject({
+      podCIDRs: z.array(cidr).min(1).max(2).optional(),
+      serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
+      domain: z
+        .string()
+        .regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case')
+        .default('cluster.local'),
+      nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
+    })
+    .prefault({}),
   /** Where the API server listens, and names and addresses its certificate has besides the machine's own. */
-  server: z.strictObject({
-    address: z.string().default('127.0.0.1'),
-    port: port.default(6443),
-    advertiseAddress: z.string().optional(),
-    names: z.array(z.string()).default([]),
-  }).prefault({}),
+  server: z
+    .strictObject({
+      address: z.string().default('127.0.0.1'),
+      port: port.default(6443),
+      advertiseAddress: z.string().optional(),
+      names: z.array(z.string()).default([]),
+    })
+    .prefault({}),
   storage: placement.default({ use: 'storage-memory', config: {} }),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
@@ -55,28 +71,34 @@ const spec = z.strictObject({
   proxy: placement.optional(),
   dns: placement.optional(),
   /** Settings of the roles themselves, each checked by the role's own schema. */
-  settings: z.strictObject({
-    apiserver: z.record(z.string(), z.unknown()).default({}),
-    controllers: z.record(z.string(), z.unknown()).default({}),
-    scheduler: z.record(z.string(), z.unknown()).default({}),
-    kubelet: z.record(z.string(), z.unknown()).default({}),
-    proxy: z.record(z.string(), z.unknown()).default({}),
-  }).prefault({}),
+  settings: z
+    .strictObject({
+      apiserver: z.record(z.string(), z.unknown()).default({}),
+      controllers: z.record(z.string(), z.unknown()).default({}),
+      scheduler: z.record(z.string(), z.unknown()).default({}),
+      kubelet: z.record(z.string(), z.unknown()).default({}),
+      proxy: z.record(z.string(), z.unknown()).default({}),
+    })
+    .prefault({}),
   /** Causes and times of everything that happens. `memory` keeps the latest spans in this process for `oarlock trace`. */
-  tracing: z.strictObject({
-    enabled: z.boolean().default(true),
-    /** Spans kept in memory. */
-    keep: z.number().int().min(100).max(1_000_000).default(20_000),
-    /** An OTLP/HTTP collector such as http://localhost:4318. */
-    otlp: z.url().optional(),
-  }).prefault({}),
+  tracing: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** Spans kept in memory. */
+      keep: z.number().int().min(100).max(1_000_000).default(20_000),
+      /** An OTLP/HTTP collector such as http://localhost:4318. */
+      otlp: z.url().optional(),
+    })
+    .prefault({}),
   log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info') }).prefault({}),
 });
 
 export const clusterSchema = z.strictObject({
   apiVersion: z.literal('oarlock.dev/v1'),
   kind: z.literal('Cluster'),
-  metadata: z.strictObject({ name: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label in lower case') }).default({ name: 'oarlock' }),
+  metadata: z
+    .strictObject({ name: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label in lower case') })
+    .default({ name: 'oarlock' }),
   spec: spec.prefault({}),
 });
 

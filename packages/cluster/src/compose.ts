@@ -71,11 +71,15 @@ interface Planned {
 
 /** Where a role's plugin is, and the lists of plugins that a role brings along for its own chain. */
 const rolePackages: Record<RoleName, string> = {
-  apiserver: '@oarlock/apiserver/plugin', controllers: '@oarlock/controllers/plugin', scheduler: '@oarlock/scheduler/plugin',
-  kubelet: '@oarlock/kubelet/plugin', proxy: '@oarlock/service-proxy/plugin',
+  apiserver: '@oarlock/apiserver/plugin',
+  controllers: '@oarlock/controllers/plugin',
+  scheduler: '@oarlock/scheduler/plugin',
+  kubelet: '@oarlock/kubelet/plugin',
+  proxy: '@oarlock/service-proxy/plugin',
 };
 const builtinLists: Partial<Record<Section['key'], string>> = {
-  controllers: '@oarlock/controllers/builtin', scheduling: '@oarlock/scheduler/builtin',
+  controllers: '@oarlock/controllers/builtin',
+  scheduling: '@oarlock/scheduler/builtin',
 };
 
 const orderOfRoles: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'];
@@ -86,14 +90,15 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
   const faults: Fault[] = [];
   const plugins: Planned[] = [];
   for (const section of sections.filter((candidate) => candidate.roles.some((role) => roles.includes(role)))) {
-    plugins.push(...await planSection(file, section, faults));
+    plugins.push(...(await planSection(file, section, faults)));
   }
   // our own paths of the API server
   if (roles.includes('apiserver')) {
-    for (const plugin of [traceQuery, spanIntake, joinPath, caPath]) plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
+    for (const plugin of [traceQuery, spanIntake, joinPath, caPath])
+      plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
   }
   for (const role of roles) {
-    const { default: plugin } = await import(rolePackages[role]) as { default: Plugin };
+    const { default: plugin } = (await import(rolePackages[role])) as { default: Plugin };
     plugins.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
   }
   const facts = factsOf(file, plugins, options);
@@ -112,12 +117,14 @@ function faultsOfTheRest(file: ClusterFile, plugins: readonly Planned[]): readon
 
 async function planSection(file: ClusterFile, section: Section, faults: Fault[]): Promise<Planned[]> {
   const builtinModule = builtinLists[section.key];
-  const builtin = builtinModule === undefined ? [] : (await import(builtinModule) as { builtin: readonly Plugin[] }).builtin;
+  const builtin = builtinModule === undefined ? [] : ((await import(builtinModule)) as { builtin: readonly Plugin[] }).builtin;
   const planned: Planned[] = [];
   for (const { placement, path } of placementsOf(file.spec, section)) {
     const at = file.locate(path);
     const known = builtin.find(({ id }) => id === placement.use);
-    const loaded: Loaded = known ? { plugin: known } : await loadPlugin(placement.use, file.file, { ...(at && { at }), path: path.join('.') });
+    const loaded: Loaded = known
+      ? { plugin: known }
+      : await loadPlugin(placement.use, file.file, { ...(at && { at }), path: path.join('.') });
     if ('fault' in loaded) {
       faults.push(loaded.fault);
       continue;
@@ -126,16 +133,22 @@ async function planSection(file: ClusterFile, section: Section, faults: Fault[])
     if (provides.token !== section.slot.token) {
       const same = slotName(provides.id) === slotName(section.slot.id);
       faults.push({
-        code: same ? 'VersionMismatch' : 'WrongSlot', path: path.join('.'), ...(at && { at }),
+        code: same ? 'VersionMismatch' : 'WrongSlot',
+        path: path.join('.'),
+        ...(at && { at }),
         message: `${placement.use} fills slot ${provides.id}, and ${section.key} takes plugins for ${section.slot.id}`,
-        remedy: same ? 'install a release of the plugin that is made for this version' : `list it where ${slotName(provides.id)} plugins are listed`,
+        remedy: same
+          ? 'install a release of the plugin that is made for this version'
+          : `list it where ${slotName(provides.id)} plugins are listed`,
       });
       continue;
     }
     planned.push({ plugin: loaded.plugin, name: placement.name ?? id, config: placement.config, path: path.join('.'), segments: path });
   }
   const replaced = new Set(planned.map(({ name }) => name));
-  const rest = builtin.filter(({ id }) => !replaced.has(id)).map((plugin): Planned => ({ plugin, name: plugin.id, config: {}, path: `spec.${section.key}`, segments: ['spec', section.key] }));
+  const rest = builtin
+    .filter(({ id }) => !replaced.has(id))
+    .map((plugin): Planned => ({ plugin, name: plugin.id, config: {}, path: `spec.${section.key}`, segments: ['spec', section.key] }));
   return [...rest, ...planned];
 }
 
@@ -149,19 +162,33 @@ function factsOf(file: ClusterFile, plugins: readonly Planned[], { port, joined 
   const wildcard = server.address === '0.0.0.0' || server.address === '::';
   const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
   return {
-    name: joined?.cluster.name ?? file.name, domain: networking.domain, version,
-    podCIDRs: networking.podCIDRs ?? [text('podCIDR', '10.244.0.0/16')], serviceCIDRs,
-    kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1), dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
+    name: joined?.cluster.name ?? file.name,
+    domain: networking.domain,
+    version,
+    podCIDRs: networking.podCIDRs ?? [text('podCIDR', '10.244.0.0/16')],
+    serviceCIDRs,
+    kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1),
+    dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
     serverUrl: joined?.server ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
     nodePortRange: { from, to },
   };
 }
 
 /** A role's settings from the file, over what the composition knows anyway. */
-function withRoleConfig(planned: Planned, spec: ClusterSpec, facts: ClusterFacts, nodeName: string, { port, joined }: Pick<ComposeOptions, 'port' | 'joined'>): Planned {
+function withRoleConfig(
+  planned: Planned,
+  spec: ClusterSpec,
+  facts: ClusterFacts,
+  nodeName: string,
+  { port, joined }: Pick<ComposeOptions, 'port' | 'joined'>,
+): Planned {
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const settled: Record<string, Record<string, unknown>> = {
-    apiserver: { listen: { address: spec.server.address, port: port ?? spec.server.port }, advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''), certSANs: spec.server.names },
+    apiserver: {
+      listen: { address: spec.server.address, port: port ?? spec.server.port },
+      advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
+      certSANs: spec.server.names,
+    },
     kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
     proxy: { nodeName },
   };
@@ -179,14 +206,24 @@ export interface Composition {
 /** Wires a plan. Pure: no I/O before `start`. @throws WiringError from `start`, with every fault found */
 export function compose(planned: Plan, access: Access, options: ComposeOptions): Composition {
   const host = new PluginHost({
-    clock: options.clock ?? systemClock, ...(options.log && { log: options.log }), ...(options.tracer && { tracer: options.tracer }), dataDir: join(options.dataDir, 'plugins'),
+    clock: options.clock ?? systemClock,
+    ...(options.log && { log: options.log }),
+    ...(options.tracer && { tracer: options.tracer }),
+    dataDir: join(options.dataDir, 'plugins'),
   });
-  host.provide(Cluster, planned.facts).provide(Keys, access.keys).provide(Client, access.client).provide(Informers, access.informers)
-    .provide(Events, access.events).provide(Loopback, access.loopback).provide(Spans, access.spans)
+  host
+    .provide(Cluster, planned.facts)
+    .provide(Keys, access.keys)
+    .provide(Client, access.client)
+    .provide(Informers, access.informers)
+    .provide(Events, access.events)
+    .provide(Loopback, access.loopback)
+    .provide(Spans, access.spans)
     .provide(Process, { registries: () => host.units.map(({ metrics }) => metrics), roles: () => host.get(Roles) });
   placeAll(host, planned);
   return {
-    plan: planned, host,
+    plan: planned,
+    host,
     start: (signal) => host.start(signal),
     stop: () => host.stop(),
     roles: () => host.get(Roles),
@@ -201,5 +238,13 @@ export function placeAll(host: PluginHost, planned: Plan): void {
 function placePlanned(host: PluginHost, file: ClusterFile, { plugin, name, config, path, segments }: Planned): void {
   const at = file.locate(segments);
   const below = plugin.provides.token === Roles.token ? [] : ['config'];
-  host.place({ plugin, name, config, path, configPath: [path, ...below].join('.'), ...(at && { at }), locate: (keys) => file.locate([...segments, ...below, ...keys]) });
+  host.place({
+    plugin,
+    name,
+    config,
+    path,
+    configPath: [path, ...below].join('.'),
+    ...(at && { at }),
+    locate: (keys) => file.locate([...segments, ...below, ...keys]),
+  });
 }

@@ -19,7 +19,13 @@ export interface JoinResponse {
   readonly ca: string;
   readonly clientCertificate: string;
   readonly servingCertificate: string;
-  readonly cluster: { readonly name: string; readonly domain: string; readonly podCIDRs: readonly string[]; readonly serviceCIDRs: readonly string[]; readonly nodePorts: string };
+  readonly cluster: {
+    readonly name: string;
+    readonly domain: string;
+    readonly podCIDRs: readonly string[];
+    readonly serviceCIDRs: readonly string[];
+    readonly nodePorts: string;
+  };
 }
 
 /** A name or an address of the API server's own that a node asks for: with a serving certificate for it, the node could pass for the API server. */
@@ -38,19 +44,38 @@ export const joinPath = Paths.plugin({
     methods: ['POST'],
     async handle({ body, identity }) {
       const parsed = request.safeParse(body);
-      if (!parsed.success) return { code: 400, body: failure('BadRequest', parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')).status };
+      if (!parsed.success)
+        return {
+          code: 400,
+          body: failure('BadRequest', parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')).status,
+        };
       const { nodeName: name, addresses, clientCsr, servingCsr } = parsed.data;
       const claimed = claim(facts, name, addresses);
-      if (claimed !== undefined) return { code: 403, body: failure('Forbidden', `${claimed} is the API server's, no node may serve under it`).status };
+      if (claimed !== undefined)
+        return { code: 403, body: failure('Forbidden', `${claimed} is the API server's, no node may serve under it`).status };
       try {
         const [clientCertificate, servingCertificate] = await Promise.all([
           keys.sign(clientCsr, { commonName: `system:node:${name}`, organizations: ['system:nodes'], usages: ['client'] }),
-          keys.sign(servingCsr, { commonName: `system:node:${name}`, organizations: ['system:nodes'], usages: ['server'], dnsNames: [name], ipAddresses: addresses }),
+          keys.sign(servingCsr, {
+            commonName: `system:node:${name}`,
+            organizations: ['system:nodes'],
+            usages: ['server'],
+            dnsNames: [name],
+            ipAddresses: addresses,
+          }),
         ]);
         log.info({ node: name, by: identity.name }, 'a node joined');
         const answer: JoinResponse = {
-          ca: keys.caBundle, clientCertificate, servingCertificate,
-          cluster: { name: facts.name, domain: facts.domain, podCIDRs: facts.podCIDRs, serviceCIDRs: facts.serviceCIDRs, nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}` },
+          ca: keys.caBundle,
+          clientCertificate,
+          servingCertificate,
+          cluster: {
+            name: facts.name,
+            domain: facts.domain,
+            podCIDRs: facts.podCIDRs,
+            serviceCIDRs: facts.serviceCIDRs,
+            nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
+          },
         };
         return { code: 200, body: answer };
       } catch (error) {

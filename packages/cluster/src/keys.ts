@@ -46,19 +46,29 @@ async function selfSigned(commonName: string): Promise<KeyPair> {
   const lib = await x509();
   lib.cryptoProvider.set(webcrypto);
   const key = newKey();
+  const keys = await importPair(key);
   const certificate = await lib.X509CertificateGenerator.createSelfSigned({
-    serialNumber: serial(), name: [{ CN: [commonName] }], notBefore: new Date(Date.now() - backdateMs), notAfter: new Date(Date.now() + caDays * dayMs),
-    signingAlgorithm: algorithm, keys: await importPair(key),
+    serialNumber: serial(),
+    name: [{ CN: [commonName] }],
+    notBefore: new Date(Date.now() - backdateMs),
+    notAfter: new Date(Date.now() + caDays * dayMs),
+    signingAlgorithm: algorithm,
+    keys,
     extensions: [
       new lib.BasicConstraintsExtension(true, undefined, true),
       new lib.KeyUsagesExtension(lib.KeyUsageFlags.keyCertSign | lib.KeyUsageFlags.cRLSign | lib.KeyUsageFlags.digitalSignature, true),
+      await lib.SubjectKeyIdentifierExtension.create(keys.publicKey),
     ],
   });
   return { certificate: `${certificate.toString('pem')}\n`, key };
 }
 
 // the first bit stays clear: serial numbers are positive (RFC 5280, 4.1.2.2)
-const serial = () => { const bytes = randomBytes(16); bytes[0] = (bytes[0] ?? 0) & 0x7f | 0x01; return bytes.toString('hex'); };
+const serial = () => {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x01;
+  return bytes.toString('hex');
+};
 
 async function signLeaf(ca: KeyPair, publicKey: webcrypto.CryptoKey, request: CertificateRequest): Promise<string> {
   const lib = await x509();
@@ -70,22 +80,31 @@ async function signLeaf(ca: KeyPair, publicKey: webcrypto.CryptoKey, request: Ce
   ];
   const usages = request.usages.map((usage) => (usage === 'server' ? lib.ExtendedKeyUsage.serverAuth : lib.ExtendedKeyUsage.clientAuth));
   const certificate = await lib.X509CertificateGenerator.create({
-    serialNumber: serial(), issuer: issuer.subjectName,
+    serialNumber: serial(),
+    issuer: issuer.subjectName,
     subject: [...(request.organizations ?? []).map((O) => ({ O: [O] })), { CN: [request.commonName] }],
-    notBefore: new Date(Date.now() - backdateMs), notAfter: new Date(Date.now() + (request.days ?? leafDays) * dayMs),
-    signingAlgorithm: algorithm, publicKey, signingKey: (await importPair(ca.key)).privateKey,
+    notBefore: new Date(Date.now() - backdateMs),
+    notAfter: new Date(Date.now() + (request.days ?? leafDays) * dayMs),
+    signingAlgorithm: algorithm,
+    publicKey,
+    signingKey: (await importPair(ca.key)).privateKey,
     extensions: [
       new lib.BasicConstraintsExtension(false, undefined, true),
       new lib.KeyUsagesExtension(lib.KeyUsageFlags.digitalSignature | lib.KeyUsageFlags.keyEncipherment, true),
       new lib.ExtendedKeyUsageExtension(usages),
-      await lib.AuthorityKeyIdentifierExtension.create(issuer),
+      await lib.SubjectKeyIdentifierExtension.create(publicKey),
+      await lib.AuthorityKeyIdentifierExtension.create(await issuer.publicKey.export()),
+      await lib.AuthorityKeyIdentifierExtension.create(await issuer.publicKey.export()),
       ...(names.length > 0 ? [new lib.SubjectAlternativeNameExtension(names)] : []),
     ],
   });
   return `${certificate.toString('pem')}\n`;
 }
 
-export interface KeyFiles { readonly keys: ClusterKeys; readonly directory: string }
+export interface KeyFiles {
+  readonly keys: ClusterKeys;
+  readonly directory: string;
+}
 
 /**
  * The cluster's keys in `directory` (0700, files 0600): made at the first start, read at every later one. Certificates
@@ -101,11 +120,8 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   const issue = async (request: CertificateRequest): Promise<KeyPair> => {
     const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
-    const kept = await readIfThere(file);
-    if (kept !== undefined) {
-      const known = JSON.parse(kept) as KeyPair;
-      if (Date.parse(new X509Certificate(known.certificate).validTo) - Date.now() > 30 * dayMs) return known;
-    }
+    const known = keptPair(await readIfThere(file));
+    if (known !== undefined) return known;
     const key = newKey();
     const fresh = { certificate: await signLeaf(ca, (await importPair(key)).publicKey, request), key };
     await writeAtomic(file, JSON.stringify(fresh));
@@ -115,13 +131,27 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
     const lib = await x509();
     lib.cryptoProvider.set(webcrypto);
     const parsed = new lib.Pkcs10CertificateRequest(csr);
-    if (!await parsed.verify()) throw new Error('the certificate request is not signed by its own key');
+    if (!(await parsed.verify())) throw new Error('the certificate request is not signed by its own key');
     return signLeaf(ca, await parsed.publicKey.export(), request);
   };
   return {
     directory,
     keys: { caBundle: ca.certificate, issue, sign, serviceAccount: { issuer, signingKey, verifyingKeys: [publicOf(signingKey)] } },
   };
+}
+
+/** A pair that is whole and good for another month. What was cut off by a crash is made anew. */
+function keptPair(text: string | undefined): KeyPair | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const { certificate, key } = JSON.parse(text) as KeyPair;
+    const parsed = new X509Certificate(certificate);
+    return parsed.checkPrivateKey(createPrivateKey(key)) && Date.parse(parsed.validTo) - Date.now() > 30 * dayMs
+      ? { certificate, key }
+      : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function onlyOnce(file: string, make: () => Promise<string>): Promise<string> {

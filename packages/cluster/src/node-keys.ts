@@ -10,7 +10,13 @@ export async function newRequest(commonName: string): Promise<{ readonly key: st
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const keys = {
     privateKey: await webcrypto.subtle.importKey('pkcs8', privateKey.export({ type: 'pkcs8', format: 'der' }), algorithm, true, ['sign']),
-    publicKey: await webcrypto.subtle.importKey('spki', createPublicKey(privateKey).export({ type: 'spki', format: 'der' }), algorithm, true, ['verify']),
+    publicKey: await webcrypto.subtle.importKey(
+      'spki',
+      createPublicKey(privateKey).export({ type: 'spki', format: 'der' }),
+      algorithm,
+      true,
+      ['verify'],
+    ),
   };
   const request = await x509.Pkcs10CertificateRequestGenerator.create({ name: [{ CN: [commonName] }], keys, signingAlgorithm: algorithm });
   return { key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, csr: request.toString('pem') };

@@ -5,7 +5,10 @@ import type { Fault, SourcePosition } from '@oarlock/kernel/errors';
 import { isPlugin, type Plugin } from '@oarlock/kernel/plugin';
 
 export type Loaded = { readonly plugin: Plugin } | { readonly fault: Fault };
-interface Where { readonly at?: SourcePosition; readonly path?: string }
+interface Where {
+  readonly at?: SourcePosition;
+  readonly path?: string;
+}
 
 const typescript = new Set(['.ts', '.mts', '.tsx']);
 let typescriptReady = false;
@@ -23,20 +26,43 @@ async function enableTypescript(): Promise<void> {
  */
 export async function loadPlugin(use: string, baseFile: string | undefined, where: Where = {}): Promise<Loaded> {
   const base = baseFile === undefined ? process.cwd() : dirname(resolve(baseFile));
-  const candidates = use.startsWith('.') || isAbsolute(use)
-    ? [pathToFileURL(resolve(base, use)).href]
-    : [...(use.startsWith('@') ? [] : [`@oarlock/${use}/plugin`]), `${use}/plugin`, use];
+  const candidates =
+    use.startsWith('.') || isAbsolute(use)
+      ? [pathToFileURL(resolve(base, use)).href]
+      : [...(use.startsWith('@') ? [] : [`@oarlock/${use}/plugin`]), `${use}/plugin`, use];
   if (typescript.has(extname(use))) await enableTypescript();
   for (const specifier of candidates) {
     try {
-      const module = await import(specifier) as { default?: unknown };
+      const module = (await import(specifier)) as { default?: unknown };
       if (isPlugin(module.default)) return { plugin: module.default };
-      return { fault: { code: 'NotAPlugin', message: `${use} has no plugin as its default export`, ...where, remedy: 'export default Slot.plugin({ ... })' } };
+      return {
+        fault: {
+          code: 'NotAPlugin',
+          message: `${use} has no plugin as its default export`,
+          ...where,
+          remedy: 'export default Slot.plugin({ ... })',
+        },
+      };
     } catch (error) {
-      if (!isMissing(error, specifier)) return { fault: { code: 'PluginNotFound', message: `${use} cannot be loaded: ${(error as Error).message}`, ...where, remedy: 'the plugin is there and broken: correct it, or install what it imports' } };
+      if (!isMissing(error, specifier))
+        return {
+          fault: {
+            code: 'PluginNotFound',
+            message: `${use} cannot be loaded: ${(error as Error).message}`,
+            ...where,
+            remedy: 'the plugin is there and broken: correct it, or install what it imports',
+          },
+        };
     }
   }
-  return { fault: { code: 'PluginNotFound', message: `there is no plugin ${use}`, ...where, remedy: '`oarlock plugins list` shows what is installed; a file is named by a path that begins with ./' } };
+  return {
+    fault: {
+      code: 'PluginNotFound',
+      message: `there is no plugin ${use}`,
+      ...where,
+      remedy: '`oarlock plugins list` shows what is installed; a file is named by a path that begins with ./',
+    },
+  };
 }
 
 /** Only the module that was asked for: one that is missing further down is a broken plugin, not an absent one. */

@@ -1,4 +1,5 @@
-import { readFile, rm, mkdir, open } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomic } from './keys.ts';
 
@@ -18,7 +19,12 @@ export const logFile = (dataDir: string) => join(dataDir, 'oarlock.log');
 
 async function birthOf(pid: number): Promise<string | undefined> {
   if (process.platform !== 'linux') {
-    try { process.kill(pid, 0); return ''; } catch { return undefined; }
+    try {
+      process.kill(pid, 0);
+      return '';
+    } catch {
+      return undefined;
+    }
   }
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
@@ -29,56 +35,97 @@ async function birthOf(pid: number): Promise<string | undefined> {
   }
 }
 
-/** The process that uses a data directory, or undefined when none is alive. */
-export async function readState(dataDir: string): Promise<ProcessState | undefined> {
-  let text: string;
+/** The process that a state describes, if it is alive. What a crash cut off describes nobody. */
+async function living(text: string): Promise<ProcessState | undefined> {
+  let state: Partial<ProcessState>;
   try {
-    text = await readFile(stateFile(dataDir), 'utf8');
+    state = JSON.parse(text) as Partial<ProcessState>;
+  } catch {
+    return undefined;
+  }
+  return typeof state.pid === 'number' && (await birthOf(state.pid)) === state.born ? (state as ProcessState) : undefined;
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  const state = JSON.parse(text) as ProcessState;
-  return await birthOf(state.pid) === state.born ? state : undefined;
 }
 
-/** One process per data directory. */
+/** The process that uses a data directory, or undefined when none is alive. */
+export async function readState(dataDir: string): Promise<ProcessState | undefined> {
+  const text = await readIfThere(stateFile(dataDir));
+  return text === undefined ? undefined : living(text);
+}
+
+const inUse = (dataDir: string, { pid }: ProcessState) =>
+  new Error(`${dataDir} is in use by process ${pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);
+/** Makes `place` a link to the file `own`. False: somebody was quicker, look again. @throws Error when a live process has the place */
+async function claim(place: string, own: string, dataDir: string): Promise<boolean> {
+  // a link to a whole file is made or not: of several processes that try, one
+  if (await succeeds(link(own, place), 'EEXIST')) return true;
+  const found = await readIfThere(place);
+  if (found === undefined) return false;
+  const holder = await living(found);
+  if (holder !== undefined) throw inUse(dataDir, holder);
+  const right = `${place}.${createHash('sha256').update(found).digest('hex').slice(0, 16)}`;
+  if (!(await claim(right, own, dataDir))) return false;
+  try {
+    // with the right to this dead one's place nobody else changes it
+    if ((await readIfThere(place)) !== found) return false;
+    const copy = `${own}.place`;
+    await link(own, copy);
+    await rename(copy, place);
+    return true;
+  } finally {
+    await rm(right, { force: true });
+  }
+}
+
+const succeeds = (call: Promise<void>, unless: 'EEXIST') =>
+  call.then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === unless) return false;
+      throw error;
+    },
+  );
+
+/**
+ * One process per data directory: who made the state file has it. A dead holder's place is taken under a claim that names the dead one, so that
+ * of many who find it one takes it; a claim whose holder died is a place of its own.
+ */
 export class DataDirLock {
   readonly #dataDir: string;
   #state: ProcessState;
-  private constructor(dataDir: string, state: ProcessState) { this.#dataDir = dataDir; this.#state = state; }
+  private constructor(dataDir: string, state: ProcessState) {
+    this.#dataDir = dataDir;
+    this.#state = state;
+  }
 
   /** @throws Error when a live process has the directory */
   static async take(dataDir: string, server: string, roles: readonly string[]): Promise<DataDirLock> {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    const other = await readState(dataDir);
-    if (other !== undefined) throw new Error(`${dataDir} is in use by process ${other.pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);
-    // two that start at the same moment: only one creates the file
-    const guard = `${stateFile(dataDir)}.lock`;
-    const handle = await open(guard, 'wx', 0o600).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-      const holder = Number(await readFile(guard, 'utf8').catch(() => ''));
-      if (holder > 0 && await birthOf(holder) !== undefined && holder !== process.pid) throw new Error(`${dataDir} is being started by process ${holder}`);
-      await rm(guard, { force: true });
-      return open(guard, 'wx', 0o600);
-    });
+    const own = `${stateFile(dataDir)}.${randomBytes(4).toString('hex')}.tmp`;
+    const state: ProcessState = { pid: process.pid, born: (await birthOf(process.pid)) ?? '', server, roles, ready: false };
     try {
-      await handle.writeFile(String(process.pid));
-      const lock = new DataDirLock(dataDir, { pid: process.pid, born: await birthOf(process.pid) ?? '', server, roles, ready: false });
-      await lock.#write();
-      return lock;
+      await writeFile(own, JSON.stringify(state), { mode: 0o600 });
+      while (!(await claim(stateFile(dataDir), own, dataDir)));
+      return new DataDirLock(dataDir, state);
     } finally {
-      await handle.close();
-      await rm(guard, { force: true });
+      await rm(own, { force: true });
     }
   }
 
   async ready(): Promise<void> {
     this.#state = { ...this.#state, ready: true };
-    await this.#write();
+    await writeAtomic(stateFile(this.#dataDir), JSON.stringify(this.#state));
   }
 
-  async release(): Promise<void> { await rm(stateFile(this.#dataDir), { force: true }); }
-
-  #write(): Promise<void> { return writeAtomic(stateFile(this.#dataDir), JSON.stringify(this.#state)); }
+  async release(): Promise<void> {
+    await rm(stateFile(this.#dataDir), { force: true });
+  }
 }

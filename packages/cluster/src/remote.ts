@@ -11,7 +11,7 @@ export interface RemoteAccess {
   close(): void;
 }
 
-const unsigned = (): Promise<never> => Promise.reject(new Error('this process does not hold the key of the cluster\'s CA'));
+const unsigned = (): Promise<never> => Promise.reject(new Error("this process does not hold the key of the cluster's CA"));
 
 /** Reaches an API server as a kubeconfig says; `server` replaces the address it names. @throws KubeconfigError */
 export async function remoteAccess(kubeconfigFile: string, server?: string): Promise<RemoteAccess> {
@@ -19,7 +19,14 @@ export async function remoteAccess(kubeconfigFile: string, server?: string): Pro
   const options = { ...config.options, ...(server !== undefined && { server }), userAgent: `oarlock/${version}` };
   const client = httpClient(options);
   return {
-    client, server: options.server, close: () => client.close(),
-    keys: { caBundle: options.ca ?? '', issue: unsigned, sign: unsigned, serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] } },
+    client,
+    server: options.server,
+    close: () => client.close(),
+    keys: {
+      caBundle: options.ca ?? '',
+      issue: unsigned,
+      sign: unsigned,
+      serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
+    },
   };
 }

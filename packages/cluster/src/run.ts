@@ -45,7 +45,11 @@ export async function run(options: RunOptions): Promise<Running> {
   const stop = async () => {
     const failures: unknown[] = [];
     for (const each of undo.splice(0).reverse()) {
-      try { await each(); } catch (error) { failures.push(error); }
+      try {
+        await each();
+      } catch (error) {
+        failures.push(error);
+      }
     }
     if (failures.length > 0) throw failures[0];
   };
@@ -56,13 +60,24 @@ export async function run(options: RunOptions): Promise<Running> {
     const client = options.remote?.client ?? loopbackClient(loopback, self);
     const { enabled, keep, otlp } = options.file.spec.tracing;
     const tracing = openTracing({
-      enabled, keep, otlp, clock, log,
-      ...(options.remote && { forward: async (spans) => { await client.raw('POST', '/oarlock/v1/spans', { spans }); } }),
+      enabled,
+      keep,
+      otlp,
+      clock,
+      log,
+      ...(options.remote && {
+        forward: async (spans) => {
+          await client.raw('POST', '/oarlock/v1/spans', { spans });
+        },
+      }),
     });
     undo.push(() => tracing.flush());
     const informers = new SharedInformers({ client, log, clock });
     const events = new EventWriter({ client, log, clock, random: Math.random });
-    undo.push(() => informers.stop(), () => events.stop());
+    undo.push(
+      () => informers.stop(),
+      () => events.stop(),
+    );
     const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
     const composition = compose(planned, access, { ...options, clock, log, tracer: (plugin) => tracing.tracer(plugin) });
     if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
@@ -82,5 +97,8 @@ export async function run(options: RunOptions): Promise<Running> {
 
 async function writeAdminKubeconfig(dataDir: string, { facts }: Plan, keys: ClusterKeys): Promise<void> {
   const client = await keys.issue({ commonName: 'kubernetes-admin', organizations: ['system:masters'], usages: ['client'] });
-  await writeAtomic(adminKubeconfig(dataDir), kubeconfig({ cluster: facts.name, server: facts.serverUrl, ca: keys.caBundle, user: 'admin', client }));
+  await writeAtomic(
+    adminKubeconfig(dataDir),
+    kubeconfig({ cluster: facts.name, server: facts.serverUrl, ca: keys.caBundle, user: 'admin', client }),
+  );
 }

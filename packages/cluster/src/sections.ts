@@ -15,7 +15,19 @@ import type { ClusterSpec, PlacementSpec, RoleName } from './cluster-schema.ts';
 
 /** One part of `cluster.yaml` that names plugins: which slot it fills, and in a process of which roles. */
 export interface Section {
-  readonly key: 'storage' | 'authn' | 'authz' | 'admission' | 'audit' | 'scheduling' | 'controllers' | 'runtimes' | 'network' | 'volumes' | 'proxy' | 'dns';
+  readonly key:
+    | 'storage'
+    | 'authn'
+    | 'authz'
+    | 'admission'
+    | 'audit'
+    | 'scheduling'
+    | 'controllers'
+    | 'runtimes'
+    | 'network'
+    | 'volumes'
+    | 'proxy'
+    | 'dns';
   // biome-ignore lint/suspicious/noExplicitAny: a table of unlike slots
   readonly slot: Slot<any>;
   readonly roles: readonly RoleName[];
@@ -44,7 +56,10 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
   admission: ['admission-namespace-lifecycle', 'admission-service-account'],
 };
 
-export interface Named { readonly placement: PlacementSpec; readonly path: readonly (string | number)[] }
+export interface Named {
+  readonly placement: PlacementSpec;
+  readonly path: readonly (string | number)[];
+}
 
 /** The placements of a section with the path at which each is written. */
 export function placementsOf(spec: ClusterSpec, { key }: Section): readonly Named[] {

@@ -9,7 +9,9 @@ import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 let directory: string;
-beforeEach(async () => { directory = await mkdtemp(join(tmpdir(), 'cluster-file-')); });
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cluster-file-'));
+});
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const plugin = (name: string) => fileURLToPath(new URL(`./plugins/${name}.ts`, import.meta.url));
@@ -28,46 +30,266 @@ async function faultsOf(text: string): Promise<readonly Fault[]> {
   }
 }
 
-interface Mistake { readonly title: string; readonly text: string; readonly code: Fault['code']; readonly line: number; readonly column: number; readonly path?: string; readonly message: RegExp; readonly remedy: RegExp }
-const mistake = (title: string, text: string, [code, line, column, path, message, remedy]: readonly [Fault['code'], number, number, string | undefined, RegExp, RegExp]): Mistake =>
-  ({ title, text, code, line, column, ...(path !== undefined && { path }), message, remedy });
+interface Mistake {
+  readonly title: string;
+  readonly text: string;
+  readonly code: Fault['code'];
+  readonly line: number;
+  readonly column: number;
+  readonly path?: string;
+  readonly message: RegExp;
+  readonly remedy: RegExp;
+}
+const mistake = (
+  title: string,
+  text: string,
+  [code, line, column, path, message, remedy]: readonly [Fault['code'], number, number, string | undefined, RegExp, RegExp],
+): Mistake => ({ title, text, code, line, column, ...(path !== undefined && { path }), message, remedy });
 
 const listed = /docs\/cluster-yaml\.md/;
 const spelling = /remove it or correct its spelling/;
 const mistakes: readonly Mistake[] = [
-  mistake('YAML that is none', `${head}spec:\n  storage: [oops\n`, ['ConfigInvalid', 6, 1, undefined, /^not valid YAML: /, /missing quote or bracket/]),
-  mistake('a tab', `${head}spec:\n\tstorage: storage-memory\n`, ['ConfigInvalid', 5, 1, undefined, /^not valid YAML: Tabs/, /correct it here/]),
-  mistake('a key twice', `${head}spec:\n  storage: storage-memory\n  storage: storage-memory\n`, ['ConfigInvalid', 6, 3, undefined, /Map keys must be unique/, /correct it/]),
+  mistake('YAML that is none', `${head}spec:\n  storage: [oops\n`, [
+    'ConfigInvalid',
+    6,
+    1,
+    undefined,
+    /^not valid YAML: /,
+    /missing quote or bracket/,
+  ]),
+  mistake('a tab', `${head}spec:\n\tstorage: storage-memory\n`, [
+    'ConfigInvalid',
+    5,
+    1,
+    undefined,
+    /^not valid YAML: Tabs/,
+    /correct it here/,
+  ]),
+  mistake('a key twice', `${head}spec:\n  storage: storage-memory\n  storage: storage-memory\n`, [
+    'ConfigInvalid',
+    6,
+    3,
+    undefined,
+    /Map keys must be unique/,
+    /correct it/,
+  ]),
   mistake('an unknown key at the top', `${head}specs: {}\n`, ['ConfigInvalid', 4, 1, '', /^unknown key specs$/, spelling]),
-  mistake('an unknown section', `${head}spec:\n  storge: storage-memory\n`, ['ConfigInvalid', 5, 3, 'spec', /^unknown key storge$/, spelling]),
-  mistake('an unknown key in a section', `${head}spec:\n  networking:\n    domain: lab.local\n    podCIDR: 10.0.0.0/8\n`, ['ConfigInvalid', 7, 5, 'spec.networking', /^unknown key podCIDR$/, spelling]),
-  mistake('an unknown key beside use', `${head}spec:\n  storage:\n    use: storage-memory\n    options: {}\n`, ['ConfigInvalid', 7, 5, 'spec.storage', /^unknown key options$/, spelling]),
-  mistake('a text for a number', `${head}spec:\n  server:\n    address: 0.0.0.0\n    port: "6443"\n`, ['ConfigInvalid', 7, 5, 'spec.server.port', /expected number, received string, got "6443"/, listed]),
-  mistake('one plugin for a list', `${head}spec:\n  authn: authn-anonymous\n`, ['ConfigInvalid', 5, 3, 'spec.authn', /expected array, received string, got "authn-anonymous"/, listed]),
-  mistake('two plugins where one goes', `${head}spec:\n  storage: [storage-memory, storage-etcd]\n`, ['ConfigInvalid', 5, 3, 'spec.storage', /./, listed]),
-  mistake('a plugin without use', `${head}spec:\n  audit:\n    - name: x\n      config: {}\n`, ['ConfigInvalid', 6, 7, 'spec.audit.0.use', /^missing: .*expected string/, listed]),
-  mistake('an address that is no range', `${head}spec:\n  networking:\n    podCIDRs: [10.244.0.0]\n`, ['ConfigInvalid', 6, 16, 'spec.networking.podCIDRs.0', /^an address range such as .*, got "10\.244\.0\.0"$/, listed]),
-  mistake('a range that is none', `${head}spec:\n  networking:\n    serviceCIDRs: [10.96.0.300/16]\n`, ['ConfigInvalid', 6, 20, 'spec.networking.serviceCIDRs.0', /got "10\.96\.0\.300\/16"$/, listed]),
-  mistake('a range longer than an address', `${head}spec:\n  networking:\n    serviceCIDRs: ["fd00::/129"]\n`, ['ConfigInvalid', 6, 20, 'spec.networking.serviceCIDRs.0', /got "fd00::\/129"$/, listed]),
-  mistake('a range of ports that runs backwards', `${head}spec:\n  networking:\n    nodePorts: 32767-30000\n`, ['ConfigInvalid', 6, 5, 'spec.networking.nodePorts', /^a range of ports such as 30000-32767, got/, listed]),
-  mistake('a role that there is not', `${head}spec:\n  roles: [apiserver, kublet]\n`, ['ConfigInvalid', 5, 22, 'spec.roles.1', /expected one of .*"kubelet".*, got "kublet"/, listed]),
-  mistake('another version of the file', 'apiVersion: oarlock.dev/v2\nkind: Cluster\n', ['ConfigInvalid', 1, 1, 'apiVersion', /expected "oarlock\.dev\/v1", got "oarlock\.dev\/v2"/, listed]),
-  mistake('a file of another kind', 'apiVersion: oarlock.dev/v1\nkind: Pod\n', ['ConfigInvalid', 2, 1, 'kind', /expected "Cluster", got "Pod"/, listed]),
+  mistake('an unknown section', `${head}spec:\n  storge: storage-memory\n`, [
+    'ConfigInvalid',
+    5,
+    3,
+    'spec',
+    /^unknown key storge$/,
+    spelling,
+  ]),
+  mistake('an unknown key in a section', `${head}spec:\n  networking:\n    domain: lab.local\n    podCIDR: 10.0.0.0/8\n`, [
+    'ConfigInvalid',
+    7,
+    5,
+    'spec.networking',
+    /^unknown key podCIDR$/,
+    spelling,
+  ]),
+  mistake('an unknown key beside use', `${head}spec:\n  storage:\n    use: storage-memory\n    options: {}\n`, [
+    'ConfigInvalid',
+    7,
+    5,
+    'spec.storage',
+    /^unknown key options$/,
+    spelling,
+  ]),
+  mistake('a text for a number', `${head}spec:\n  server:\n    address: 0.0.0.0\n    port: "6443"\n`, [
+    'ConfigInvalid',
+    7,
+    5,
+    'spec.server.port',
+    /expected number, received string, got "6443"/,
+    listed,
+  ]),
+  mistake('one plugin for a list', `${head}spec:\n  authn: authn-anonymous\n`, [
+    'ConfigInvalid',
+    5,
+    3,
+    'spec.authn',
+    /expected array, received string, got "authn-anonymous"/,
+    listed,
+  ]),
+  mistake('two plugins where one goes', `${head}spec:\n  storage: [storage-memory, storage-etcd]\n`, [
+    'ConfigInvalid',
+    5,
+    3,
+    'spec.storage',
+    /./,
+    listed,
+  ]),
+  mistake('a plugin without use', `${head}spec:\n  audit:\n    - name: x\n      config: {}\n`, [
+    'ConfigInvalid',
+    6,
+    7,
+    'spec.audit.0.use',
+    /^missing: .*expected string/,
+    listed,
+  ]),
+  mistake('an address that is no range', `${head}spec:\n  networking:\n    podCIDRs: [10.244.0.0]\n`, [
+    'ConfigInvalid',
+    6,
+    16,
+    'spec.networking.podCIDRs.0',
+    /^an address range such as .*, got "10\.244\.0\.0"$/,
+    listed,
+  ]),
+  mistake('a range that is none', `${head}spec:\n  networking:\n    serviceCIDRs: [10.96.0.300/16]\n`, [
+    'ConfigInvalid',
+    6,
+    20,
+    'spec.networking.serviceCIDRs.0',
+    /got "10\.96\.0\.300\/16"$/,
+    listed,
+  ]),
+  mistake('a range longer than an address', `${head}spec:\n  networking:\n    serviceCIDRs: ["fd00::/129"]\n`, [
+    'ConfigInvalid',
+    6,
+    20,
+    'spec.networking.serviceCIDRs.0',
+    /got "fd00::\/129"$/,
+    listed,
+  ]),
+  mistake('a range of ports that runs backwards', `${head}spec:\n  networking:\n    nodePorts: 32767-30000\n`, [
+    'ConfigInvalid',
+    6,
+    5,
+    'spec.networking.nodePorts',
+    /^a range of ports such as 30000-32767, got/,
+    listed,
+  ]),
+  mistake('a role that there is not', `${head}spec:\n  roles: [apiserver, kublet]\n`, [
+    'ConfigInvalid',
+    5,
+    22,
+    'spec.roles.1',
+    /expected one of .*"kubelet".*, got "kublet"/,
+    listed,
+  ]),
+  mistake('another version of the file', 'apiVersion: oarlock.dev/v2\nkind: Cluster\n', [
+    'ConfigInvalid',
+    1,
+    1,
+    'apiVersion',
+    /expected "oarlock\.dev\/v1", got "oarlock\.dev\/v2"/,
+    listed,
+  ]),
+  mistake('a file of another kind', 'apiVersion: oarlock.dev/v1\nkind: Pod\n', [
+    'ConfigInvalid',
+    2,
+    1,
+    'kind',
+    /expected "Cluster", got "Pod"/,
+    listed,
+  ]),
   mistake('a list for a file', '- a\n', ['ConfigInvalid', 1, 1, '', /expected object, received array/, listed]),
-  mistake('a name that is none', 'apiVersion: oarlock.dev/v1\nkind: Cluster\nmetadata: { name: Lab_1 }\n', ['ConfigInvalid', 3, 13, 'metadata.name', /^a DNS label in lower case, got "Lab_1"$/, listed]),
-  mistake('a plugin that there is not', `${head}spec:\n  storage: storage-memry\n`, ['PluginNotFound', 5, 3, 'spec.storage', /^there is no plugin storage-memry$/, /oarlock plugins list/]),
-  mistake('a path that leads nowhere', `${head}spec:\n  authn:\n    - ./nowhere.ts\n`, ['PluginNotFound', 6, 7, 'spec.authn.0', /^there is no plugin \.\/nowhere\.ts$/, /begins with \.\//]),
-  mistake('a module that is no plugin', `${head}spec:\n  storage: ${plugin('not-a-plugin')}\n`, ['NotAPlugin', 5, 3, 'spec.storage', /has no plugin as its default export$/, /export default/]),
-  mistake('a module that does not load', `${head}spec:\n  storage: ${plugin('broken')}\n`, ['PluginNotFound', 5, 3, 'spec.storage', /cannot be loaded: this module does not load$/, /./]),
-  mistake('a plugin in the wrong section', `${head}spec:\n  authn:\n    - authn-client-certificate\n    - authz-masters\n`, ['WrongSlot', 7, 7, 'spec.authn.1', /^authz-masters fills slot authz\/v1, and authn takes plugins for authn\/v1$/, /list it where authz plugins are listed/]),
-  mistake('a plugin for another version of the slot', `${head}spec:\n  authn:\n    - ${plugin('future-authn')}\n`, ['VersionMismatch', 6, 7, 'spec.authn.0', /fills slot authn\/v2, and authn takes plugins for authn\/v1$/, /install a release/]),
-  mistake('an unknown key in the config of a plugin', `${head}spec:\n  authn:\n    - use: authn-anonymous\n      config:\n        pths: [/livez]\n`, ['ConfigInvalid', 8, 9, 'spec.authn.0.config', /^authn-anonymous: unknown key pths$/, spelling]),
-  mistake('a wrong type in the config of a plugin', `${head}spec:\n  authn:\n    - use: authn-anonymous\n      config: { paths: /livez }\n`, ['ConfigInvalid', 7, 17, 'spec.authn.0.config.paths', /expected array, received string, got "\/livez"/, /README of authn-anonymous/]),
-  mistake('a config without what has to be there', `${head}spec:\n  authn:\n    - authn-anonymous\n    - use: authn-static-token\n`, ['ConfigInvalid', 7, 7, 'spec.authn.1.config.file', /^authn-static-token: missing: .*expected string/, /README of authn-static-token/]),
-  mistake('an unknown setting of a role', `${head}spec:\n  settings:\n    proxy: { minSync: 3 }\n`, ['ConfigInvalid', 6, 14, 'spec.settings.proxy', /^proxy: unknown key minSync$/, spelling]),
-  mistake('one name twice', `${head}spec:\n  authn: [authn-anonymous, authn-anonymous]\n`, ['NameTaken', 5, 28, 'spec.authn.1', /stands twice in slot authn\/v1/, /another name/]),
-  mistake('a need that nothing fills', `${head}spec:\n  authn:\n    - ${plugin('homeless-authn')}\n`, ['SlotEmpty', 6, 7, 'spec.authn.0', /authn-homeless needs slot directory\/v1, and nothing fills it/, /name a plugin for directory/]),
-  mistake('plugins that need each other', `${head}spec:\n  authn:\n    - ${plugin('needy-authn')}\n  authz:\n    - ${plugin('needy-authz')}\n`, ['DependencyCycle', 6, 7, 'spec.authn.0', /authn-needy -> authz-needy -> authn-needy/, /has to do without/]),
+  mistake('a name that is none', 'apiVersion: oarlock.dev/v1\nkind: Cluster\nmetadata: { name: Lab_1 }\n', [
+    'ConfigInvalid',
+    3,
+    13,
+    'metadata.name',
+    /^a DNS label in lower case, got "Lab_1"$/,
+    listed,
+  ]),
+  mistake('a plugin that there is not', `${head}spec:\n  storage: storage-memry\n`, [
+    'PluginNotFound',
+    5,
+    3,
+    'spec.storage',
+    /^there is no plugin storage-memry$/,
+    /oarlock plugins list/,
+  ]),
+  mistake('a path that leads nowhere', `${head}spec:\n  authn:\n    - ./nowhere.ts\n`, [
+    'PluginNotFound',
+    6,
+    7,
+    'spec.authn.0',
+    /^there is no plugin \.\/nowhere\.ts$/,
+    /begins with \.\//,
+  ]),
+  mistake('a module that is no plugin', `${head}spec:\n  storage: ${plugin('not-a-plugin')}\n`, [
+    'NotAPlugin',
+    5,
+    3,
+    'spec.storage',
+    /has no plugin as its default export$/,
+    /export default/,
+  ]),
+  mistake('a module that does not load', `${head}spec:\n  storage: ${plugin('broken')}\n`, [
+    'PluginNotFound',
+    5,
+    3,
+    'spec.storage',
+    /cannot be loaded: this module does not load$/,
+    /./,
+  ]),
+  mistake('a plugin in the wrong section', `${head}spec:\n  authn:\n    - authn-client-certificate\n    - authz-masters\n`, [
+    'WrongSlot',
+    7,
+    7,
+    'spec.authn.1',
+    /^authz-masters fills slot authz\/v1, and authn takes plugins for authn\/v1$/,
+    /list it where authz plugins are listed/,
+  ]),
+  mistake('a plugin for another version of the slot', `${head}spec:\n  authn:\n    - ${plugin('future-authn')}\n`, [
+    'VersionMismatch',
+    6,
+    7,
+    'spec.authn.0',
+    /fills slot authn\/v2, and authn takes plugins for authn\/v1$/,
+    /install a release/,
+  ]),
+  mistake(
+    'an unknown key in the config of a plugin',
+    `${head}spec:\n  authn:\n    - use: authn-anonymous\n      config:\n        pths: [/livez]\n`,
+    ['ConfigInvalid', 8, 9, 'spec.authn.0.config', /^authn-anonymous: unknown key pths$/, spelling],
+  ),
+  mistake(
+    'a wrong type in the config of a plugin',
+    `${head}spec:\n  authn:\n    - use: authn-anonymous\n      config: { paths: /livez }\n`,
+    ['ConfigInvalid', 7, 17, 'spec.authn.0.config.paths', /expected array, received string, got "\/livez"/, /README of authn-anonymous/],
+  ),
+  mistake('a config without what has to be there', `${head}spec:\n  authn:\n    - authn-anonymous\n    - use: authn-static-token\n`, [
+    'ConfigInvalid',
+    7,
+    7,
+    'spec.authn.1.config.file',
+    /^authn-static-token: missing: .*expected string/,
+    /README of authn-static-token/,
+  ]),
+  mistake('an unknown setting of a role', `${head}spec:\n  settings:\n    proxy: { minSync: 3 }\n`, [
+    'ConfigInvalid',
+    6,
+    14,
+    'spec.settings.proxy',
+    /^proxy: unknown key minSync$/,
+    spelling,
+  ]),
+  mistake('one name twice', `${head}spec:\n  authn: [authn-anonymous, authn-anonymous]\n`, [
+    'NameTaken',
+    5,
+    28,
+    'spec.authn.1',
+    /stands twice in slot authn\/v1/,
+    /another name/,
+  ]),
+  mistake('a need that nothing fills', `${head}spec:\n  authn:\n    - ${plugin('homeless-authn')}\n`, [
+    'SlotEmpty',
+    6,
+    7,
+    'spec.authn.0',
+    /authn-homeless needs slot directory\/v1, and nothing fills it/,
+    /name a plugin for directory/,
+  ]),
+  mistake(
+    'plugins that need each other',
+    `${head}spec:\n  authn:\n    - ${plugin('needy-authn')}\n  authz:\n    - ${plugin('needy-authz')}\n`,
+    ['DependencyCycle', 6, 7, 'spec.authn.0', /authn-needy -> authz-needy -> authn-needy/, /has to do without/],
+  ),
 ];
 
 describe('a mistake in a cluster.yaml', () => {
@@ -75,23 +297,33 @@ describe('a mistake in a cluster.yaml', () => {
     const faults = await faultsOf(text);
     expect(faults.map(describeFault)).toHaveLength(1);
     const [fault] = faults;
-    expect({ code: fault?.code, line: fault?.at?.line, column: fault?.at?.column, path: fault?.path }, fault && describeFault(fault)).toEqual({ code, line, column, path });
+    expect(
+      { code: fault?.code, line: fault?.at?.line, column: fault?.at?.column, path: fault?.path },
+      fault && describeFault(fault),
+    ).toEqual({ code, line, column, path });
     expect(fault?.at?.file).toBe(join(directory, 'cluster.yaml'));
     expect(fault?.message).toMatch(message);
     expect(fault?.remedy).toMatch(remedy);
   });
 
   it('is told when there is nothing in the file', async () => {
-    expect((await faultsOf('')).map(({ path, at }) => [path, at?.line])).toEqual([['apiVersion', 1], ['kind', 1]]);
+    expect((await faultsOf('')).map(({ path, at }) => [path, at?.line])).toEqual([
+      ['apiVersion', 1],
+      ['kind', 1],
+    ]);
     expect((await faultsOf('# only words\n')).map(({ path }) => path)).toEqual(['apiVersion', 'kind']);
   });
 
   it('is told when there is no file', async () => {
-    await expect(readClusterFile(join(directory, 'none.yaml'))).rejects.toMatchObject({ faults: [{ code: 'ConfigInvalid', message: expect.stringContaining('cannot be read'), remedy: expect.stringContaining('-f') }] });
+    await expect(readClusterFile(join(directory, 'none.yaml'))).rejects.toMatchObject({
+      faults: [{ code: 'ConfigInvalid', message: expect.stringContaining('cannot be read'), remedy: expect.stringContaining('-f') }],
+    });
   });
 
   it('is told when the file is too large, or grows when it is read', async () => {
-    expect(await faultsOf(`${head}# ${'x'.repeat(1 << 20)}`)).toMatchObject([{ code: 'ConfigInvalid', message: expect.stringContaining('larger than') }]);
+    expect(await faultsOf(`${head}# ${'x'.repeat(1 << 20)}`)).toMatchObject([
+      { code: 'ConfigInvalid', message: expect.stringContaining('larger than') },
+    ]);
     const bomb = `a: &a [x, x, x, x, x, x, x, x, x]\n${['b', 'c', 'd', 'e', 'f', 'g'].map((key, index) => `${key}: &${key} [${Array(9).fill(`*${'abcdef'[index]}`).join(', ')}]`).join('\n')}\n`;
     expect(await faultsOf(`${head}${bomb}`)).toMatchObject([{ code: 'ConfigInvalid', message: expect.stringContaining('alias') }]);
   });
@@ -99,27 +331,39 @@ describe('a mistake in a cluster.yaml', () => {
 
 describe('many mistakes', () => {
   it('are told in one report, in the order of the file', async () => {
-    const faults = await faultsOf([
-      'apiVersion: oarlock.dev/v1', // 1
-      'kind: Cluster',
-      'metadata: { name: lab }',
-      'colour: green', // 4
-      'spec:',
-      '  server: { port: high }', // 6
-      '  storage: storage-memry', // 7
-      '  authn:',
-      '    - use: authn-anonymous',
-      '      config: { pths: [] }', // 10
-      '    - authz-masters', // 11
-      '    - use: authn-static-token', // 12
-      '  authz: [authz-masters, authz-masters]', // 13
-      '  networking:',
-      '    podCIDRs: [nowhere]', // 15
-      '  settings:',
-      '    proxy: { minSyncMs: soon }', // 17
-      '',
-    ].join('\n'));
-    expect(faults.map(({ code, at }) => `${at?.line} ${code}`)).toEqual(['4 ConfigInvalid', '6 ConfigInvalid', '7 PluginNotFound', '10 ConfigInvalid', '11 WrongSlot', '12 ConfigInvalid', '13 NameTaken', '15 ConfigInvalid', '17 ConfigInvalid']);
+    const faults = await faultsOf(
+      [
+        'apiVersion: oarlock.dev/v1', // 1
+        'kind: Cluster',
+        'metadata: { name: lab }',
+        'colour: green', // 4
+        'spec:',
+        '  server: { port: high }', // 6
+        '  storage: storage-memry', // 7
+        '  authn:',
+        '    - use: authn-anonymous',
+        '      config: { pths: [] }', // 10
+        '    - authz-masters', // 11
+        '    - use: authn-static-token', // 12
+        '  authz: [authz-masters, authz-masters]', // 13
+        '  networking:',
+        '    podCIDRs: [nowhere]', // 15
+        '  settings:',
+        '    proxy: { minSyncMs: soon }', // 17
+        '',
+      ].join('\n'),
+    );
+    expect(faults.map(({ code, at }) => `${at?.line} ${code}`)).toEqual([
+      '4 ConfigInvalid',
+      '6 ConfigInvalid',
+      '7 PluginNotFound',
+      '10 ConfigInvalid',
+      '11 WrongSlot',
+      '12 ConfigInvalid',
+      '13 NameTaken',
+      '15 ConfigInvalid',
+      '17 ConfigInvalid',
+    ]);
     for (const fault of faults) expect(fault.remedy, describeFault(fault)).toMatch(/\w/);
   });
 });
@@ -128,12 +372,23 @@ describe('a good cluster.yaml', () => {
   it('may be short', () => {
     const read = parseClusterFile('apiVersion: oarlock.dev/v1\nkind: Cluster\n', 'cluster.yaml');
     expect(read.name).toBe('oarlock');
-    expect(read.spec).toMatchObject({ roles: ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'], storage: { use: 'storage-memory' }, server: { port: 6443 }, networking: { domain: 'cluster.local' } });
+    expect(read.spec).toMatchObject({
+      roles: ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'],
+      storage: { use: 'storage-memory' },
+      server: { port: 6443 },
+      networking: { domain: 'cluster.local' },
+    });
   });
 
   it('may be in JSON, and may use anchors', async () => {
-    expect(await faultsOf(JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', spec: { authn: ['authn-anonymous'] } }))).toEqual([]);
-    expect(await faultsOf(`${head}spec:\n  authn:\n    - use: authn-anonymous\n      name: one\n      config: &same { paths: [/livez] }\n    - use: authn-anonymous\n      name: two\n      config: *same\n`)).toEqual([]);
+    expect(await faultsOf(JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', spec: { authn: ['authn-anonymous'] } }))).toEqual(
+      [],
+    );
+    expect(
+      await faultsOf(
+        `${head}spec:\n  authn:\n    - use: authn-anonymous\n      name: one\n      config: &same { paths: [/livez] }\n    - use: authn-anonymous\n      name: two\n      config: *same\n`,
+      ),
+    ).toEqual([]);
   });
 
   it('finds plugins by path, relative to itself', async () => {

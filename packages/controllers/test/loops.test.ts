@@ -115,20 +115,18 @@ async function makeReady(some: readonly Pod[] = live()): Promise<void> {
   for (const pod of some) {
     if (pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')) continue;
     const now = formatTime(clock.now());
-    await api
-      .client()
-      .update(
-        pods,
-        {
-          ...pod,
-          status: {
-            phase: 'Running',
-            podIP: `10.244.0.${10 + Number(pod.metadata?.resourceVersion)}`,
-            conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }],
-          },
+    await api.client().update(
+      pods,
+      {
+        ...pod,
+        status: {
+          phase: 'Running',
+          podIP: `10.244.0.${10 + Number(pod.metadata?.resourceVersion)}`,
+          conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }],
         },
-        { subresource: 'status' },
-      );
+      },
+      { subresource: 'status' },
+    );
   }
   await clock.settle();
 }
@@ -340,20 +338,18 @@ describe('replica set', () => {
 describe('endpoints', () => {
   it('follow the pods of a Service: ready, not ready, gone', async () => {
     await start();
-    await api
-      .client()
-      .create(services, {
-        apiVersion: 'v1',
-        kind: 'Service',
-        metadata: { namespace: 'd', name: 'web' },
-        spec: {
-          clusterIP: '10.96.0.7',
-          clusterIPs: ['10.96.0.7'],
-          ipFamilies: ['IPv4'],
-          selector: { app: 'web' },
-          ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
-        },
-      });
+    await api.client().create(services, {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { namespace: 'd', name: 'web' },
+      spec: {
+        clusterIP: '10.96.0.7',
+        clusterIPs: ['10.96.0.7'],
+        ipFamilies: ['IPv4'],
+        selector: { app: 'web' },
+        ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
+      },
+    });
     await api.client().create(deployments, deployment({ replicas: 2 }));
     await clock.settle();
     await makeReady();
@@ -393,22 +389,18 @@ describe('garbage collector', () => {
     await start();
     const [owner] = api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'owner' } });
     const ref = (uid: string) => ({ apiVersion: 'v1', kind: 'ServiceAccount', name: 'owner', uid });
-    await api
-      .client()
-      .create(pods, {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { namespace: 'd', name: 'lost', ownerReferences: [ref('nobody')] },
-        spec: { containers: [{ name: 'c' }] },
-      });
-    await api
-      .client()
-      .create(pods, {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { namespace: 'd', name: 'kept', ownerReferences: [ref('nobody'), ref(owner?.metadata?.uid ?? '')] },
-        spec: { containers: [{ name: 'c' }] },
-      });
+    await api.client().create(pods, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: 'd', name: 'lost', ownerReferences: [ref('nobody')] },
+      spec: { containers: [{ name: 'c' }] },
+    });
+    await api.client().create(pods, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: 'd', name: 'kept', ownerReferences: [ref('nobody'), ref(owner?.metadata?.uid ?? '')] },
+      spec: { containers: [{ name: 'c' }] },
+    });
     await clock.settle();
     expect(names(pods)).toEqual(['kept']);
     expect(api.object(pods, { namespace: 'd', name: 'kept' })?.metadata?.ownerReferences).toHaveLength(1);

@@ -116,9 +116,7 @@ export class Scheduler {
   }
 
   /** Every node with who refuses the pod there, or what it scores there. Changes nothing. */
-  explain(
-    pod: Pod,
-  ): readonly {
+  explain(pod: Pod): readonly {
     readonly node: string;
     readonly refusedBy?: string;
     readonly reasons?: readonly string[];

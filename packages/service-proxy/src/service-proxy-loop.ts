@@ -49,9 +49,13 @@ export class ServiceProxyLoop {
     this.#slices.addIndex(byService, (slice) => [serviceOf(slice)]);
   }
 
-  get error(): string | undefined { return this.#error; }
+  get error(): string | undefined {
+    return this.#error;
+  }
   /** Resolves when everything there was at the start has been applied. */
-  get synced(): Promise<void> { return this.#firstApplied.promise; }
+  get synced(): Promise<void> {
+    return this.#firstApplied.promise;
+  }
 
   async start(signal: AbortSignal): Promise<void> {
     const onService = (service: Service, cause: Cause | undefined) => this.#mark(objectKey(service), cause);
@@ -59,11 +63,20 @@ export class ServiceProxyLoop {
     this.#off.push(
       this.#services.on({ added: onService, updated: (service, _old, cause) => onService(service, cause), deleted: onService }),
       this.#slices.on({
-        added: onSlice, deleted: onSlice,
-        updated: (slice, old, cause) => { onSlice(slice, cause); if (serviceOf(old) !== serviceOf(slice)) onSlice(old, cause); },
+        added: onSlice,
+        deleted: onSlice,
+        updated: (slice, old, cause) => {
+          onSlice(slice, cause);
+          if (serviceOf(old) !== serviceOf(slice)) onSlice(old, cause);
+        },
       }),
     );
-    void Promise.all([this.#services.whenSynced(signal), this.#slices.whenSynced(signal)]).then(() => this.#wake(), (error: unknown) => { if (!signal.aborted) this.#error = String(error); });
+    void Promise.all([this.#services.whenSynced(signal), this.#slices.whenSynced(signal)]).then(
+      () => this.#wake(),
+      (error: unknown) => {
+        if (!signal.aborted) this.#error = String(error);
+      },
+    );
   }
 
   async stop(): Promise<void> {
@@ -79,7 +92,8 @@ export class ServiceProxyLoop {
   }
 
   #wake(delayMs = 0): void {
-    if (this.#stopped || this.#applying !== undefined || this.#timer !== undefined || !this.#services.synced || !this.#slices.synced) return;
+    if (this.#stopped || this.#applying !== undefined || this.#timer !== undefined || !this.#services.synced || !this.#slices.synced)
+      return;
     const { clock, minSyncMs } = this.#options;
     const wait = Math.max(delayMs, this.#lastApply + minSyncMs - clock.monotonic());
     this.#timer = clock.after(wait, () => {
@@ -111,11 +125,22 @@ export class ServiceProxyLoop {
     const causes = [...batch.values()].filter((cause) => cause !== undefined);
     const [cause, ...links] = causes;
     try {
-      await inSpan(tracer, 'apply services', { cause, links: links.slice(0, 32), attributes: { 'oarlock.node': nodeName, 'oarlock.set': set.length, 'oarlock.removed': removed.length } },
-        () => proxy.apply({ replace: this.#first, set, removed, cause }));
+      await inSpan(
+        tracer,
+        'apply services',
+        {
+          cause,
+          links: links.slice(0, 32),
+          attributes: { 'oarlock.node': nodeName, 'oarlock.set': set.length, 'oarlock.removed': removed.length },
+        },
+        () => proxy.apply({ replace: this.#first, set, removed, cause }),
+      );
       this.#first = false;
       this.#error = undefined;
-      for (const [key, ports] of next) { if (ports.size === 0) this.#applied.delete(key); else this.#applied.set(key, ports); }
+      for (const [key, ports] of next) {
+        if (ports.size === 0) this.#applied.delete(key);
+        else this.#applied.set(key, ports);
+      }
       this.#firstApplied.resolve();
     } catch (error) {
       this.#error = (error as Error).message;
@@ -130,6 +155,9 @@ export class ServiceProxyLoop {
 function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void } {
   let resolve!: () => void;
   let reject!: (reason: unknown) => void;
-  const promise = new Promise<void>((ok, no) => { resolve = ok; reject = no; });
+  const promise = new Promise<void>((ok, no) => {
+    resolve = ok;
+    reject = no;
+  });
   return { promise, resolve, reject };
 }

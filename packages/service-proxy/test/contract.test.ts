@@ -11,7 +11,11 @@ import { describe, expect, it } from 'vitest';
 roleContract('proxy', () => {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  const [role] = new PluginHost({ clock }).provide(Informers, api.informers).provide(Proxy, { apply: async () => {} }).place({ plugin, config: { nodeName: 'n1' } }).get(Roles);
+  const [role] = new PluginHost({ clock })
+    .provide(Informers, api.informers)
+    .provide(Proxy, { apply: async () => {} })
+    .place({ plugin, config: { nodeName: 'n1' } })
+    .get(Roles);
   if (role === undefined) throw new Error('not created');
   return { role, settle: () => clock.advance(1_000), held: () => ({ timers: clock.pending }), dispose: () => api.stop() };
 });

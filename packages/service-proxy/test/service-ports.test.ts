@@ -5,42 +5,102 @@ import { describe, expect, it } from 'vitest';
 
 type Spec = NonNullable<Service['spec']>;
 const service = (spec: Partial<Spec> = {}, more: Partial<Service> = {}): Service => ({
-  metadata: { namespace: 'd', name: 'web' }, spec: { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'], ports: [{ name: 'http', port: 80, protocol: 'TCP' }], ...spec }, ...more,
+  metadata: { namespace: 'd', name: 'web' },
+  spec: { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'], ports: [{ name: 'http', port: 80, protocol: 'TCP' }], ...spec },
+  ...more,
 });
 type Endpoint = NonNullable<EndpointSlice['endpoints']>[number];
-const at = (ip: string, conditions: Endpoint['conditions'] = { ready: true, serving: true, terminating: false }, nodeName = 'n2'): Endpoint => ({ addresses: [ip], conditions, nodeName });
-const slice = (endpoints: Endpoint[], more: Partial<EndpointSlice> = {}): EndpointSlice => ({ metadata: { namespace: 'd', name: 's' }, addressType: 'IPv4', ports: [{ name: 'http', port: 8080, protocol: 'TCP' }], endpoints, ...more });
+const at = (
+  ip: string,
+  conditions: Endpoint['conditions'] = { ready: true, serving: true, terminating: false },
+  nodeName = 'n2',
+): Endpoint => ({ addresses: [ip], conditions, nodeName });
+const slice = (endpoints: Endpoint[], more: Partial<EndpointSlice> = {}): EndpointSlice => ({
+  metadata: { namespace: 'd', name: 's' },
+  addressType: 'IPv4',
+  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  endpoints,
+  ...more,
+});
 const ips = (of: Service, slices: readonly EndpointSlice[]) => servicePorts(of, slices, 'n1')[0]?.endpoints.map(({ ip }) => ip);
 
 describe('the ports of a Service', () => {
   it('are keyed by name, one for each port, with all that is known of the Service', () => {
-    const ports = servicePorts(service({
-      type: 'LoadBalancer', ports: [{ name: 'http', port: 80, nodePort: 30080 }, { name: 'dns', port: 53, protocol: 'UDP', nodePort: 30053 }], externalIPs: ['192.0.2.1'],
-      loadBalancerSourceRanges: ['198.51.100.0/24'], sessionAffinity: 'ClientIP', externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local', healthCheckNodePort: 32000, clusterIPs: ['10.96.0.7', 'fd00::7'],
-    }, { status: { loadBalancer: { ingress: [{ ip: '192.0.2.9' }, { hostname: 'lb.example' }, { ip: '192.0.2.10', ipMode: 'Proxy' }, { ip: '192.0.2.11', ipMode: 'VIP' }] } } }), [], 'n1');
+    const ports = servicePorts(
+      service(
+        {
+          type: 'LoadBalancer',
+          ports: [
+            { name: 'http', port: 80, nodePort: 30080 },
+            { name: 'dns', port: 53, protocol: 'UDP', nodePort: 30053 },
+          ],
+          externalIPs: ['192.0.2.1'],
+          loadBalancerSourceRanges: ['198.51.100.0/24'],
+          sessionAffinity: 'ClientIP',
+          externalTrafficPolicy: 'Local',
+          internalTrafficPolicy: 'Local',
+          healthCheckNodePort: 32000,
+          clusterIPs: ['10.96.0.7', 'fd00::7'],
+        },
+        {
+          status: {
+            loadBalancer: {
+              ingress: [
+                { ip: '192.0.2.9' },
+                { hostname: 'lb.example' },
+                { ip: '192.0.2.10', ipMode: 'Proxy' },
+                { ip: '192.0.2.11', ipMode: 'VIP' },
+              ],
+            },
+          },
+        },
+      ),
+      [],
+      'n1',
+    );
     expect(ports.map(({ key, protocol, port, nodePort }) => ({ key, protocol, port, nodePort }))).toEqual([
-      { key: 'd/web:http', protocol: 'TCP', port: 80, nodePort: 30080 }, { key: 'd/web:dns', protocol: 'UDP', port: 53, nodePort: 30053 },
+      { key: 'd/web:http', protocol: 'TCP', port: 80, nodePort: 30080 },
+      { key: 'd/web:dns', protocol: 'UDP', port: 53, nodePort: 30053 },
     ]);
     expect(ports[0]).toMatchObject({
-      clusterIPs: ['10.96.0.7', 'fd00::7'], externalIPs: ['192.0.2.1'], loadBalancerIPs: ['192.0.2.9', '192.0.2.11'], loadBalancerSourceRanges: ['198.51.100.0/24'],
-      affinitySeconds: 10_800, internalLocal: true, externalLocal: true, healthCheckNodePort: 32000,
+      clusterIPs: ['10.96.0.7', 'fd00::7'],
+      externalIPs: ['192.0.2.1'],
+      loadBalancerIPs: ['192.0.2.9', '192.0.2.11'],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+      affinitySeconds: 10_800,
+      internalLocal: true,
+      externalLocal: true,
+      healthCheckNodePort: 32000,
     });
   });
 
   it('are none for Services that a proxy does not serve', () => {
     for (const [title, of] of Object.entries({
-      headless: service({ clusterIP: 'None', clusterIPs: ['None'] }), external: service({ type: 'ExternalName', externalName: 'x.example' }), 'not allocated': service({ clusterIP: '', clusterIPs: [] }),
-      'of another proxy': service({}, { metadata: { namespace: 'd', name: 'web', labels: { 'service.kubernetes.io/service-proxy-name': 'mesh' } } }),
-    })) expect(servicePorts(of, [slice([at('10.244.0.1')])], 'n1'), title).toEqual([]);
+      headless: service({ clusterIP: 'None', clusterIPs: ['None'] }),
+      external: service({ type: 'ExternalName', externalName: 'x.example' }),
+      'not allocated': service({ clusterIP: '', clusterIPs: [] }),
+      'of another proxy': service(
+        {},
+        { metadata: { namespace: 'd', name: 'web', labels: { 'service.kubernetes.io/service-proxy-name': 'mesh' } } },
+      ),
+    }))
+      expect(servicePorts(of, [slice([at('10.244.0.1')])], 'n1'), title).toEqual([]);
   });
 
   it('have a node port only where the type says so', () => {
-    expect(servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }], externalTrafficPolicy: 'Local' }), [], 'n1')[0]).toMatchObject({ key: 'd/web:', externalLocal: false });
-    expect(servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }] }), [], 'n1')[0]).not.toHaveProperty('nodePort');
+    expect(
+      servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }], externalTrafficPolicy: 'Local' }), [], 'n1')[0],
+    ).toMatchObject({ key: 'd/web:', externalLocal: false });
+    expect(servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }] }), [], 'n1')[0]).not.toHaveProperty(
+      'nodePort',
+    );
   });
 
   it('take the affinity that is stated', () => {
-    expect(servicePorts(service({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 7 } } }), [], 'n1')[0]?.affinitySeconds).toBe(7);
+    expect(
+      servicePorts(service({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 7 } } }), [], 'n1')[0]
+        ?.affinitySeconds,
+    ).toBe(7);
     expect(servicePorts(service({ sessionAffinity: 'None' }), [], 'n1')[0]).not.toHaveProperty('affinitySeconds');
   });
 });
@@ -54,9 +114,21 @@ describe('the endpoints of a port', () => {
   });
 
   it('match by port name and protocol, and are at the target port', () => {
-    const of = service({ ports: [{ name: 'http', port: 80 }, { name: 'dns', port: 53, protocol: 'UDP' }, { name: 'none', port: 99 }] });
-    const ports = [{ name: 'http', port: 8080 }, { name: 'dns', port: 5353, protocol: 'UDP' }, { name: 'dns', port: 5354, protocol: 'TCP' }];
-    expect(servicePorts(of, [slice([at('10.244.0.1')], { ports })], 'n1').map(({ endpoints }) => endpoints.map(({ port }) => port))).toEqual([[8080], [5353], []]);
+    const of = service({
+      ports: [
+        { name: 'http', port: 80 },
+        { name: 'dns', port: 53, protocol: 'UDP' },
+        { name: 'none', port: 99 },
+      ],
+    });
+    const ports = [
+      { name: 'http', port: 8080 },
+      { name: 'dns', port: 5353, protocol: 'UDP' },
+      { name: 'dns', port: 5354, protocol: 'TCP' },
+    ];
+    expect(
+      servicePorts(of, [slice([at('10.244.0.1')], { ports })], 'n1').map(({ endpoints }) => endpoints.map(({ port }) => port)),
+    ).toEqual([[8080], [5353], []]);
   });
 
   it('of unnamed ports match too, and slices of other things do not', () => {

@@ -23,7 +23,10 @@ class RecordingProxy implements ServiceProxy {
     this.applied.push(changes);
     try {
       await this.gate;
-      if (this.failures > 0) { this.failures -= 1; throw new Error('the kernel says no'); }
+      if (this.failures > 0) {
+        this.failures -= 1;
+        throw new Error('the kernel says no');
+      }
     } finally {
       this.#busy = false;
     }
@@ -34,16 +37,29 @@ class RecordingProxy implements ServiceProxy {
     for (const { replace, set, removed } of this.applied) {
       if (replace) state.clear();
       for (const key of removed) state.delete(key);
-      for (const { key, endpoints } of set) state.set(key, endpoints.map(({ ip }) => ip));
+      for (const { key, endpoints } of set)
+        state.set(
+          key,
+          endpoints.map(({ ip }) => ip),
+        );
     }
     return state;
   }
 }
 
-const service = (name: string, number = 1): Service => ({ apiVersion: 'v1', kind: 'Service', metadata: { namespace: 'd', name }, spec: { clusterIP: `10.96.0.${number}`, clusterIPs: [`10.96.0.${number}`], ports: [{ name: 'http', port: 80, protocol: 'TCP' }] } });
+const service = (name: string, number = 1): Service => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'd', name },
+  spec: { clusterIP: `10.96.0.${number}`, clusterIPs: [`10.96.0.${number}`], ports: [{ name: 'http', port: 80, protocol: 'TCP' }] },
+});
 const slice = (of: string, ...addresses: string[]): EndpointSlice => ({
-  apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { namespace: 'd', name: `${of}-x`, labels: { 'kubernetes.io/service-name': of } }, addressType: 'IPv4',
-  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }], endpoints: addresses.map((ip) => ({ addresses: [ip], conditions: { ready: true } })),
+  apiVersion: 'discovery.k8s.io/v1',
+  kind: 'EndpointSlice',
+  metadata: { namespace: 'd', name: `${of}-x`, labels: { 'kubernetes.io/service-name': of } },
+  addressType: 'IPv4',
+  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  endpoints: addresses.map((ip) => ({ addresses: [ip], conditions: { ready: true } })),
 });
 
 let clock: FakeClock;
@@ -61,7 +77,10 @@ afterEach(async () => {
 });
 
 async function start(): Promise<Role> {
-  host = new PluginHost({ clock }).provide(Informers, api.informers).provide(Proxy, proxy).place({ plugin, config: { nodeName: 'n1' } });
+  host = new PluginHost({ clock })
+    .provide(Informers, api.informers)
+    .provide(Proxy, proxy)
+    .place({ plugin, config: { nodeName: 'n1' } });
   await host.start();
   await clock.advance(100);
   const [role] = host.get(Roles);
@@ -81,7 +100,12 @@ describe('the service proxy', () => {
     await start();
     expect(proxy.applied).toHaveLength(1);
     expect(proxy.applied[0]?.replace).toBe(true);
-    expect([...proxy.state]).toEqual(expect.arrayContaining([['d/a:http', ['10.244.0.1']], ['d/b:http', ['10.244.0.2']]]));
+    expect([...proxy.state]).toEqual(
+      expect.arrayContaining([
+        ['d/a:http', ['10.244.0.1']],
+        ['d/b:http', ['10.244.0.2']],
+      ]),
+    );
   });
 
   it('applies only what differs afterwards', async () => {
@@ -90,7 +114,11 @@ describe('the service proxy', () => {
     await start();
     api.seed(endpointSlices, slice('a', '10.244.0.1', '10.244.0.3'));
     await clock.advance(100);
-    expect(proxy.applied[1]).toMatchObject({ replace: false, removed: [], set: [{ key: 'd/a:http', endpoints: [{ ip: '10.244.0.1' }, { ip: '10.244.0.3' }] }] });
+    expect(proxy.applied[1]).toMatchObject({
+      replace: false,
+      removed: [],
+      set: [{ key: 'd/a:http', endpoints: [{ ip: '10.244.0.1' }, { ip: '10.244.0.3' }] }],
+    });
     api.seed(services, { ...service('b', 2), metadata: { namespace: 'd', name: 'b', annotations: { note: 'nothing a proxy sees' } } });
     await clock.advance(100);
     expect(proxy.applied).toHaveLength(2);
@@ -101,7 +129,16 @@ describe('the service proxy', () => {
 
   it('follows a Service that loses a port, becomes headless, and comes back', async () => {
     const two = service('a');
-    api.seed(services, { ...two, spec: { ...two.spec, ports: [{ name: 'http', port: 80 }, { name: 'more', port: 81 }] } });
+    api.seed(services, {
+      ...two,
+      spec: {
+        ...two.spec,
+        ports: [
+          { name: 'http', port: 80 },
+          { name: 'more', port: 81 },
+        ],
+      },
+    });
     await start();
     api.seed(services, two);
     await clock.advance(100);
@@ -121,7 +158,12 @@ describe('the service proxy', () => {
     const moved = slice('b', '10.244.0.1');
     api.seed(endpointSlices, { ...moved, metadata: { ...moved.metadata, name: 'a-x' } });
     await clock.advance(100);
-    expect(proxy.state).toEqual(new Map([['d/a:http', []], ['d/b:http', ['10.244.0.1']]]));
+    expect(proxy.state).toEqual(
+      new Map([
+        ['d/a:http', []],
+        ['d/b:http', ['10.244.0.1']],
+      ]),
+    );
   });
 
   it('gathers a storm into few applies, the first at once', async () => {
@@ -143,7 +185,9 @@ describe('the service proxy', () => {
     api.seed(services, service('a'));
     await start();
     let open = () => {};
-    proxy.gate = new Promise<void>((resolve) => { open = resolve; });
+    proxy.gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
     for (const ip of ['10.244.0.1', '10.244.0.2', '10.244.0.3']) {
       api.seed(endpointSlices, slice('a', ip));
       await clock.advance(50);
@@ -171,8 +215,18 @@ describe('the service proxy', () => {
     await clock.advance(3_000);
     expect(role.health()).toEqual({ healthy: true });
     expect(proxy.applied.at(-1)).toMatchObject({ replace: false });
-    const last = new Map(proxy.applied.slice(-2).flatMap(({ set }) => set).map(({ key, endpoints }) => [key, endpoints.map(({ ip }) => ip)]));
-    expect(last).toEqual(new Map([['d/a:http', ['10.244.0.1']], ['d/b:http', ['10.244.0.2']]]));
+    const last = new Map(
+      proxy.applied
+        .slice(-2)
+        .flatMap(({ set }) => set)
+        .map(({ key, endpoints }) => [key, endpoints.map(({ ip }) => ip)]),
+    );
+    expect(last).toEqual(
+      new Map([
+        ['d/a:http', ['10.244.0.1']],
+        ['d/b:http', ['10.244.0.2']],
+      ]),
+    );
   });
 
   it('replaces again when the very first apply failed', async () => {
@@ -180,7 +234,10 @@ describe('the service proxy', () => {
     proxy.failures = 1;
     await start();
     await clock.advance(2_000);
-    expect(proxy.applied.map(({ replace, set }) => ({ replace, keys: set.map(({ key }) => key) }))).toEqual([{ replace: true, keys: ['d/a:http'] }, { replace: true, keys: ['d/a:http'] }]);
+    expect(proxy.applied.map(({ replace, set }) => ({ replace, keys: set.map(({ key }) => key) }))).toEqual([
+      { replace: true, keys: ['d/a:http'] },
+      { replace: true, keys: ['d/a:http'] },
+    ]);
   });
 
   it('catches up with what happened while its watches were cut', async () => {
@@ -198,11 +255,15 @@ describe('the service proxy', () => {
     api.seed(services, service('a'));
     await start();
     let open = () => {};
-    proxy.gate = new Promise<void>((resolve) => { open = resolve; });
+    proxy.gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
     api.seed(endpointSlices, slice('a', '10.244.0.1'));
     await clock.advance(100);
     let stopped = false;
-    const stopping = host.stop().then(() => { stopped = true; });
+    const stopping = host.stop().then(() => {
+      stopped = true;
+    });
     await clock.settle();
     expect(stopped).toBe(false);
     open();

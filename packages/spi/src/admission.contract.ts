@@ -30,33 +30,67 @@ export interface AdmissionFixture {
 const someone: Identity = { name: 'alice', groups: ['system:authenticated'] };
 
 /** A request as the server makes it: `admissionRequest('CREATE', pods, { metadata: { namespace: 'a', name: 'b' } })`. */
-export function admissionRequest<T extends KubeObject>(operation: AdmissionRequest['operation'], resource: Resource<T>, object: T | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
+export function admissionRequest<T extends KubeObject>(
+  operation: AdmissionRequest['operation'],
+  resource: Resource<T>,
+  object: T | undefined,
+  more: Partial<AdmissionRequest> = {},
+): AdmissionRequest {
   const { namespace = '', name = '' } = (object ?? more.old)?.metadata ?? {};
   return {
-    operation, resource, subresource: '', namespace: resource.namespaced ? namespace : '', name, object, old: undefined, options: {}, identity: someone, dryRun: false,
-    warn: () => {}, annotate: () => {}, ...more,
+    operation,
+    resource,
+    subresource: '',
+    namespace: resource.namespaced ? namespace : '',
+    name,
+    object,
+    old: undefined,
+    options: {},
+    identity: someone,
+    dryRun: false,
+    warn: () => {},
+    annotate: () => {},
+    ...more,
   };
 }
 
 /** Whether the server asks the plugin about a request. `*` is every resource and subresource. */
-export function admissionMatches(rules: readonly AdmissionRule[], { operation, resource, subresource }: Pick<AdmissionRequest, 'operation' | 'resource' | 'subresource'>): boolean {
+export function admissionMatches(
+  rules: readonly AdmissionRule[],
+  { operation, resource, subresource }: Pick<AdmissionRequest, 'operation' | 'resource' | 'subresource'>,
+): boolean {
   const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
-  return rules.some(({ resources, operations }) => (operations.includes('*') || operations.includes(operation)) && (resources.includes('*') || resources.includes(what)));
+  return rules.some(
+    ({ resources, operations }) =>
+      (operations.includes('*') || operations.includes(operation)) && (resources.includes('*') || resources.includes(what)),
+  );
 }
 
-interface Answer { readonly verdict: Verdict; readonly object: KubeObject | undefined; readonly same: boolean }
+interface Answer {
+  readonly verdict: Verdict;
+  readonly object: KubeObject | undefined;
+  readonly same: boolean;
+}
 
 /** What every admission plugin promises. */
 export function admissionContract(name: string, open: () => Promise<AdmissionFixture> | AdmissionFixture): void {
   describe(`admission/v1 contract: ${name}`, () => {
     let fixture: AdmissionFixture;
-    beforeEach(async () => { fixture = await open(); });
+    beforeEach(async () => {
+      fixture = await open();
+    });
     afterEach(() => fixture.dispose?.());
 
     /** One request through the plugin as through a chain of its own: matched, mutated, then validated. */
     const admit = async (asked: AdmissionRequest): Promise<Answer> => {
       const { plugin } = fixture;
-      const frozen: AdmissionRequest = Object.freeze({ ...asked, object: asked.object && deepFreeze(asked.object), old: asked.old && deepFreeze(asked.old), options: deepFreeze(asked.options), identity: deepFreeze(asked.identity) });
+      const frozen: AdmissionRequest = Object.freeze({
+        ...asked,
+        object: asked.object && deepFreeze(asked.object),
+        old: asked.old && deepFreeze(asked.old),
+        options: deepFreeze(asked.options),
+        identity: deepFreeze(asked.identity),
+      });
       if (!admissionMatches(plugin.matches, frozen)) return { verdict: { allowed: true }, object: frozen.object, same: true };
       let { object } = frozen;
       if (object !== undefined && plugin.mutate !== undefined) {
@@ -64,7 +98,7 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
         if (isVerdict(answer)) return { verdict: answer, object, same: true };
         object = answer;
       }
-      const verdict = await plugin.validate?.({ ...frozen, object: object && deepFreeze(object) }) ?? { allowed: true };
+      const verdict = (await plugin.validate?.({ ...frozen, object: object && deepFreeze(object) })) ?? { allowed: true };
       return { verdict, object, same: object === frozen.object };
     };
     const only = (outcome: AdmissionCase['outcome']) => fixture.cases.filter((each) => each.outcome === outcome);
@@ -82,7 +116,10 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
     });
 
     it('decides as it should', async () => {
-      expect(fixture.cases.some(({ outcome }) => outcome !== 'ignored'), 'the fixture has no case that matters').toBe(true);
+      expect(
+        fixture.cases.some(({ outcome }) => outcome !== 'ignored'),
+        'the fixture has no case that matters',
+      ).toBe(true);
       for (const { title, request, outcome, check, message } of fixture.cases) {
         const { verdict, object, same } = await admit(request);
         expect(verdict.allowed, `${title}: ${verdict.allowed ? '' : verdict.message}`).toBe(outcome !== 'denied');
@@ -96,7 +133,8 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
     });
 
     it('reaches every request of its cases that it is to decide', () => {
-      for (const { title, request, outcome } of fixture.cases) if (outcome !== 'ignored') expect(admissionMatches(fixture.plugin.matches, request), title).toBe(true);
+      for (const { title, request, outcome } of fixture.cases)
+        if (outcome !== 'ignored') expect(admissionMatches(fixture.plugin.matches, request), title).toBe(true);
     });
 
     it('leaves what it is given as it was', async () => {
@@ -126,7 +164,18 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
         if (object === undefined || request.object === undefined) continue;
         const kept = ({ apiVersion, kind, metadata }: KubeObject) => {
           const { name, generateName, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, generation } = metadata ?? {};
-          return { apiVersion, kind, name, generateName, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, generation };
+          return {
+            apiVersion,
+            kind,
+            name,
+            generateName,
+            namespace,
+            uid,
+            resourceVersion,
+            creationTimestamp,
+            deletionTimestamp,
+            generation,
+          };
         };
         expect(kept(object), title).toEqual(kept(request.object));
         expect(JSON.parse(JSON.stringify(object)), `${title}: not plain JSON`).toEqual(object);
@@ -135,23 +184,29 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
 
     it('decides a dry run the same and writes nothing for it', async () => {
       const before = fixture.writes?.();
-      for (const { title, request, outcome } of fixture.cases) expect((await admit({ ...request, dryRun: true })).verdict.allowed, title).toBe(outcome !== 'denied');
+      for (const { title, request, outcome } of fixture.cases)
+        expect((await admit({ ...request, dryRun: true })).verdict.allowed, title).toBe(outcome !== 'denied');
       expect(fixture.writes?.()).toBe(before);
     });
 
     it('decides the same when many ask at once', async () => {
       const order = Array.from({ length: fixture.cases.length * 10 }, (_, index) => (index * 7) % fixture.cases.length);
-      await Promise.all(order.map(async (index) => {
-        const each = fixture.cases[index];
-        if (each !== undefined) expect((await admit(each.request)).verdict.allowed, each.title).toBe(each.outcome !== 'denied');
-      }));
+      await Promise.all(
+        order.map(async (index) => {
+          const each = fixture.cases[index];
+          if (each !== undefined) expect((await admit(each.request)).verdict.allowed, each.title).toBe(each.outcome !== 'denied');
+        }),
+      );
     });
 
     it('admits nothing on the strength of an answer that it did not get', async (context) => {
       if (fixture.breakDown === undefined) context.skip('it asks nobody');
       fixture.breakDown?.();
       for (const { title, request } of only('denied')) {
-        const admitted = await admit(request).then(({ verdict }) => verdict.allowed, () => false);
+        const admitted = await admit(request).then(
+          ({ verdict }) => verdict.allowed,
+          () => false,
+        );
         expect(admitted, title).toBe(false);
       }
     });

@@ -31,10 +31,20 @@ export interface AdmissionRequest {
 /** A refusal is an answer, not an exception. `reason` is the HTTP meaning; Kubernetes answers `Forbidden` unless told otherwise. */
 export type Verdict =
   | { readonly allowed: true }
-  | { readonly allowed: false; readonly message: string; readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound'; readonly field?: string };
+  | {
+      readonly allowed: false;
+      readonly message: string;
+      readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound';
+      readonly field?: string;
+    };
 export const allow: Verdict = { allowed: true };
-export const deny = (message: string, more: { readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound'; readonly field?: string } = {}): Verdict =>
-  ({ allowed: false, message, ...more });
+export const deny = (
+  message: string,
+  more: {
+    readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound';
+    readonly field?: string;
+  } = {},
+): Verdict => ({ allowed: false, message, ...more });
 
 export interface AdmissionRule {
   /** `pods`, `deployments.apps`, `pods/binding`, or `*`. */

@@ -20,29 +20,58 @@ export interface AuditFixture {
 }
 
 /** An event of a `get` of a pod; `id` becomes its audit ID. */
-export const auditEvent = (id: number, more: Partial<AuditEvent> = {}): AuditEvent => deepFreeze({
-  auditID: `00000000-0000-4000-8000-${String(id).padStart(12, '0')}`, stage: 'ResponseComplete', receivedAt: 1_767_225_600_000 + id, at: 1_767_225_600_005 + id, code: 200,
-  attributes: { kind: 'resource', identity: { name: 'alice', groups: ['system:authenticated'] }, verb: 'get', group: '', version: 'v1', resource: 'pods', subresource: '', namespace: 'default', name: `pod-${id}` },
-  annotations: { 'authorization.k8s.io/decision': 'allow' }, ...more,
-});
+export const auditEvent = (id: number, more: Partial<AuditEvent> = {}): AuditEvent =>
+  deepFreeze({
+    auditID: `00000000-0000-4000-8000-${String(id).padStart(12, '0')}`,
+    stage: 'ResponseComplete',
+    receivedAt: 1_767_225_600_000 + id,
+    at: 1_767_225_600_005 + id,
+    code: 200,
+    attributes: {
+      kind: 'resource',
+      identity: { name: 'alice', groups: ['system:authenticated'] },
+      verb: 'get',
+      group: '',
+      version: 'v1',
+      resource: 'pods',
+      subresource: '',
+      namespace: 'default',
+      name: `pod-${id}`,
+    },
+    annotations: { 'authorization.k8s.io/decision': 'allow' },
+    ...more,
+  });
 
 /** What every audit sink promises. */
 export function auditContract(name: string, open: () => Promise<AuditFixture> | AuditFixture): void {
   describe(`audit/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     let fixture: AuditFixture;
-    beforeEach(async () => { fixture = await open(); });
+    beforeEach(async () => {
+      fixture = await open();
+    });
     afterEach(() => fixture.dispose?.());
-    const record = (event: AuditEvent) => { expect(fixture.sink.record(event), 'record returns nothing and waits for nothing').toBeUndefined(); };
+    const record = (event: AuditEvent) => {
+      expect(fixture.sink.record(event), 'record returns nothing and waits for nothing').toBeUndefined();
+    };
 
     it('keeps every event once, in order', async () => {
-      const events = Array.from({ length: Math.min(fixture.bound, 200) }, (_, id) => auditEvent(id, { stage: id % 2 === 0 ? 'RequestReceived' : 'ResponseComplete' }));
+      const events = Array.from({ length: Math.min(fixture.bound, 200) }, (_, id) =>
+        auditEvent(id, { stage: id % 2 === 0 ? 'RequestReceived' : 'ResponseComplete' }),
+      );
       for (const event of events) record(event);
-      expect((await fixture.kept()).map(({ auditID, stage }) => ({ auditID, stage }))).toEqual(events.map(({ auditID, stage }) => ({ auditID, stage })));
+      expect((await fixture.kept()).map(({ auditID, stage }) => ({ auditID, stage }))).toEqual(
+        events.map(({ auditID, stage }) => ({ auditID, stage })),
+      );
       expect(await fixture.dropped()).toBe(0);
     });
 
     it('takes every kind of event, also what is hard to write down', async () => {
-      const path = { kind: 'path', identity: { name: 'line\nbreak "quotes" \u2028 ü', groups: [], extra: { 'a/b': ['\u0000', '\\'] } }, verb: 'get', path: '/healthz?\r\nforged: yes' } as const;
+      const path = {
+        kind: 'path',
+        identity: { name: 'line\nbreak "quotes" \u2028 ü', groups: [], extra: { 'a/b': ['\u0000', '\\'] } },
+        verb: 'get',
+        path: '/healthz?\r\nforged: yes',
+      } as const;
       record(auditEvent(1, { attributes: path, annotations: { 'x/y': '\n{"auditID":"forged"}\n' } }));
       const { code: _, ...begun } = auditEvent(2, { stage: 'RequestReceived' });
       record(deepFreeze(begun));

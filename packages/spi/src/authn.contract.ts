@@ -31,23 +31,36 @@ export interface AuthnContractOptions {
 }
 
 /** A request without credentials. */
-export const bare = (path = '/api/v1/pods', more: Partial<Credentials> = {}): Credentials => ({ headers: {}, path, remoteAddress: '192.0.2.7', ...more });
-export const bearer = (bearerToken: string): Credentials => bare('/api/v1/pods', { bearerToken, headers: { authorization: `Bearer ${bearerToken}` } });
+export const bare = (path = '/api/v1/pods', more: Partial<Credentials> = {}): Credentials => ({
+  headers: {},
+  path,
+  remoteAddress: '192.0.2.7',
+  ...more,
+});
+export const bearer = (bearerToken: string): Credentials =>
+  bare('/api/v1/pods', { bearerToken, headers: { authorization: `Bearer ${bearerToken}` } });
 
 const shortest = 8; // letters of a secret that are enough to have leaked it
 
 /** What every authenticator promises. Each test opens a fixture of its own. */
-export function authnContract(name: string, open: () => Promise<AuthnFixture> | AuthnFixture, { anonymousOn }: AuthnContractOptions = {}): void {
+export function authnContract(
+  name: string,
+  open: () => Promise<AuthnFixture> | AuthnFixture,
+  { anonymousOn }: AuthnContractOptions = {},
+): void {
   describe(`authn/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     let fixture: AuthnFixture;
-    beforeEach(async () => { fixture = await open(); });
+    beforeEach(async () => {
+      fixture = await open();
+    });
     afterEach(() => fixture.dispose?.());
 
     const ask = async (credentials: Credentials): Promise<AuthnResult> => fixture.authenticator.authenticate(Object.freeze(credentials));
-    const leaks = (text: string) => fixture.secrets.some((secret) => {
-      for (let at = 0; at + shortest <= secret.length; at++) if (text.includes(secret.slice(at, at + shortest))) return true;
-      return false;
-    });
+    const leaks = (text: string) =>
+      fixture.secrets.some((secret) => {
+        for (let at = 0; at + shortest <= secret.length; at++) if (text.includes(secret.slice(at, at + shortest))) return true;
+        return false;
+      });
     const refusesToKnow = async (credentials: Credentials, what: string) => {
       const result = await ask(credentials);
       expect(result.outcome, what).not.toBe('authenticated');
@@ -60,7 +73,8 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
         const result = await ask(credentials);
         expect(result, title).toMatchObject({ outcome: 'authenticated', identity: { name: identity.name, groups: identity.groups } });
         if (result.outcome === 'authenticated' && identity.uid !== undefined) expect(result.identity.uid, title).toBe(identity.uid);
-        if (result.outcome === 'authenticated' && identity.extra !== undefined) expect(result.identity.extra, title).toMatchObject(identity.extra);
+        if (result.outcome === 'authenticated' && identity.extra !== undefined)
+          expect(result.identity.extra, title).toMatchObject(identity.extra);
       }
     });
 
@@ -69,7 +83,14 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
         for (const path of ['/', '/healthz', '/api', '/api/v1/namespaces/kube-system/secrets', '/../livez', '']) {
           expect(await ask(bare(path)), path).toEqual({ outcome: 'abstained' });
         }
-        const boasting = { authorization: 'Basic YWRtaW46YWRtaW4=', 'x-remote-user': 'admin', 'x-remote-group': 'system:masters', 'impersonate-user': 'admin', cookie: 'token=admin', 'x-forwarded-for': '127.0.0.1' };
+        const boasting = {
+          authorization: 'Basic YWRtaW46YWRtaW4=',
+          'x-remote-user': 'admin',
+          'x-remote-group': 'system:masters',
+          'impersonate-user': 'admin',
+          cookie: 'token=admin',
+          'x-forwarded-for': '127.0.0.1',
+        };
         expect(await ask(bare('/api', { headers: boasting }))).toEqual({ outcome: 'abstained' });
       });
     } else {
@@ -87,18 +108,57 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
     });
 
     it('takes malformed tokens calmly', async () => {
-      const strange = ['', ' ', '.', '..', '...', 'a.b.c', '\u0000', 'ü'.repeat(300), '%00', '{}', 'null', 'Bearer x', `${'e30'}.${'e30'}.`, '-'.repeat(20_000), 'undefined', '__proto__', 'constructor', 'a b', '\n'];
+      const strange = [
+        '',
+        ' ',
+        '.',
+        '..',
+        '...',
+        'a.b.c',
+        '\u0000',
+        'ü'.repeat(300),
+        '%00',
+        '{}',
+        'null',
+        'Bearer x',
+        `${'e30'}.${'e30'}.`,
+        '-'.repeat(20_000),
+        'undefined',
+        '__proto__',
+        'constructor',
+        'a b',
+        '\n',
+      ];
       for (const token of strange) await refusesToKnow(bearer(token), JSON.stringify(token.slice(0, 40)));
-      await fc.assert(fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary', maxLength: 400 }), fc.stringMatching(/^[\w-]{1,60}(\.[\w-]{0,60}){1,3}$/)), async (token) => {
-        await refusesToKnow(bearer(token), JSON.stringify(token));
-      }), { numRuns: 100 });
+      await fc.assert(
+        fc.asyncProperty(
+          fc.oneof(fc.string({ unit: 'binary', maxLength: 400 }), fc.stringMatching(/^[\w-]{1,60}(\.[\w-]{0,60}){1,3}$/)),
+          async (token) => {
+            await refusesToKnow(bearer(token), JSON.stringify(token));
+          },
+        ),
+        { numRuns: 100 },
+      );
     });
 
     it('takes no token that differs from a right one in one place', async () => {
       for (const { title, credentials } of fixture.known) {
         const token = credentials.bearerToken;
         if (token === undefined || credentials.certificate !== undefined) continue;
-        const changed = new Set([token.slice(1), token.slice(0, -1), `${token}A`, `A${token}`, `${token} `, ` ${token}`, `${token}\n`, token.toUpperCase(), token.toLowerCase(), token.split('').toReversed().join(''), `${token}.`, `${token},x`]);
+        const changed = new Set([
+          token.slice(1),
+          token.slice(0, -1),
+          `${token}A`,
+          `A${token}`,
+          `${token} `,
+          ` ${token}`,
+          `${token}\n`,
+          token.toUpperCase(),
+          token.toLowerCase(),
+          token.split('').toReversed().join(''),
+          `${token}.`,
+          `${token},x`,
+        ]);
         for (let at = 0; at < token.length; at += Math.max(1, Math.floor(token.length / 40))) {
           // the last character of a base64url part may hold bits that mean nothing
           if (token.includes('.') && (token[at + 1] ?? '.') === '.') continue;
@@ -111,7 +171,13 @@ export function authnContract(name: string, open: () => Promise<AuthnFixture> | 
     });
 
     it('answers the same when many ask at once', async () => {
-      const asked = [...fixture.known.map(({ credentials }) => credentials), ...fixture.wrong.map(({ credentials }) => credentials), bare(), bearer('nobody'), bearer('a.b.c')];
+      const asked = [
+        ...fixture.known.map(({ credentials }) => credentials),
+        ...fixture.wrong.map(({ credentials }) => credentials),
+        bare(),
+        bearer('nobody'),
+        bearer('a.b.c'),
+      ];
       const alone: AuthnResult[] = [];
       for (const credentials of asked) alone.push(await ask(credentials));
       const many = Array.from({ length: 40 }, (_, round) => asked.map((__, index) => (index * 7 + round) % asked.length)).flat();

@@ -26,15 +26,29 @@ export function ask(identity: Identity, verb: string, what: string, namespace = 
 export const askPath = (identity: Identity, verb: string, path: string): NonResourceAttributes => ({ kind: 'path', identity, verb, path });
 
 const nobody = user('contract:nobody', 'contract:nothing');
-const lookalikes = (group: string) => [`${group} `, ` ${group}`, `${group}x`, `x${group}`, group.toUpperCase(), `${group},`, `${group}\u0000`, group.slice(0, -1), `*`, ''];
+const lookalikes = (group: string) => [
+  `${group} `,
+  ` ${group}`,
+  `${group}x`,
+  `x${group}`,
+  group.toUpperCase(),
+  `${group},`,
+  `${group}\u0000`,
+  group.slice(0, -1),
+  `*`,
+  '',
+];
 
 /** What every authorizer promises. */
 export function authzContract(name: string, open: () => Promise<AuthzFixture> | AuthzFixture): void {
   describe(`authz/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     let fixture: AuthzFixture;
-    beforeEach(async () => { fixture = await open(); });
+    beforeEach(async () => {
+      fixture = await open();
+    });
     afterEach(() => fixture.dispose?.());
-    const decide = async (attributes: Attributes): Promise<Decision> => fixture.authorizer.authorize(deepFreeze(structuredClone(attributes)));
+    const decide = async (attributes: Attributes): Promise<Decision> =>
+      fixture.authorizer.authorize(deepFreeze(structuredClone(attributes)));
     const said = (attributes: Attributes) => JSON.stringify(attributes);
 
     it('allows what it is for, and says on what ground', async () => {
@@ -59,7 +73,10 @@ export function authzContract(name: string, open: () => Promise<AuthzFixture> | 
       for (const attributes of fixture.allowed) {
         const { groups } = attributes.identity;
         for (const index of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]) {
-          const identity = { name: `${attributes.identity.name}x`, groups: groups.map((group) => lookalikes(group)[index] ?? '').filter((group) => !groups.includes(group)) };
+          const identity = {
+            name: `${attributes.identity.name}x`,
+            groups: groups.map((group) => lookalikes(group)[index] ?? '').filter((group) => !groups.includes(group)),
+          };
           const asked = { ...attributes, identity };
           expect((await decide(asked)).decision, said(asked)).not.toBe('allow');
         }
@@ -67,12 +84,43 @@ export function authzContract(name: string, open: () => Promise<AuthzFixture> | 
     });
 
     it('allows a stranger nothing, whatever is asked', async () => {
-      const word = fc.oneof(fc.constantFrom('get', 'create', 'pods', 'secrets', 'nodes', '*', '', 'apps', 'kube-system', 'system:masters', '__proto__', 'constructor'), fc.string({ maxLength: 12 }));
-      const attributes = fc.oneof(
-        fc.record({ verb: word, group: word, version: word, resource: word, subresource: word, namespace: word, name: word }).map((parts): Attributes => ({ kind: 'resource', identity: nobody, ...parts })),
-        fc.record({ verb: word, path: fc.oneof(word.map((text) => `/${text}`), fc.webPath()) }).map((parts): Attributes => ({ kind: 'path', identity: nobody, ...parts })),
+      const word = fc.oneof(
+        fc.constantFrom(
+          'get',
+          'create',
+          'pods',
+          'secrets',
+          'nodes',
+          '*',
+          '',
+          'apps',
+          'kube-system',
+          'system:masters',
+          '__proto__',
+          'constructor',
+        ),
+        fc.string({ maxLength: 12 }),
       );
-      await fc.assert(fc.asyncProperty(attributes, async (asked) => { expect((await decide(asked)).decision).not.toBe('allow'); }), { numRuns: 200 });
+      const attributes = fc.oneof(
+        fc
+          .record({ verb: word, group: word, version: word, resource: word, subresource: word, namespace: word, name: word })
+          .map((parts): Attributes => ({ kind: 'resource', identity: nobody, ...parts })),
+        fc
+          .record({
+            verb: word,
+            path: fc.oneof(
+              word.map((text) => `/${text}`),
+              fc.webPath(),
+            ),
+          })
+          .map((parts): Attributes => ({ kind: 'path', identity: nobody, ...parts })),
+      );
+      await fc.assert(
+        fc.asyncProperty(attributes, async (asked) => {
+          expect((await decide(asked)).decision).not.toBe('allow');
+        }),
+        { numRuns: 200 },
+      );
     });
 
     it('answers the same alone, again, and when many ask at once', async () => {
@@ -82,7 +130,8 @@ export function authzContract(name: string, open: () => Promise<AuthzFixture> | 
       for (const round of [1, 3, 5]) {
         const order = asked.map((_, index) => (index * round) % asked.length);
         const together = await Promise.all(order.map((index) => decide(asked[index] ?? askPath(nobody, 'get', '/'))));
-        for (const [position, index] of order.entries()) expect(together[position], said(asked[index] ?? askPath(nobody, 'get', '/'))).toEqual(alone[index]);
+        for (const [position, index] of order.entries())
+          expect(together[position], said(asked[index] ?? askPath(nobody, 'get', '/'))).toEqual(alone[index]);
       }
     });
   });

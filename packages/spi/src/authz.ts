@@ -16,7 +16,12 @@ export interface ResourceAttributes {
   readonly namespace: string;
   readonly name: string;
 }
-export interface NonResourceAttributes { readonly kind: 'path'; readonly identity: Identity; readonly verb: string; readonly path: string }
+export interface NonResourceAttributes {
+  readonly kind: 'path';
+  readonly identity: Identity;
+  readonly verb: string;
+  readonly path: string;
+}
 
 /** `allow` and `deny` end the chain; when all have no opinion the request is refused. */
 export type Decision =

@@ -4,10 +4,18 @@ import { slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
 
 /** Which object: the namespace is left out for cluster-scoped kinds. */
-export interface ObjectName { readonly namespace?: string; readonly name: string }
+export interface ObjectName {
+  readonly namespace?: string;
+  readonly name: string;
+}
 
-export interface CallOptions { readonly signal?: AbortSignal }
-export interface GetOptions extends CallOptions { readonly resourceVersion?: string; readonly subresource?: string }
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+}
+export interface GetOptions extends CallOptions {
+  readonly resourceVersion?: string;
+  readonly subresource?: string;
+}
 export interface ListOptions extends CallOptions {
   /** Absent: all namespaces. */
   readonly namespace?: string;
@@ -32,7 +40,9 @@ export interface WriteOptions extends CallOptions {
   readonly fieldManager?: string;
 }
 export type PatchType = 'json' | 'merge' | 'strategic' | 'apply';
-export interface PatchOptions extends WriteOptions { readonly force?: boolean }
+export interface PatchOptions extends WriteOptions {
+  readonly force?: boolean;
+}
 export interface DeleteOptions extends CallOptions {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: 'Orphan' | 'Background' | 'Foreground';
@@ -66,7 +76,10 @@ export interface Client {
   patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T>;
   /** The object as it was left: still there when finalizers or a grace period hold it. */
   delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined>;
-  deleteCollection<T extends KubeObject>(resource: Resource<T>, options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>): Promise<void>;
+  deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>,
+  ): Promise<void>;
   /** Anything else, such as `/version` or `/oarlock/v1/traces`: JSON in, JSON out. */
   raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
   /** The same client, whose requests are caused by `cause`. Cheap: made for each reconcile. */
@@ -103,7 +116,11 @@ export interface Informer<T extends KubeObject = KubeObject> extends Lister<T> {
   on(handler: InformerHandler<T>): () => void;
 }
 
-export interface InformerScope { readonly namespace?: string; readonly fieldSelector?: string; readonly labelSelector?: string }
+export interface InformerScope {
+  readonly namespace?: string;
+  readonly fieldSelector?: string;
+  readonly labelSelector?: string;
+}
 
 /** Informers of one process, each made once per resource and scope and shared by all who ask. */
 export interface Informers {
@@ -118,5 +135,7 @@ export interface EventRecorder {
   event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void;
 }
 /** Makes recorders; `component` becomes the Event's source and reportingComponent. */
-export interface EventSource { recorder(component: string, host?: string): EventRecorder }
+export interface EventSource {
+  recorder(component: string, host?: string): EventRecorder;
+}
 export const Events = slot.one<EventSource>('events/v1');

@@ -18,7 +18,10 @@ export interface ClusterFacts {
 }
 export const Cluster = slot.one<ClusterFacts>('cluster/v1');
 
-export interface KeyPair { /** PEM. */ readonly certificate: string; /** PEM, PKCS #8. */ readonly key: string }
+export interface KeyPair {
+  /** PEM. */ readonly certificate: string /** PEM, PKCS #8. */;
+  readonly key: string;
+}
 export interface CertificateRequest {
   readonly commonName: string;
   readonly organizations?: readonly string[];

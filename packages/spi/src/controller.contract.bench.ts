@@ -22,7 +22,10 @@ export interface ContractClock extends Clock {
   runUntil(condition: () => boolean, options?: { readonly within?: number; readonly what?: string }): Promise<void>;
 }
 /** Informers that somebody starts and stops: `SharedInformers` of @oarlock/client are. */
-export interface ContractInformers extends Informers { start(): void; stop(): Promise<void> }
+export interface ContractInformers extends Informers {
+  start(): void;
+  stop(): Promise<void>;
+}
 
 export interface ControllerWorld<A extends ContractApi = ContractApi> {
   readonly api: A;
@@ -31,7 +34,12 @@ export interface ControllerWorld<A extends ContractApi = ContractApi> {
   informers(client: Client): ContractInformers;
 }
 /** What one life of a controller is made of. */
-export interface ControllerParts<A extends ContractApi = ContractApi> { readonly api: A; readonly client: Client; readonly informers: Informers; readonly clock: ContractClock }
+export interface ControllerParts<A extends ContractApi = ContractApi> {
+  readonly api: A;
+  readonly client: Client;
+  readonly informers: Informers;
+  readonly clock: ContractClock;
+}
 export type MakeController<A extends ContractApi> = (parts: ControllerParts<A>) => Controller & Lifecycle;
 
 const maxReconciles = 5_000; // of one run; more means that it never comes to rest
@@ -60,15 +68,29 @@ export class ControllerLife<A extends ContractApi> {
     this.controller = make({ api: world.api, client: this.#client, informers: this.#informers, clock: world.clock });
   }
 
-  get dead(): boolean { return this.#life.dead; }
-  get delayed(): boolean { return this.#delayed.size > 0; }
+  get dead(): boolean {
+    return this.#life.dead;
+  }
+  get delayed(): boolean {
+    return this.#delayed.size > 0;
+  }
   /** Every key that was ever woken. */
-  get seen(): ReadonlySet<ObjectKey> { return this.#seen; }
+  get seen(): ReadonlySet<ObjectKey> {
+    return this.#seen;
+  }
 
   async start(): Promise<void> {
     for (const { informer, keys } of this.controller.watches) {
-      const wake = (found: Iterable<ObjectKey>) => { for (const key of found) this.wake(key); };
-      this.#off.push(informer.on({ added: (object) => wake(keys(object, undefined)), updated: (object, old) => wake(keys(object, old)), deleted: (object) => wake(keys(object, undefined)) }));
+      const wake = (found: Iterable<ObjectKey>) => {
+        for (const key of found) this.wake(key);
+      };
+      this.#off.push(
+        informer.on({
+          added: (object) => wake(keys(object, undefined)),
+          updated: (object, old) => wake(keys(object, old)),
+          deleted: (object) => wake(keys(object, undefined)),
+        }),
+      );
     }
     this.#informers.start();
     await this.controller.start?.(this.#life.signal);
@@ -90,7 +112,8 @@ export class ControllerLife<A extends ContractApi> {
 
   /** Wakes every key that any cached object stands for. */
   wakeAll(): void {
-    for (const { informer, keys } of this.controller.watches) for (const object of informer.list()) for (const key of keys(object, undefined)) this.wake(key);
+    for (const { informer, keys } of this.controller.watches)
+      for (const object of informer.list()) for (const key of keys(object, undefined)) this.wake(key);
   }
 
   /** Reconciles until no key is left, or the process is dead. What is to come back later stays so. */
@@ -106,9 +129,13 @@ export class ControllerLife<A extends ContractApi> {
         this.#delayed.delete(key);
       }
       this.#reconciles += batch.length;
-      if (this.#reconciles > maxReconciles) throw new Error(`${this.controller.name} does not come to rest: ${maxReconciles} reconciles, the last of ${batch.join(', ')}`);
+      if (this.#reconciles > maxReconciles)
+        throw new Error(`${this.controller.name} does not come to rest: ${maxReconciles} reconciles, the last of ${batch.join(', ')}`);
       let left = batch.length;
-      for (const key of batch) void this.reconcile(key).finally(() => { left -= 1; });
+      for (const key of batch)
+        void this.reconcile(key).finally(() => {
+          left -= 1;
+        });
       await clock.runUntil(() => left === 0, { what: `the reconcile of ${batch.join(', ')}` });
     }
   }
@@ -122,7 +149,13 @@ export class ControllerLife<A extends ContractApi> {
     const failures = this.#failures.get(key) ?? 0;
     const span = startSpan(noTracer, `reconcile ${this.controller.name}`);
     try {
-      const result = await this.controller.reconcile(key, { client: this.#client, log: silentLogger, signal: this.#life.signal, span, failures });
+      const result = await this.controller.reconcile(key, {
+        client: this.#client,
+        log: silentLogger,
+        signal: this.#life.signal,
+        span,
+        failures,
+      });
       this.#failures.delete(key);
       if (result?.requeueAfterMs !== undefined) this.#later(key, result.requeueAfterMs);
     } catch (error) {
@@ -137,6 +170,12 @@ export class ControllerLife<A extends ContractApi> {
 
   #later(key: ObjectKey, ms: number): void {
     this.#delayed.get(key)?.cancel();
-    this.#delayed.set(key, this.#world.clock.after(ms, () => { this.#delayed.delete(key); this.wake(key); }));
+    this.#delayed.set(
+      key,
+      this.#world.clock.after(ms, () => {
+        this.#delayed.delete(key);
+        this.wake(key);
+      }),
+    );
   }
 }

@@ -2,7 +2,19 @@ import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import { conflict, failure } from '@oarlock/api/status';
 import type { Cause } from '@oarlock/kernel/tracing';
-import type { CallOptions, Client, DeleteOptions, GetOptions, ListOptions, ObjectName, PatchOptions, PatchType, WatchEvent, WatchOptions, WriteOptions } from './client.ts';
+import type {
+  CallOptions,
+  Client,
+  DeleteOptions,
+  GetOptions,
+  ListOptions,
+  ObjectName,
+  PatchOptions,
+  PatchType,
+  WatchEvent,
+  WatchOptions,
+  WriteOptions,
+} from './client.ts';
 
 /**
  * What goes wrong with one write. `conflict`, `unavailable`: it is refused. `lost`: it takes effect, and the answer does not arrive.
@@ -16,14 +28,18 @@ export class Writes {
   /** In order, such as `create pods`. Refused ones count too. */
   readonly made: string[] = [];
   readonly cut: { readonly at: number; readonly kind: Cut } | undefined;
-  constructor(cut?: { readonly at: number; readonly kind: Cut }) { this.cut = cut; }
+  constructor(cut?: { readonly at: number; readonly kind: Cut }) {
+    this.cut = cut;
+  }
 }
 
 /** The end of the process that a client belongs to. */
 export class Life {
   dead = false;
   readonly #end = new AbortController();
-  get signal(): AbortSignal { return this.#end.signal; }
+  get signal(): AbortSignal {
+    return this.#end.signal;
+  }
   end(): void {
     this.dead = true;
     this.#end.abort(new Error('the process was killed'));
@@ -44,11 +60,21 @@ export class CuttingClient implements Client {
     this.#life = life;
   }
 
-  get<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: GetOptions): Promise<T> { return this.#read(() => this.#inner.get(resource, name, options)); }
-  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> { return this.#read(() => this.#inner.list(resource, options)); }
-  watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> { return this.#inner.watch(resource, options); }
-  raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options?: CallOptions): Promise<unknown> { return this.#read(() => this.#inner.raw(method, path, body, options)); }
-  causedBy(cause: Cause | undefined): Client { return new CuttingClient(this.#inner.causedBy(cause), this.#writes, this.#life); }
+  get<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: GetOptions): Promise<T> {
+    return this.#read(() => this.#inner.get(resource, name, options));
+  }
+  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> {
+    return this.#read(() => this.#inner.list(resource, options));
+  }
+  watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> {
+    return this.#inner.watch(resource, options);
+  }
+  raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options?: CallOptions): Promise<unknown> {
+    return this.#read(() => this.#inner.raw(method, path, body, options));
+  }
+  causedBy(cause: Cause | undefined): Client {
+    return new CuttingClient(this.#inner.causedBy(cause), this.#writes, this.#life);
+  }
 
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T> {
     return this.#write('create', resource, object.metadata?.name, () => this.#inner.create(resource, object, options));
@@ -56,13 +82,22 @@ export class CuttingClient implements Client {
   update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
     return this.#write('update', resource, object.metadata?.name, () => this.#inner.update(resource, object, options));
   }
-  patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T> {
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    name: ObjectName,
+    type: PatchType,
+    patch: unknown,
+    options?: PatchOptions,
+  ): Promise<T> {
     return this.#write('patch', resource, name.name, () => this.#inner.patch(resource, name, type, patch, options));
   }
   delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined> {
     return this.#write('delete', resource, name.name, () => this.#inner.delete(resource, name, options));
   }
-  deleteCollection<T extends KubeObject>(resource: Resource<T>, options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>): Promise<void> {
+  deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: DeleteOptions & Pick<ListOptions, 'namespace' | 'labelSelector' | 'fieldSelector'>,
+  ): Promise<void> {
     return this.#write('deletecollection', resource, undefined, () => this.#inner.deleteCollection(resource, options));
   }
 
@@ -77,11 +112,20 @@ export class CuttingClient implements Client {
     made.push(`${verb} ${groupResource(resource)}${name === undefined ? '' : ` ${name}`}`);
     if (cut?.at !== made.length) return call();
     switch (cut.kind) {
-      case 'conflict': throw conflict(resource, name ?? '', 'the object has been modified; please apply your changes to the latest version and try again');
-      case 'unavailable': throw gone();
-      case 'lost': await call(); throw gone();
-      case 'killed before': this.#life.end(); throw gone();
-      case 'killed after': await call(); this.#life.end(); throw gone();
+      case 'conflict':
+        throw conflict(resource, name ?? '', 'the object has been modified; please apply your changes to the latest version and try again');
+      case 'unavailable':
+        throw gone();
+      case 'lost':
+        await call();
+        throw gone();
+      case 'killed before':
+        this.#life.end();
+        throw gone();
+      case 'killed after':
+        await call();
+        this.#life.end();
+        throw gone();
     }
   }
 }

@@ -2,7 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { ControllerLife, type ContractApi, type ControllerWorld, type MakeController } from './controller.contract.bench.ts';
 import { cuts, Writes, type Cut } from './controller.contract.client.ts';
 
-export type { ContractApi, ContractClock, ContractInformers, ControllerParts, ControllerWorld, MakeController } from './controller.contract.bench.ts';
+export type {
+  ContractApi,
+  ContractClock,
+  ContractInformers,
+  ControllerParts,
+  ControllerWorld,
+  MakeController,
+} from './controller.contract.bench.ts';
 
 /** A piece of the controller's work, from what is wished for to what has come of it. */
 export interface ControllerScenario<A extends ContractApi> {
@@ -71,13 +78,19 @@ export function controllerContract<A extends ContractApi>(name: string, { open, 
       });
 
       it('gets there when watches are cut and history is gone before every step', async () => {
-        await run({ before: (api) => { api.compact(); api.dropWatches(); } });
+        await run({
+          before: (api) => {
+            api.compact();
+            api.dropWatches();
+          },
+        });
       });
 
       it('is not upset by keys of what there is not', async () => {
         await run({}, async (current) => {
           const before = current.writes.made.length;
-          for (const key of [...current.life.seen].some((seen) => seen.includes('/')) ? ['nowhere/nothing'] : ['nothing']) current.life.wake(key);
+          for (const key of [...current.life.seen].some((seen) => seen.includes('/')) ? ['nowhere/nothing'] : ['nothing'])
+            current.life.wake(key);
           await current.settle();
           expect(current.life.errors).toEqual([]);
           expect(current.writes.made.slice(before)).toEqual([]);
@@ -91,7 +104,9 @@ export function controllerContract<A extends ContractApi>(name: string, { open, 
           // only what changes a version of an object can lose a race for it
           if (kind === 'conflict' && !/^(update|patch) /.test(clean[at - 1] ?? '')) continue;
           await run({ writes: new Writes({ at, kind }) }).catch((error: unknown) => {
-            throw new Error(`write ${at} of ${clean.length} (${clean[at - 1]}) ended in "${kind}": ${(error as Error).message}`, { cause: error });
+            throw new Error(`write ${at} of ${clean.length} (${clean[at - 1]}) ended in "${kind}": ${(error as Error).message}`, {
+              cause: error,
+            });
           });
         }
       });
@@ -99,7 +114,11 @@ export function controllerContract<A extends ContractApi>(name: string, { open, 
   });
 }
 
-interface RunOptions { readonly writes: Writes; readonly coldStart?: boolean; readonly before?: (api: ContractApi) => void }
+interface RunOptions {
+  readonly writes: Writes;
+  readonly coldStart?: boolean;
+  readonly before?: (api: ContractApi) => void;
+}
 
 /** One run of a scenario, over as many lives of the controller as it takes. */
 class Run<A extends ContractApi> {

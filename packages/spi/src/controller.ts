@@ -27,7 +27,9 @@ export interface ReconcileContext {
 }
 
 /** Come back to the key after so many milliseconds, unless something wakes it before. */
-export interface ReconcileResult { readonly requeueAfterMs?: number }
+export interface ReconcileResult {
+  readonly requeueAfterMs?: number;
+}
 
 /**
  * One reconcile loop. Level based: `reconcile` reads the caches, compares what is with what should be and does the next step; it is

@@ -59,16 +59,21 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
 
     test('says no such name, and no such data, and not the one for the other', async () => {
       await begin(web);
-      for (const absent of ['nobody.default.svc', 'web.other.svc', 'b.web.default.svc']) await expect(resolver.resolve4(full(absent)), absent).rejects.toEqual(code('ENOTFOUND'));
+      for (const absent of ['nobody.default.svc', 'web.other.svc', 'b.web.default.svc'])
+        await expect(resolver.resolve4(full(absent)), absent).rejects.toEqual(code('ENOTFOUND'));
       await expect(resolver.resolve6(full(web.name))).rejects.toEqual(code('ENODATA'));
       await expect(resolver.resolveTxt(full(web.name))).rejects.toEqual(code('ENODATA'));
       // a name with names below it is there, though it has no data (RFC 8020)
-      for (const between of ['default.svc', 'svc']) await expect(resolver.resolve4(full(between)), between).rejects.toEqual(code('ENODATA'));
+      for (const between of ['default.svc', 'svc'])
+        await expect(resolver.resolve4(full(between)), between).rejects.toEqual(code('ENODATA'));
     });
 
     test('answers every address of a headless Service, of both families', async () => {
       const addresses = Array.from({ length: 12 }, (_, n) => `10.244.0.${n + 1}`);
-      await begin({ name: 'db.default.svc', addresses: [...addresses, 'fd00::1', 'fd00::2'] }, { name: 'db-0.db.default.svc', addresses: ['10.244.0.1'] });
+      await begin(
+        { name: 'db.default.svc', addresses: [...addresses, 'fd00::1', 'fd00::2'] },
+        { name: 'db-0.db.default.svc', addresses: ['10.244.0.1'] },
+      );
       expect((await resolver.resolve4(full('db.default.svc'))).toSorted()).toEqual(addresses.toSorted());
       expect((await resolver.resolve6(full('db.default.svc'))).toSorted()).toEqual(['fd00::1', 'fd00::2']);
       expect(await resolver.resolve4(full('db-0.db.default.svc'))).toEqual(['10.244.0.1']);
@@ -81,9 +86,19 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
     }, ['tcp']);
 
     test('answers where the ports of a Service are', async () => {
-      await begin({ ...web, srv: [{ name: 'http', protocol: 'tcp', port: 80, target: web.name }, { name: 'dns', protocol: 'udp', port: 53, target: web.name }] });
-      expect(await resolver.resolveSrv(full(`_http._tcp.${web.name}`))).toEqual([expect.objectContaining({ port: 80, name: full(web.name) })]);
-      expect(await resolver.resolveSrv(full(`_dns._udp.${web.name}`))).toEqual([expect.objectContaining({ port: 53, name: full(web.name) })]);
+      await begin({
+        ...web,
+        srv: [
+          { name: 'http', protocol: 'tcp', port: 80, target: web.name },
+          { name: 'dns', protocol: 'udp', port: 53, target: web.name },
+        ],
+      });
+      expect(await resolver.resolveSrv(full(`_http._tcp.${web.name}`))).toEqual([
+        expect.objectContaining({ port: 80, name: full(web.name) }),
+      ]);
+      expect(await resolver.resolveSrv(full(`_dns._udp.${web.name}`))).toEqual([
+        expect.objectContaining({ port: 53, name: full(web.name) }),
+      ]);
       await expect(resolver.resolveSrv(full(`_http._udp.${web.name}`))).rejects.toEqual(code('ENOTFOUND'));
     }, ['srv']);
 
@@ -111,7 +126,10 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
     });
 
     test('never answers half of a change, nor goes silent during one', async () => {
-      const states = [['10.244.1.1', '10.244.1.2', '10.244.1.3'], ['10.244.2.1', '10.244.2.2', '10.244.2.3']];
+      const states = [
+        ['10.244.1.1', '10.244.1.2', '10.244.1.3'],
+        ['10.244.2.1', '10.244.2.2', '10.244.2.3'],
+      ];
       await begin({ name: 'db.default.svc', addresses: states[0] ?? [] });
       let changing = true;
       const answers: string[] = [];
@@ -130,10 +148,18 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
     });
 
     test('answers many at once', async () => {
-      await begin(...Array.from({ length: 500 }, (_, n) => ({ name: `s${n}.default.svc`, addresses: [`10.96.${Math.floor(n / 200)}.${(n % 200) + 1}`] })));
+      await begin(
+        ...Array.from({ length: 500 }, (_, n) => ({
+          name: `s${n}.default.svc`,
+          addresses: [`10.96.${Math.floor(n / 200)}.${(n % 200) + 1}`],
+        })),
+      );
       for (let batch = 0; batch < 5; batch++) {
-        const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => resolver.resolve4(full(`s${batch * 100 + n}.default.svc`))));
-        for (const [n, answer] of answers.entries()) expect(answer).toEqual([`10.96.${Math.floor((batch * 100 + n) / 200)}.${((batch * 100 + n) % 200) + 1}`]);
+        const answers = await Promise.all(
+          Array.from({ length: 100 }, (_, n) => resolver.resolve4(full(`s${batch * 100 + n}.default.svc`))),
+        );
+        for (const [n, answer] of answers.entries())
+          expect(answer).toEqual([`10.96.${Math.floor((batch * 100 + n) / 200)}.${((batch * 100 + n) % 200) + 1}`]);
       }
     });
 
@@ -142,12 +168,22 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
       const socket = createSocket(fixture.endpoint.ip.includes(':') ? 'udp6' : 'udp4');
       const header = Buffer.from('123401000001000000000000', 'hex');
       const junk = [
-        Buffer.alloc(0), Buffer.from([1]), Buffer.alloc(12), Buffer.alloc(512, 0xff), Buffer.from('not dns at all, but long enough for a header'),
+        Buffer.alloc(0),
+        Buffer.from([1]),
+        Buffer.alloc(12),
+        Buffer.alloc(512, 0xff),
+        Buffer.from('not dns at all, but long enough for a header'),
         // a name that points at itself, one that runs past the end, one that is too long, an answer, many questions
-        Buffer.concat([header, Buffer.from('c00c00010001', 'hex')]), Buffer.concat([header, Buffer.from('3f6162', 'hex')]), Buffer.concat([header, Buffer.alloc(300, 1)]),
-        Buffer.from('123481800001000100000000', 'hex'), Buffer.from('12340100ffff000000000000', 'hex'),
+        Buffer.concat([header, Buffer.from('c00c00010001', 'hex')]),
+        Buffer.concat([header, Buffer.from('3f6162', 'hex')]),
+        Buffer.concat([header, Buffer.alloc(300, 1)]),
+        Buffer.from('123481800001000100000000', 'hex'),
+        Buffer.from('12340100ffff000000000000', 'hex'),
       ];
-      for (const data of junk) await new Promise<void>((resolve) => { socket.send(data, fixture.endpoint.port, fixture.endpoint.ip, () => resolve()); });
+      for (const data of junk)
+        await new Promise<void>((resolve) => {
+          socket.send(data, fixture.endpoint.port, fixture.endpoint.ip, () => resolve());
+        });
       expect(await resolver.resolve4(full(web.name))).toEqual(['10.96.0.7']);
       socket.close();
       await once(socket, 'close');
@@ -161,7 +197,9 @@ export function dnsContract(name: string, open: () => Promise<DnsFixture>): void
       await expect(resolver.resolve4(full('nobody.default.svc'))).rejects.toEqual(code('ENOTFOUND'));
       expect(upstream.asked().filter((asked) => asked.toLowerCase().endsWith(fixture.server.clusterDomain))).toEqual([]);
       await upstream.stop();
-      await expect(resolver.resolve4(upstream.name), 'an upstream that is away is no proof that the name is not there').rejects.not.toEqual(code('ENOTFOUND'));
+      await expect(resolver.resolve4(upstream.name), 'an upstream that is away is no proof that the name is not there').rejects.not.toEqual(
+        code('ENOTFOUND'),
+      );
       expect(await resolver.resolve4(full(web.name))).toEqual(['10.96.0.7']);
     }, ['forward']);
   });

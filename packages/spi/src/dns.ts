@@ -4,11 +4,20 @@ import { slot } from '@oarlock/kernel/slot';
 export interface DnsRecord {
   readonly name: string;
   readonly addresses: readonly string[];
-  readonly srv?: readonly { readonly port: number; readonly target: string; readonly name: string; readonly protocol: 'tcp' | 'udp' | 'sctp' }[];
+  readonly srv?: readonly {
+    readonly port: number;
+    readonly target: string;
+    readonly name: string;
+    readonly protocol: 'tcp' | 'udp' | 'sctp';
+  }[];
   readonly cname?: string;
 }
 
-export interface DnsChanges { readonly replace: boolean; readonly set: readonly DnsRecord[]; readonly removed: readonly string[] }
+export interface DnsChanges {
+  readonly replace: boolean;
+  readonly set: readonly DnsRecord[];
+  readonly removed: readonly string[];
+}
 
 /** Answers cluster names, forwards the rest. */
 export interface DnsServer {

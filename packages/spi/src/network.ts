@@ -31,7 +31,10 @@ export interface NetworkResult {
   readonly gateway?: string;
 }
 
-export interface NetworkCall { readonly signal?: AbortSignal; readonly cause?: Cause | undefined }
+export interface NetworkCall {
+  readonly signal?: AbortSignal;
+  readonly cause?: Cause | undefined;
+}
 
 /**
  * Connects sandboxes, the CNI 1.1 way.

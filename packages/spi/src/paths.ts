@@ -9,7 +9,10 @@ export interface PathRequest {
   readonly body: unknown;
   readonly identity: Identity;
 }
-export interface PathResponse { readonly code: number; readonly body: unknown }
+export interface PathResponse {
+  readonly code: number;
+  readonly body: unknown;
+}
 
 /** A path of the API server that is not a Kubernetes resource. Authorized as a non-resource path before it is called; JSON in and out. */
 export interface PathHandler {

@@ -48,10 +48,16 @@ export class ProxyBench {
     this.proxy = fixture.proxy;
   }
 
-  pod(index: number): string { return this.fixture.podAddresses[index] ?? ''; }
-  service(index: number): string { return this.fixture.serviceAddresses[index] ?? ''; }
+  pod(index: number): string {
+    return this.fixture.podAddresses[index] ?? '';
+  }
+  service(index: number): string {
+    return this.fixture.serviceAddresses[index] ?? '';
+  }
   /** A port that no other test of this run uses. */
-  freshPort(): number { return 20_000 + ((process.pid * 131 + this.#ports++ * 7 + Math.floor(performance.now())) % 9_000); }
+  freshPort(): number {
+    return 20_000 + ((process.pid * 131 + this.#ports++ * 7 + Math.floor(performance.now())) % 9_000);
+  }
 
   /** Listens at each pod address on one port; answers with the address. Every server echoes what it is sent after its name. */
   async serve(addresses: readonly string[], port = this.freshPort()): Promise<readonly ProxyEndpoint[]> {
@@ -96,9 +102,15 @@ export class ProxyBench {
     this.#hold(socket);
     const answer = new Promise<Dialled>((resolve) => {
       const timer = setTimeout(() => resolve({ dropped: true }), patience);
-      const end = (what: Dialled) => { clearTimeout(timer); resolve(what); };
+      const end = (what: Dialled) => {
+        clearTimeout(timer);
+        resolve(what);
+      };
       let text = '';
-      socket.on('data', (data) => { text += data.toString(); if (text.includes('\n')) end({ by: text.slice(0, text.indexOf('\n')) }); });
+      socket.on('data', (data) => {
+        text += data.toString();
+        if (text.includes('\n')) end({ by: text.slice(0, text.indexOf('\n')) });
+      });
       socket.on('error', (error: NodeJS.ErrnoException) => end({ refused: error.code ?? error.message }));
       socket.on('close', () => end({ refused: 'closed' }));
     });
@@ -108,7 +120,9 @@ export class ProxyBench {
   /** True when nobody serves there: turned away, or no answer at all for a moment. */
   async unserved(ip: string, port: number): Promise<boolean> {
     const { socket, answer } = this.open(ip, port);
-    const nothing = new Promise<Dialled>((resolve) => { setTimeout(() => resolve({ dropped: true }), silence); });
+    const nothing = new Promise<Dialled>((resolve) => {
+      setTimeout(() => resolve({ dropped: true }), silence);
+    });
     const outcome = await Promise.race([answer, nothing]);
     socket.destroy();
     return !('by' in outcome);
@@ -134,20 +148,27 @@ export class ProxyBench {
     await once(socket, 'listening');
     let sent = 0;
     return {
-      ask: (ip, port) => new Promise((resolve) => {
-        const text = `question-${sent++}`;
-        const timer = setTimeout(() => { socket.off('message', take); resolve(undefined); }, silence);
-        const take = (data: Buffer) => {
-          const [by, echoed] = data.toString().split(' ');
-          if (echoed !== text) return;
-          clearTimeout(timer);
-          socket.off('message', take);
-          resolve(by);
-        };
-        socket.on('message', take);
-        socket.send(text, port, ip, () => {});
-      }),
-      close: () => { this.#sockets.delete(socket); socket.close(); },
+      ask: (ip, port) =>
+        new Promise((resolve) => {
+          const text = `question-${sent++}`;
+          const timer = setTimeout(() => {
+            socket.off('message', take);
+            resolve(undefined);
+          }, silence);
+          const take = (data: Buffer) => {
+            const [by, echoed] = data.toString().split(' ');
+            if (echoed !== text) return;
+            clearTimeout(timer);
+            socket.off('message', take);
+            resolve(by);
+          };
+          socket.on('message', take);
+          socket.send(text, port, ip, () => {});
+        }),
+      close: () => {
+        this.#sockets.delete(socket);
+        socket.close();
+      },
     };
   }
 
@@ -162,7 +183,14 @@ export class ProxyBench {
       else socket.close();
     }
     for (const socket of this.#udp) socket.close();
-    await Promise.all(this.#servers.map((server) => new Promise<void>((resolve) => { server.close(() => resolve()); })));
+    await Promise.all(
+      this.#servers.map(
+        (server) =>
+          new Promise<void>((resolve) => {
+            server.close(() => resolve());
+          }),
+      ),
+    );
     await this.fixture.dispose();
   }
 
@@ -172,9 +200,26 @@ export class ProxyBench {
   }
 }
 
-export const endpoint = (ip: string, port: number, more: Partial<ProxyEndpoint> = {}): ProxyEndpoint => ({ ip, port, local: true, ready: true, serving: true, terminating: false, ...more });
+export const endpoint = (ip: string, port: number, more: Partial<ProxyEndpoint> = {}): ProxyEndpoint => ({
+  ip,
+  port,
+  local: true,
+  ready: true,
+  serving: true,
+  terminating: false,
+  ...more,
+});
 
 /** A Service port with what a test says of it. */
 export function servicePort(key: string, more: Partial<ServicePort> & Pick<ServicePort, 'port' | 'clusterIPs' | 'endpoints'>): ServicePort {
-  return { key, protocol: 'TCP', externalIPs: [], loadBalancerIPs: [], loadBalancerSourceRanges: [], internalLocal: false, externalLocal: false, ...more };
+  return {
+    key,
+    protocol: 'TCP',
+    externalIPs: [],
+    loadBalancerIPs: [],
+    loadBalancerSourceRanges: [],
+    internalLocal: false,
+    externalLocal: false,
+    ...more,
+  };
 }

@@ -8,14 +8,22 @@ export { endpoint, servicePort, type ProxyCapability, type ProxyFixture } from '
 const enough = 60; // connections after which random choice has met each of three endpoints, but for one case in 10^10
 
 /** What every service proxy promises, with real servers and real connections. Each test opens a fixture of its own. */
-export function proxyContract(name: string, open: () => Promise<ProxyFixture>, { unavailable }: { readonly unavailable?: string } = {}): void {
+export function proxyContract(
+  name: string,
+  open: () => Promise<ProxyFixture>,
+  { unavailable }: { readonly unavailable?: string } = {},
+): void {
   describe(`proxy/v1 contract: ${name}`, { timeout: 60_000 }, () => {
     if (unavailable !== undefined) {
-      it('runs on this machine', (context) => { context.skip(unavailable); });
+      it('runs on this machine', (context) => {
+        context.skip(unavailable);
+      });
       return;
     }
     let bench: ProxyBench;
-    beforeEach(async () => { bench = new ProxyBench(await open()); }, 30_000);
+    beforeEach(async () => {
+      bench = new ProxyBench(await open());
+    }, 30_000);
     afterEach(() => bench.close());
     const test = (title: string, body: (bench: ProxyBench) => Promise<void>, needs: readonly ProxyCapability[] = []) => {
       it(title, async (context) => {
@@ -32,7 +40,8 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
     const pods = (...indexes: number[]) => indexes.map((index) => bench.pod(index));
     const names = (spread: ReadonlyMap<string, number>) => [...spread.keys()].sort();
     /** A Service `d/web` at the first service address, over `endpoints`. */
-    const web = (endpoints: ServicePort['endpoints'], more: Partial<ServicePort> = {}) => servicePort('d/web:http', { port: 80, clusterIPs: [bench.service(0)], endpoints, ...more });
+    const web = (endpoints: ServicePort['endpoints'], more: Partial<ServicePort> = {}) =>
+      servicePort('d/web:http', { port: 80, clusterIPs: [bench.service(0)], endpoints, ...more });
     const moved = (port: ServicePort, number: number): ServicePort => ({ ...port, port: number });
 
     test('reaches every endpoint, and only those', async () => {
@@ -51,7 +60,9 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
       const { socket } = bench.open(bench.service(0), port.port);
       const sent = Buffer.alloc(1 << 20, 'abcdefghijklmnopqrstuvwxyz0123456789');
       const received: Buffer[] = [];
-      socket.on('data', (data: Buffer) => { received.push(data); });
+      socket.on('data', (data: Buffer) => {
+        received.push(data);
+      });
       socket.end(sent);
       await once(socket, 'end');
       const whole = Buffer.concat(received);
@@ -79,7 +90,10 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
         await set({ ...port, endpoints: [0, 1].map((offset) => endpoints[(first + offset) % 4] ?? endpoint('', 0)) });
         // some connections under each state, and some under way during each change
         const seen = outcomes.length;
-        while (outcomes.length < seen + 3) await new Promise<void>((resolve) => { tell = resolve; });
+        while (outcomes.length < seen + 3)
+          await new Promise<void>((resolve) => {
+            tell = resolve;
+          });
       }
       changing = false;
       await Promise.all(clients);
@@ -108,7 +122,7 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
       await set({ ...port, endpoints: endpoints.slice(0, 1) });
       await set({ ...port, endpoints: endpoints.slice(0, 1) });
       socket.write('still there');
-      const [echo] = await once(socket, 'data') as [Buffer];
+      const [echo] = (await once(socket, 'data')) as [Buffer];
       expect(echo.toString()).toBe('still there');
     });
 
@@ -141,7 +155,8 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
       const [one, two, three] = await Promise.all([bench.serve(pods(0)), bench.serve(pods(1)), bench.serve(pods(2))]);
       const [a, b] = [bench.freshPort(), bench.freshPort()];
       await begin(
-        servicePort('d/web:http', { port: a, clusterIPs: [bench.service(0)], endpoints: one }), servicePort('d/web:https', { port: b, clusterIPs: [bench.service(0)], endpoints: two }),
+        servicePort('d/web:http', { port: a, clusterIPs: [bench.service(0)], endpoints: one }),
+        servicePort('d/web:https', { port: b, clusterIPs: [bench.service(0)], endpoints: two }),
         servicePort('d/api:http', { port: a, clusterIPs: [bench.service(1)], endpoints: three }),
       );
       expect(await bench.dial(bench.service(0), a)).toEqual({ by: bench.pod(0) });
@@ -169,14 +184,19 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
       const [one, two] = await Promise.all([bench.serve(pods(0)), bench.serve(pods(1))]);
       const number = bench.freshPort();
       await begin(moved(web(one), number));
-      await bench.proxy.apply({ replace: false, removed: ['d/web:http'], set: [servicePort('d/heir:http', { port: number, clusterIPs: [bench.service(0)], endpoints: two })] });
+      await bench.proxy.apply({
+        replace: false,
+        removed: ['d/web:http'],
+        set: [servicePort('d/heir:http', { port: number, clusterIPs: [bench.service(0)], endpoints: two })],
+      });
       expect(await bench.dial(bench.service(0), number)).toEqual({ by: bench.pod(1) });
     });
 
     test('lets two Services exchange their addresses in one change, in either order', async () => {
       const [one, two] = await Promise.all([bench.serve(pods(0)), bench.serve(pods(1))]);
       const number = bench.freshPort();
-      const at = (key: string, address: number, endpoints: ServicePort['endpoints']) => servicePort(key, { port: number, clusterIPs: [bench.service(address)], endpoints });
+      const at = (key: string, address: number, endpoints: ServicePort['endpoints']) =>
+        servicePort(key, { port: number, clusterIPs: [bench.service(address)], endpoints });
       await begin(at('d/a:http', 0, one), at('d/b:http', 1, two));
       await set(at('d/a:http', 1, one), at('d/b:http', 0, two));
       expect(await bench.dial(bench.service(1), number)).toEqual({ by: bench.pod(0) });
@@ -214,7 +234,9 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
     test('serves two hundred Services that come and go in one change', async () => {
       const endpoints = await bench.serve(pods(0, 1));
       const first = bench.freshPort();
-      const many = Array.from({ length: 200 }, (_, index) => servicePort(`d/s${index}:http`, { port: first + index, clusterIPs: [bench.service(index % 4)], endpoints }));
+      const many = Array.from({ length: 200 }, (_, index) =>
+        servicePort(`d/s${index}:http`, { port: first + index, clusterIPs: [bench.service(index % 4)], endpoints }),
+      );
       await begin(...many);
       for (const index of [0, 57, 123, 199]) expect(await bench.dial(bench.service(index % 4), first + index)).toHaveProperty('by');
       await remove(...many.slice(1).map(({ key }) => key));
@@ -235,21 +257,28 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
       let port = moved(web(endpoints), bench.freshPort());
       const { nodePorts, externalAddress } = bench.fixture;
       const changes: Partial<ServicePort>[] = [
-        { endpoints: endpoints.slice(1) }, { endpoints: [] }, { endpoints }, { port: bench.freshPort() }, { clusterIPs: [bench.service(1)] }, { internalLocal: true }, { externalLocal: true }, { internalLocal: false, externalLocal: false },
+        { endpoints: endpoints.slice(1) },
+        { endpoints: [] },
+        { endpoints },
+        { port: bench.freshPort() },
+        { clusterIPs: [bench.service(1)] },
+        { internalLocal: true },
+        { externalLocal: true },
+        { internalLocal: false, externalLocal: false },
         ...(has('affinity') ? [{ affinitySeconds: 60 }, { endpoints: endpoints.slice(0, 1) }, { affinitySeconds: 30 }] : []),
         ...(has('nodePort') && nodePorts ? [{ nodePort: nodePorts.ports[0] }, { nodePort: nodePorts.ports[1] }] : []),
         ...(has('external') && externalAddress !== undefined ? [{ externalIPs: [externalAddress] }, { externalIPs: [] }] : []),
         ...(has('udp') ? [{ protocol: 'UDP' as const }] : []),
       ];
       await set(port);
-      for (const change of changes) await set(port = { ...port, ...change });
+      for (const change of changes) await set((port = { ...port, ...change }));
       const { affinitySeconds: _, nodePort: __, ...plain } = port;
-      await set(port = plain);
+      await set((port = plain));
       await remove(port.key);
       await expect.poll(() => bench.fixture.census?.()).toEqual(before);
     });
 
-    test('keeps to this node\'s endpoints where the policy says Local', async () => {
+    test("keeps to this node's endpoints where the policy says Local", async () => {
       const endpoints = await bench.serve(pods(0, 1, 2));
       const mixed = endpoints.map((each, index) => ({ ...each, local: index === 1 }));
       const port = moved(web(mixed, { internalLocal: true }), bench.freshPort());
@@ -276,18 +305,29 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
     test('lets only the stated sources reach a load balancer address', async () => {
       const { externalAddress = '', clientAddresses: [one, two] = ['', ''] } = bench.fixture;
       const endpoints = await bench.serve(pods(0));
-      const port = moved(web(endpoints, { loadBalancerIPs: [externalAddress], loadBalancerSourceRanges: [`${one}/32`] }), bench.freshPort());
+      const port = moved(
+        web(endpoints, { loadBalancerIPs: [externalAddress], loadBalancerSourceRanges: [`${one}/32`] }),
+        bench.freshPort(),
+      );
       await begin(port);
       expect(await bench.dial(externalAddress, port.port, one)).toHaveProperty('by');
       const { socket, answer } = bench.open(externalAddress, port.port, two);
-      const outcome = await Promise.race([answer, new Promise((resolve) => { setTimeout(() => resolve({ dropped: true }), 700); })]);
+      const outcome = await Promise.race([
+        answer,
+        new Promise((resolve) => {
+          setTimeout(() => resolve({ dropped: true }), 700);
+        }),
+      ]);
       socket.destroy();
       expect(outcome).not.toHaveProperty('by');
       expect(await bench.dial(bench.service(0), port.port, two), 'the cluster address is open to all').toHaveProperty('by');
     }, ['external', 'sourceRanges']);
 
     test('serves node ports, and moves them', async () => {
-      const { address, ports: [first, second] } = bench.fixture.nodePorts ?? { address: '', ports: [0, 0] };
+      const {
+        address,
+        ports: [first, second],
+      } = bench.fixture.nodePorts ?? { address: '', ports: [0, 0] };
       const endpoints = await bench.serve(pods(0, 1));
       const port = moved(web(endpoints, { nodePort: first }), bench.freshPort());
       await begin(port);
@@ -318,7 +358,10 @@ export function proxyContract(name: string, open: () => Promise<ProxyFixture>, {
 
     it('ends affinity when its time is over', async (context) => {
       const { pass, lacks } = bench.fixture;
-      if (pass === undefined || lacks?.affinity !== undefined) { context.skip(lacks?.affinity ?? 'the fixture cannot let time pass'); return; }
+      if (pass === undefined || lacks?.affinity !== undefined) {
+        context.skip(lacks?.affinity ?? 'the fixture cannot let time pass');
+        return;
+      }
       const endpoints = await bench.serve(pods(0, 1, 2));
       const port = moved(web(endpoints, { affinitySeconds: 2 }), bench.freshPort());
       await begin(port);

@@ -1,7 +1,14 @@
 import { slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
 
-export interface ProxyEndpoint { readonly ip: string; readonly port: number; readonly local: boolean; readonly ready: boolean; readonly serving: boolean; readonly terminating: boolean }
+export interface ProxyEndpoint {
+  readonly ip: string;
+  readonly port: number;
+  readonly local: boolean;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+}
 
 /** One port of one Service with where its traffic goes. `key` is `namespace/name:port`. */
 export interface ServicePort {

@@ -21,7 +21,9 @@ export function roleContract(name: string, open: () => Promise<RoleFixture> | Ro
   describe(`role/v1 contract: ${name}`, { timeout: 30_000 }, () => {
     let fixture: RoleFixture;
     let failure: unknown;
-    const failed = (reason: unknown) => { failure = reason; };
+    const failed = (reason: unknown) => {
+      failure = reason;
+    };
     beforeEach(async () => {
       failure = undefined;
       fixture = await open();
@@ -29,7 +31,9 @@ export function roleContract(name: string, open: () => Promise<RoleFixture> | Ro
     });
     afterEach(async () => {
       await fixture.dispose?.();
-      await new Promise<void>((resolve) => { setImmediate(resolve); });
+      await new Promise<void>((resolve) => {
+        setImmediate(resolve);
+      });
       process.off('unhandledRejection', failed);
       expect(failure, 'a rejection that nobody handled').toBeUndefined();
     });
@@ -112,7 +116,9 @@ export function roleContract(name: string, open: () => Promise<RoleFixture> | Ro
       const waiting = fixture.role.ready?.(abort.signal);
       abort.abort(new Error('enough'));
       // a role that is ready as it stands may have said so already
-      await waiting?.catch((error: unknown) => { expect(error).toBeInstanceOf(Error); });
+      await waiting?.catch((error: unknown) => {
+        expect(error).toBeInstanceOf(Error);
+      });
       await stop();
     });
 
@@ -120,7 +126,12 @@ export function roleContract(name: string, open: () => Promise<RoleFixture> | Ro
       if (fixture.breakStart === undefined) context.skip('nothing of its start can fail');
       const before = fixture.held?.();
       fixture.breakStart?.();
-      await expect((async () => { await start(); await ready(); })()).rejects.toThrow();
+      await expect(
+        (async () => {
+          await start();
+          await ready();
+        })(),
+      ).rejects.toThrow();
       await stop();
       expect(fixture.held?.()).toEqual(before);
     });

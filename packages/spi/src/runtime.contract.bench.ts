@@ -3,7 +3,15 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, type Writable } from 'node:stream';
-import type { ContainerConfig, ContainerStatus, NamespaceMode, PodSandboxConfig, RegistryAuth, RuntimeDriver, RuntimeEvent } from './runtime.ts';
+import type {
+  ContainerConfig,
+  ContainerStatus,
+  NamespaceMode,
+  PodSandboxConfig,
+  RegistryAuth,
+  RuntimeDriver,
+  RuntimeEvent,
+} from './runtime.ts';
 
 /**
  * Programs the suite asks for, and what each must do. A fixture says how its runtime does them.
@@ -25,13 +33,47 @@ import type { ContainerConfig, ContainerStatus, NamespaceMode, PodSandboxConfig,
  * - `hog`: takes memory until it is killed; `memory-limit`: prints its cgroup's memory limit in bytes
  */
 export type Program =
-  | 'serve' | 'stubborn' | 'sleep' | 'exit' | 'echo' | 'complain' | 'print' | 'seq' | 'flood' | 'cat' | 'count' | 'size' | 'env' | 'pwd' | 'read'
-  | 'listen' | 'idle' | 'alive' | 'hog' | 'memory-limit';
+  | 'serve'
+  | 'stubborn'
+  | 'sleep'
+  | 'exit'
+  | 'echo'
+  | 'complain'
+  | 'print'
+  | 'seq'
+  | 'flood'
+  | 'cat'
+  | 'count'
+  | 'size'
+  | 'env'
+  | 'pwd'
+  | 'read'
+  | 'listen'
+  | 'idle'
+  | 'alive'
+  | 'hog'
+  | 'memory-limit';
 
 /** What a runtime may be unable to do. Everything is claimed unless the fixture says why not. */
 export type RuntimeCapability =
-  | 'logs' | 'execSync' | 'exec' | 'execTty' | 'attach' | 'portForward' | 'stats' | 'updateResources' | 'oom' | 'images' | 'imagePull' | 'imageRemove'
-  | 'adoption' | 'addresses' | 'mounts' | 'environment' | 'signals' | 'nameReservation'
+  | 'logs'
+  | 'execSync'
+  | 'exec'
+  | 'execTty'
+  | 'attach'
+  | 'portForward'
+  | 'stats'
+  | 'updateResources'
+  | 'oom'
+  | 'images'
+  | 'imagePull'
+  | 'imageRemove'
+  | 'adoption'
+  | 'addresses'
+  | 'mounts'
+  | 'environment'
+  | 'signals'
+  | 'nameReservation'
   /** Logs are complete even when much more than a pipe holds was written just before the exit. */
   | 'logBursts';
 
@@ -88,7 +130,12 @@ export function shellPrograms(shell = '/bin/sh'): RuntimeFixture['command'] {
 }
 
 /** One line of a container's log file. */
-export interface LogRecord { readonly time: number; readonly stream: 'stdout' | 'stderr'; readonly full: boolean; readonly text: string }
+export interface LogRecord {
+  readonly time: number;
+  readonly stream: 'stdout' | 'stderr';
+  readonly full: boolean;
+  readonly text: string;
+}
 
 const logLine = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([PF](?::\S*)?) (.*)$/s;
 
@@ -96,16 +143,27 @@ const logLine = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\
 export function parseLog(bytes: string): LogRecord[] {
   if (bytes === '') return [];
   if (!bytes.endsWith('\n')) throw new Error(`the log ends in the middle of a line: ${JSON.stringify(bytes.slice(-200))}`);
-  return bytes.slice(0, -1).split('\n').map((line) => {
-    const match = logLine.exec(line);
-    if (!match) throw new Error(`not a line of a CRI log: ${JSON.stringify(line.slice(0, 200))}`);
-    return { time: Date.parse(match[1] ?? ''), stream: match[2] as 'stdout' | 'stderr', full: match[3]?.startsWith('F') ?? false, text: match[4] ?? '' };
-  });
+  return bytes
+    .slice(0, -1)
+    .split('\n')
+    .map((line) => {
+      const match = logLine.exec(line);
+      if (!match) throw new Error(`not a line of a CRI log: ${JSON.stringify(line.slice(0, 200))}`);
+      return {
+        time: Date.parse(match[1] ?? ''),
+        stream: match[2] as 'stdout' | 'stderr',
+        full: match[3]?.startsWith('F') ?? false,
+        text: match[4] ?? '',
+      };
+    });
 }
 
 /** Partial records joined; what one stream wrote. */
 export function joinLog(records: readonly LogRecord[], stream: 'stdout' | 'stderr'): string {
-  return records.filter((record) => record.stream === stream).map((record) => record.text + (record.full ? '\n' : '')).join('');
+  return records
+    .filter((record) => record.stream === stream)
+    .map((record) => record.text + (record.full ? '\n' : ''))
+    .join('');
 }
 
 /** Reads a driver's events from the moment they are live, and lets tests wait for them. */
@@ -135,18 +193,36 @@ export class EventRecorder {
   }
 
   /** Resolves with the first item from `since` on that matches. */
-  next(match: (item: RuntimeEvent | 'resync') => boolean, since: number, what: string, patienceMs: number): Promise<RuntimeEvent | 'resync'> {
+  next(
+    match: (item: RuntimeEvent | 'resync') => boolean,
+    since: number,
+    what: string,
+    patienceMs: number,
+  ): Promise<RuntimeEvent | 'resync'> {
     return new Promise((resolve, reject) => {
       let position = since;
       const look = () => {
         for (; position < this.items.length; position++) {
           const item = this.items[position];
-          if (item !== undefined && match(item)) { settle(); resolve(item); return; }
+          if (item !== undefined && match(item)) {
+            settle();
+            resolve(item);
+            return;
+          }
         }
-        if (this.#failure !== undefined) { settle(); reject(this.#failure); }
+        if (this.#failure !== undefined) {
+          settle();
+          reject(this.#failure);
+        }
       };
-      const timer = setTimeout(() => { settle(); reject(new Error(`no event within ${patienceMs} ms: ${what}; heard since: ${JSON.stringify(this.items.slice(since))}`)); }, patienceMs);
-      const settle = () => { clearTimeout(timer); this.#waiters.delete(look); };
+      const timer = setTimeout(() => {
+        settle();
+        reject(new Error(`no event within ${patienceMs} ms: ${what}; heard since: ${JSON.stringify(this.items.slice(since))}`));
+      }, patienceMs);
+      const settle = () => {
+        clearTimeout(timer);
+        this.#waiters.delete(look);
+      };
       this.#waiters.add(look);
       look();
     });
@@ -158,9 +234,21 @@ export class EventRecorder {
   }
 }
 
-export interface BenchSandbox { readonly id: string; readonly config: PodSandboxConfig }
-export interface SandboxOptions { readonly name?: string; readonly attempt?: number; readonly uid?: string; readonly labels?: Readonly<Record<string, string>>; readonly annotations?: Readonly<Record<string, string>> }
-type ContainerOptions = Partial<Omit<ContainerConfig, 'metadata' | 'command' | 'args'>> & { readonly name?: string; readonly attempt?: number };
+export interface BenchSandbox {
+  readonly id: string;
+  readonly config: PodSandboxConfig;
+}
+export interface SandboxOptions {
+  readonly name?: string;
+  readonly attempt?: number;
+  readonly uid?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+type ContainerOptions = Partial<Omit<ContainerConfig, 'metadata' | 'command' | 'args'>> & {
+  readonly name?: string;
+  readonly attempt?: number;
+};
 
 /** What the tests work with: builds configs, remembers what to clean up, waits for transitions. */
 export class Bench {
@@ -209,7 +297,13 @@ export class Bench {
       annotations,
       linux: {
         ...(this.fixture.cgroupParent !== undefined && { cgroupParent: this.fixture.cgroupParent }),
-        security: { namespaces: { network: this.fixture.network ?? (this.driver.traits.networkNamespaces ? 'POD' : 'NODE'), pid: 'CONTAINER', ipc: 'POD' } },
+        security: {
+          namespaces: {
+            network: this.fixture.network ?? (this.driver.traits.networkNamespaces ? 'POD' : 'NODE'),
+            pid: 'CONTAINER',
+            ipc: 'POD',
+          },
+        },
       },
     };
   }
@@ -231,10 +325,16 @@ export class Bench {
     return {
       metadata: { name: called, attempt },
       image: { image: this.fixture.image, userSpecifiedImage: this.fixture.image },
-      command: given.command, args: given.args,
-      envs: [], mounts: [], labels: {}, annotations: {},
+      command: given.command,
+      args: given.args,
+      envs: [],
+      mounts: [],
+      labels: {},
+      annotations: {},
       logPath: `${called}/${attempt}.log`,
-      stdin: false, stdinOnce: false, tty: false,
+      stdin: false,
+      stdinOnce: false,
+      tty: false,
       linux: { resources: {}, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
       ...rest,
     };
@@ -251,13 +351,23 @@ export class Bench {
   }
 
   /** Starts a container and waits until it has exited. */
-  async finish(sandbox: BenchSandbox, program: Program, args: readonly string[] = [], options: ContainerOptions = {}): Promise<ContainerStatus> {
+  async finish(
+    sandbox: BenchSandbox,
+    program: Program,
+    args: readonly string[] = [],
+    options: ContainerOptions = {},
+  ): Promise<ContainerStatus> {
     return this.exited(await this.start(sandbox, program, args, options));
   }
 
   /** Waits for the event of a transition. */
   async heard(type: RuntimeEvent['type'], id: string, since = 0): Promise<RuntimeEvent> {
-    const item = await this.events.next((one) => one !== 'resync' && one.type === type && (one.containerId ?? one.sandboxId) === id, since, `${type} of ${id}`, this.patienceMs);
+    const item = await this.events.next(
+      (one) => one !== 'resync' && one.type === type && (one.containerId ?? one.sandboxId) === id,
+      since,
+      `${type} of ${id}`,
+      this.patienceMs,
+    );
     return item as RuntimeEvent;
   }
 
@@ -321,7 +431,9 @@ export async function eventually(holds: () => Promise<boolean>, what: string, pa
   for (let pause = 5; ; pause = Math.min(pause * 2, 200)) {
     if (await holds()) return;
     if (Date.now() > end) throw new Error(`did not come true within ${patienceMs} ms: ${what}`);
-    await new Promise((resolve) => { setTimeout(resolve, pause); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, pause);
+    });
   }
 }
 
@@ -338,11 +450,17 @@ export class Collected {
     });
     this.stream = through;
   }
-  get bytes(): Buffer { return Buffer.concat(this.#chunks); }
-  get text(): string { return this.bytes.toString('utf8'); }
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+  get text(): string {
+    return this.bytes.toString('utf8');
+  }
   /** Resolves when there is more. */
   more(): Promise<void> {
-    return new Promise((resolve) => { this.#waiters.push(resolve); });
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve);
+    });
   }
   async until(holds: (text: string) => boolean): Promise<string> {
     while (!holds(this.text)) await this.more();

@@ -68,7 +68,9 @@ export function imageContract({ needs }: Suite): void {
   needs(['updateResources', 'execSync'], 'changes the limits of a running container', async (bench) => {
     const sandbox = await bench.sandbox();
     const limit = (mebibytes: number) => mebibytes * 1024 * 1024;
-    const id = await bench.start(sandbox, 'serve', [], { linux: { resources: { memoryLimitBytes: limit(64) }, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } });
+    const id = await bench.start(sandbox, 'serve', [], {
+      linux: { resources: { memoryLimitBytes: limit(64) }, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
+    });
     expect(`${(await bench.exec(id, 'memory-limit', [])).stdout}`.trim()).toBe(`${limit(64)}`);
     await bench.driver.updateContainerResources(id, { memoryLimitBytes: limit(96) });
     expect(`${(await bench.exec(id, 'memory-limit', [])).stdout}`.trim()).toBe(`${limit(96)}`);
@@ -77,7 +79,12 @@ export function imageContract({ needs }: Suite): void {
 
   needs('oom', 'names a container that took too much memory OOMKilled', async (bench) => {
     const sandbox = await bench.sandbox();
-    const id = await bench.start(sandbox, 'hog', [], { linux: { resources: { memoryLimitBytes: 16 * 1024 * 1024 }, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } });
+    const id = await bench.start(sandbox, 'hog', [], {
+      linux: {
+        resources: { memoryLimitBytes: 16 * 1024 * 1024 },
+        security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } },
+      },
+    });
     // the kernel tells of the end and of its cause by different ways
     expect(await bench.until(id, (status) => status.reason === 'OOMKilled', 'OOMKilled')).toMatchObject({ state: 'EXITED', exitCode: 137 });
   });

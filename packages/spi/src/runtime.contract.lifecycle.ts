@@ -37,7 +37,14 @@ export function lifecycleContract({ test, needs }: Suite): void {
     const config = bench.containerConfig('serve', [], { name: 'main', attempt: 3, labels: { part: 'b' }, annotations: { hash: 'f00' } });
     const id = await bench.driver.createContainer(sandbox.id, config, sandbox.config);
     const created = await bench.driver.containerStatus(id);
-    expect(created).toMatchObject({ id, sandboxId: sandbox.id, metadata: { name: 'main', attempt: 3 }, state: 'CREATED', labels: { part: 'b' }, annotations: { hash: 'f00' } });
+    expect(created).toMatchObject({
+      id,
+      sandboxId: sandbox.id,
+      metadata: { name: 'main', attempt: 3 },
+      state: 'CREATED',
+      labels: { part: 'b' },
+      annotations: { hash: 'f00' },
+    });
     expect(created.logPath).toBe(`${sandbox.config.logDirectory}/${config.logPath}`);
     expect(created.startedAt).toBeUndefined();
     expect(created.exitCode).toBeUndefined();
@@ -74,7 +81,12 @@ export function lifecycleContract({ test, needs }: Suite): void {
     expect(good).toMatchObject({ state: 'EXITED', exitCode: 0, reason: 'Completed' });
     expect(bad).toMatchObject({ state: 'EXITED', exitCode: 42, reason: 'Error' });
     await bench.driver.stopPodSandbox(sandbox.id);
-    expect(await bench.driver.containerStatus(bad.id)).toMatchObject({ state: 'EXITED', exitCode: 42, reason: 'Error', finishedAt: bad.finishedAt });
+    expect(await bench.driver.containerStatus(bad.id)).toMatchObject({
+      state: 'EXITED',
+      exitCode: 42,
+      reason: 'Error',
+      finishedAt: bad.finishedAt,
+    });
   });
 
   test('reports a command that cannot be run, and can remove its container', async (bench) => {
@@ -153,7 +165,11 @@ export function lifecycleContract({ test, needs }: Suite): void {
   test('removes a sandbox with its containers, killing what runs', async (bench) => {
     const { driver } = bench;
     const sandbox = await bench.sandbox();
-    const containers = [await bench.start(sandbox, 'serve'), (await bench.finish(sandbox, 'exit', ['1'])).id, await bench.create(sandbox, 'serve')];
+    const containers = [
+      await bench.start(sandbox, 'serve'),
+      (await bench.finish(sandbox, 'exit', ['1'])).id,
+      await bench.create(sandbox, 'serve'),
+    ];
     await driver.removePodSandbox(sandbox.id);
     for (const id of containers) await expect(driver.containerStatus(id)).rejects.toEqual(code('NotFound'));
     await expect(driver.podSandboxStatus(sandbox.id)).rejects.toEqual(code('NotFound'));
@@ -178,13 +194,19 @@ export function lifecycleContract({ test, needs }: Suite): void {
   needs('nameReservation', 'never makes two sandboxes, or two containers, of one name and attempt', async (bench) => {
     const { driver } = bench;
     const sandbox = await bench.sandbox();
-    const again = await driver.runPodSandbox(sandbox.config, bench.fixture.handler ?? '').then((id) => ({ id }), (error: unknown) => ({ error }));
+    const again = await driver.runPodSandbox(sandbox.config, bench.fixture.handler ?? '').then(
+      (id) => ({ id }),
+      (error: unknown) => ({ error }),
+    );
     if ('id' in again) expect(again.id).toBe(sandbox.id);
     else expect(again.error).toEqual(code('AlreadyExists'));
     expect(ids(await driver.listPodSandbox({ labels: sandbox.config.labels }))).toEqual([sandbox.id]);
 
     const id = await bench.create(sandbox, 'serve', [], { name: 'main' });
-    const twice = await bench.create(sandbox, 'serve', [], { name: 'main' }).then((other) => ({ id: other }), (error: unknown) => ({ error }));
+    const twice = await bench.create(sandbox, 'serve', [], { name: 'main' }).then(
+      (other) => ({ id: other }),
+      (error: unknown) => ({ error }),
+    );
     if ('id' in twice) expect(twice.id).toBe(id);
     else expect(twice.error).toEqual(code('AlreadyExists'));
     const next = await bench.create(sandbox, 'serve', [], { name: 'main', attempt: 1 });
@@ -200,7 +222,10 @@ export function lifecycleContract({ test, needs }: Suite): void {
     const second = await bench.sandbox({ name, uid, attempt: 1 });
     expect(second.id).not.toBe(first.id);
     const listed = await bench.driver.listPodSandbox({ labels: { 'io.kubernetes.pod.uid': uid } });
-    expect(listed.map((one) => [one.metadata.attempt, one.state]).sort()).toEqual([[0, 'NOTREADY'], [1, 'READY']]);
+    expect(listed.map((one) => [one.metadata.attempt, one.state]).sort()).toEqual([
+      [0, 'NOTREADY'],
+      [1, 'READY'],
+    ]);
   });
 
   test('lists by every filter, and by several at once', async (bench) => {
@@ -223,8 +248,14 @@ export function lifecycleContract({ test, needs }: Suite): void {
     const exited = (await bench.finish(one, 'exit', ['0'], { labels })).id;
     expect(ids(await driver.listContainers({ sandboxId: one.id }))).toEqual([created, running, exited].sort());
     expect(await driver.listContainers({ sandboxId: two.id })).toEqual([]);
-    for (const [wanted, id] of [['CREATED', created], ['RUNNING', running], ['EXITED', exited]] as const) {
-      expect(await driver.listContainers({ labels, state: wanted })).toEqual([expect.objectContaining({ id, sandboxId: one.id, state: wanted })]);
+    for (const [wanted, id] of [
+      ['CREATED', created],
+      ['RUNNING', running],
+      ['EXITED', exited],
+    ] as const) {
+      expect(await driver.listContainers({ labels, state: wanted })).toEqual([
+        expect.objectContaining({ id, sandboxId: one.id, state: wanted }),
+      ]);
     }
     expect(ids(await driver.listContainers({ labels: { tier: 'a', run: uid } }))).toEqual([running]);
     expect(ids(await driver.listContainers({ id: exited }))).toEqual([exited]);

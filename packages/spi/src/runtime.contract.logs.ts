@@ -11,7 +11,8 @@ export function logContract({ needs }: Suite): void {
     const status = await bench.finish(sandbox, 'echo', ['one', '', '  two  ', 'drei ü']);
     const records = await bench.log(status.id);
     expect(records.map(({ stream, full, text }) => ({ stream, full, text }))).toEqual(
-      ['one', '', '  two  ', 'drei ü'].map((text) => ({ stream: 'stdout', full: true, text })));
+      ['one', '', '  two  ', 'drei ü'].map((text) => ({ stream: 'stdout', full: true, text })),
+    );
     for (const { time } of records) {
       expect(time).toBeGreaterThan(before - 5_000);
       expect(time).toBeLessThan(Date.now() + 5_000);
@@ -80,8 +81,12 @@ export function logContract({ needs }: Suite): void {
     const hostPath = join(bench.directory, `volume-${sandbox.config.metadata.uid}`);
     await mkdir(hostPath);
     await writeFile(join(hostPath, 'greeting'), 'from the host\n');
-    const status = await bench.finish(sandbox, 'read', ['/data/greeting'], { mounts: [{ containerPath: '/data', hostPath, readonly: true }] });
+    const status = await bench.finish(sandbox, 'read', ['/data/greeting'], {
+      mounts: [{ containerPath: '/data', hostPath, readonly: true }],
+    });
     expect((await bench.log(status.id)).map((record) => record.text)).toEqual(['from the host']);
-    expect((await bench.driver.containerStatus(status.id)).mounts).toEqual([expect.objectContaining({ containerPath: '/data', hostPath, readonly: true })]);
+    expect((await bench.driver.containerStatus(status.id)).mounts).toEqual([
+      expect.objectContaining({ containerPath: '/data', hostPath, readonly: true }),
+    ]);
   });
 }

@@ -4,7 +4,12 @@ import type { Suite } from './runtime.contract.ts';
 export function restartContract({ needs }: Suite): void {
   needs('adoption', 'finds sandboxes and containers again, running and exited, with all that was known of them', async (bench) => {
     const sandbox = await bench.sandbox({ labels: { tier: 'a' }, annotations: { note: 'n' } });
-    const running = await bench.start(sandbox, 'serve', [], { name: 'main', attempt: 2, labels: { part: 'b' }, annotations: { hash: 'f00' } });
+    const running = await bench.start(sandbox, 'serve', [], {
+      name: 'main',
+      attempt: 2,
+      labels: { part: 'b' },
+      annotations: { hash: 'f00' },
+    });
     const exited = await bench.finish(sandbox, 'exit', ['9']);
     const created = await bench.create(sandbox, 'serve');
     const before = await Promise.all([running, exited.id, created].map((id) => bench.driver.containerStatus(id)));
@@ -15,7 +20,9 @@ export function restartContract({ needs }: Suite): void {
     expect(await bench.driver.podSandboxStatus(sandbox.id)).toEqual(sandboxBefore);
     const after = await Promise.all([running, exited.id, created].map((id) => bench.driver.containerStatus(id)));
     expect(after).toEqual(before);
-    expect((await bench.driver.listContainers({ sandboxId: sandbox.id })).map((one) => one.id).sort()).toEqual([running, exited.id, created].sort());
+    expect((await bench.driver.listContainers({ sandboxId: sandbox.id })).map((one) => one.id).sort()).toEqual(
+      [running, exited.id, created].sort(),
+    );
   });
 
   needs('adoption', 'goes on with what it found: events, stop, start, removal', async (bench) => {

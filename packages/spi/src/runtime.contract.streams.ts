@@ -12,7 +12,11 @@ export function streamContract({ needs }: Suite): void {
   needs('execSync', 'runs a command beside a container and keeps its outputs apart', async (bench) => {
     const sandbox = await bench.sandbox();
     const id = await bench.start(sandbox, 'serve');
-    const [out, err, exit] = await Promise.all([bench.exec(id, 'echo', ['to stdout']), bench.exec(id, 'complain', ['to stderr']), bench.exec(id, 'exit', ['7'])]);
+    const [out, err, exit] = await Promise.all([
+      bench.exec(id, 'echo', ['to stdout']),
+      bench.exec(id, 'complain', ['to stderr']),
+      bench.exec(id, 'exit', ['7']),
+    ]);
     expect([`${out.stdout}`, `${out.stderr}`, out.exitCode]).toEqual(['to stdout\n', '', 0]);
     expect([`${err.stdout}`, `${err.stderr}`, err.exitCode]).toEqual(['', 'to stderr\n', 0]);
     expect(exit.exitCode).toBe(7);
@@ -25,7 +29,11 @@ export function streamContract({ needs }: Suite): void {
     const began = Date.now();
     await expect(bench.exec(id, 'idle', [token], 1)).rejects.toMatchObject({ name: 'RuntimeError', code: 'DeadlineExceeded' });
     expect(Date.now() - began).toBeGreaterThanOrEqual(950);
-    await eventually(async () => (await bench.exec(id, 'alive', [token])).exitCode === 1, 'the timed out command is dead', bench.patienceMs);
+    await eventually(
+      async () => (await bench.exec(id, 'alive', [token])).exitCode === 1,
+      'the timed out command is dead',
+      bench.patienceMs,
+    );
   });
 
   needs('execSync', 'refuses to run in what is not there or not running', async (bench) => {
@@ -52,7 +60,11 @@ export function streamContract({ needs }: Suite): void {
     const sandbox = await bench.sandbox();
     const id = await bench.start(sandbox, 'serve');
     const stdout = new Collected();
-    const code = await bench.driver.exec(id, bench.argv('count'), { tty: false, stdin: Readable.from([Buffer.from('twelve bytes')]), stdout: stdout.stream });
+    const code = await bench.driver.exec(id, bench.argv('count'), {
+      tty: false,
+      stdin: Readable.from([Buffer.from('twelve bytes')]),
+      stdout: stdout.stream,
+    });
     expect([stdout.text.trim(), code]).toEqual(['12', 0]);
   });
 
@@ -86,11 +98,25 @@ export function streamContract({ needs }: Suite): void {
     const sandbox = await bench.sandbox();
     const id = await bench.start(sandbox, 'serve');
     const block = Buffer.alloc(64 * 1024);
-    const endless = new Readable({ read() { this.push(block); } });
+    const endless = new Readable({
+      read() {
+        this.push(block);
+      },
+    });
     const stdout = new Collected();
     expect(await bench.driver.exec(id, bench.argv('exit', ['3']), { tty: false, stdin: endless, stdout: stdout.stream })).toBe(3);
     endless.destroy();
-    expect(await bench.driver.exec(id, bench.argv('echo', ['last words']), { tty: false, stdin: new Readable({ read() { this.push(block); } }), stdout: stdout.stream })).toBe(0);
+    expect(
+      await bench.driver.exec(id, bench.argv('echo', ['last words']), {
+        tty: false,
+        stdin: new Readable({
+          read() {
+            this.push(block);
+          },
+        }),
+        stdout: stdout.stream,
+      }),
+    ).toBe(0);
     expect(stdout.text).toBe('last words\n');
   });
 
@@ -99,8 +125,16 @@ export function streamContract({ needs }: Suite): void {
     const id = await bench.start(sandbox, 'serve');
     const token = `t${randomUUID()}`;
     const stop = new AbortController();
-    const session = bench.driver.exec(id, bench.argv('idle', [token]), { tty: false, stdin: new PassThrough(), stdout: new Collected().stream }, { signal: stop.signal });
-    const ended = session.then(() => 'resolved', () => 'rejected');
+    const session = bench.driver.exec(
+      id,
+      bench.argv('idle', [token]),
+      { tty: false, stdin: new PassThrough(), stdout: new Collected().stream },
+      { signal: stop.signal },
+    );
+    const ended = session.then(
+      () => 'resolved',
+      () => 'rejected',
+    );
     await eventually(async () => (await bench.exec(id, 'alive', [token])).exitCode === 0, 'the session runs', bench.patienceMs);
     stop.abort();
     expect(await ended).toBe('rejected');
@@ -111,11 +145,13 @@ export function streamContract({ needs }: Suite): void {
   needs('exec', 'runs sessions side by side', async (bench) => {
     const sandbox = await bench.sandbox();
     const id = await bench.start(sandbox, 'serve');
-    const outputs = await Promise.all(Array.from({ length: 5 }, async (_, index) => {
-      const stdout = new Collected();
-      const code = await bench.driver.exec(id, bench.argv('echo', [`session ${index}`]), { tty: false, stdout: stdout.stream });
-      return [stdout.text, code];
-    }));
+    const outputs = await Promise.all(
+      Array.from({ length: 5 }, async (_, index) => {
+        const stdout = new Collected();
+        const code = await bench.driver.exec(id, bench.argv('echo', [`session ${index}`]), { tty: false, stdout: stdout.stream });
+        return [stdout.text, code];
+      }),
+    );
     expect(outputs).toEqual(Array.from({ length: 5 }, (_, index) => [`session ${index}\n`, 0]));
   });
 
@@ -175,7 +211,15 @@ export function streamContract({ needs }: Suite): void {
       }
       return Buffer.concat(chunks);
     };
-    await eventually(() => echo(Buffer.from('ping')).then((answer) => answer.toString() === 'ping', () => false), 'the port answers', bench.patienceMs);
+    await eventually(
+      () =>
+        echo(Buffer.from('ping')).then(
+          (answer) => answer.toString() === 'ping',
+          () => false,
+        ),
+      'the port answers',
+      bench.patienceMs,
+    );
     const block = randomBytes(4 * mebibyte);
     const answers = await Promise.all([echo(block), echo(Buffer.from('other'))]);
     expect(sha(answers[0])).toBe(sha(block));

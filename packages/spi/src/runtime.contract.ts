@@ -22,10 +22,16 @@ export interface Suite {
  * One fixture serves the whole suite; every test makes its own sandboxes and they are removed after it.
  * `unavailable` is the reason why the runtime cannot run on this machine: the suite is then one visible skip.
  */
-export function runtimeContract(name: string, open: () => Promise<RuntimeFixture>, { unavailable }: { readonly unavailable?: string } = {}): void {
+export function runtimeContract(
+  name: string,
+  open: () => Promise<RuntimeFixture>,
+  { unavailable }: { readonly unavailable?: string } = {},
+): void {
   describe(`runtime/v1 contract: ${name}`, { timeout: 60_000 }, () => {
     if (unavailable !== undefined) {
-      it(`runs on this machine`, (context) => { context.skip(unavailable); });
+      it(`runs on this machine`, (context) => {
+        context.skip(unavailable);
+      });
       return;
     }
     let bench: Bench | undefined;
@@ -33,9 +39,15 @@ export function runtimeContract(name: string, open: () => Promise<RuntimeFixture
       if (!bench) throw new Error('the fixture did not open');
       return bench;
     };
-    beforeAll(async () => { bench = await Bench.open(await open()); }, 60_000);
-    afterEach(async () => { await bench?.clean(); }, 60_000);
-    afterAll(async () => { await bench?.close(); }, 60_000);
+    beforeAll(async () => {
+      bench = await Bench.open(await open());
+    }, 60_000);
+    afterEach(async () => {
+      await bench?.clean();
+    }, 60_000);
+    afterAll(async () => {
+      await bench?.close();
+    }, 60_000);
 
     const declare = (needed: readonly RuntimeCapability[], title: string, body: (bench: Bench) => Promise<void>) => {
       it(title, async (context: TestContext) => {

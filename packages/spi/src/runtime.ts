@@ -5,11 +5,29 @@ import type { Cause } from '@oarlock/kernel/tracing';
 // The shapes of CRI v1 (k8s.io/cri-api), in camelCase. Times are nanoseconds since the epoch as bigint would be on the wire; here
 // milliseconds, because nothing we do with them needs more.
 
-export interface PodSandboxMetadata { readonly name: string; readonly uid: string; readonly namespace: string; readonly attempt: number }
+export interface PodSandboxMetadata {
+  readonly name: string;
+  readonly uid: string;
+  readonly namespace: string;
+  readonly attempt: number;
+}
 export type NamespaceMode = 'POD' | 'CONTAINER' | 'NODE' | 'TARGET';
-export interface NamespaceOptions { readonly network: NamespaceMode; readonly pid: NamespaceMode; readonly ipc: NamespaceMode; readonly targetId?: string }
-export interface PortMapping { readonly protocol: 'TCP' | 'UDP' | 'SCTP'; readonly containerPort: number; readonly hostPort: number; readonly hostIp?: string }
-export interface SecurityProfile { readonly type: 'RuntimeDefault' | 'Unconfined' | 'Localhost'; readonly localhostRef?: string }
+export interface NamespaceOptions {
+  readonly network: NamespaceMode;
+  readonly pid: NamespaceMode;
+  readonly ipc: NamespaceMode;
+  readonly targetId?: string;
+}
+export interface PortMapping {
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
+  readonly containerPort: number;
+  readonly hostPort: number;
+  readonly hostIp?: string;
+}
+export interface SecurityProfile {
+  readonly type: 'RuntimeDefault' | 'Unconfined' | 'Localhost';
+  readonly localhostRef?: string;
+}
 export interface LinuxSandboxSecurity {
   readonly namespaces: NamespaceOptions;
   readonly runAsUser?: number;
@@ -30,7 +48,13 @@ export interface PodSandboxConfig {
   readonly portMappings: readonly PortMapping[];
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  readonly linux: { readonly cgroupParent?: string; readonly security: LinuxSandboxSecurity; readonly sysctls?: Readonly<Record<string, string>>; readonly overhead?: LinuxResources; readonly resources?: LinuxResources };
+  readonly linux: {
+    readonly cgroupParent?: string;
+    readonly security: LinuxSandboxSecurity;
+    readonly sysctls?: Readonly<Record<string, string>>;
+    readonly overhead?: LinuxResources;
+    readonly resources?: LinuxResources;
+  };
 }
 
 export interface LinuxResources {
@@ -51,7 +75,11 @@ export interface Mount {
   readonly propagation?: 'PRIVATE' | 'HOST_TO_CONTAINER' | 'BIDIRECTIONAL';
   readonly selinuxRelabel?: boolean;
 }
-export interface Device { readonly containerPath: string; readonly hostPath: string; readonly permissions: string }
+export interface Device {
+  readonly containerPath: string;
+  readonly hostPath: string;
+  readonly permissions: string;
+}
 export interface ContainerConfig {
   readonly metadata: { readonly name: string; readonly attempt: number };
   /** The reference that `imageStatus` resolved. */
@@ -132,8 +160,17 @@ export interface ContainerStats {
   readonly writableLayerInodes: number;
 }
 
-export interface ContainerFilter { readonly id?: string; readonly sandboxId?: string; readonly state?: ContainerState; readonly labels?: Readonly<Record<string, string>> }
-export interface SandboxFilter { readonly id?: string; readonly state?: SandboxState; readonly labels?: Readonly<Record<string, string>> }
+export interface ContainerFilter {
+  readonly id?: string;
+  readonly sandboxId?: string;
+  readonly state?: ContainerState;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+export interface SandboxFilter {
+  readonly id?: string;
+  readonly state?: SandboxState;
+  readonly labels?: Readonly<Record<string, string>>;
+}
 
 /** Something happened to a container or sandbox: look again, the status shows it by then. Hints may come twice, never too rarely while the stream is open. */
 export interface RuntimeEvent {
@@ -163,17 +200,32 @@ export interface Image {
   readonly username?: string;
   readonly pinned?: boolean;
 }
-export interface RegistryAuth { readonly username?: string; readonly password?: string; readonly auth?: string; readonly identityToken?: string; readonly registryToken?: string; readonly serverAddress?: string }
+export interface RegistryAuth {
+  readonly username?: string;
+  readonly password?: string;
+  readonly auth?: string;
+  readonly identityToken?: string;
+  readonly registryToken?: string;
+  readonly serverAddress?: string;
+}
 
 export interface RuntimeInfo {
   readonly name: string;
   readonly version: string;
   readonly apiVersion: string;
 }
-export interface RuntimeCondition { readonly type: 'RuntimeReady' | 'NetworkReady'; readonly status: boolean; readonly reason: string; readonly message: string }
+export interface RuntimeCondition {
+  readonly type: 'RuntimeReady' | 'NetworkReady';
+  readonly status: boolean;
+  readonly reason: string;
+  readonly message: string;
+}
 
 /** What every call may carry on: cancellation and its cause for tracing. */
-export interface RuntimeCall { readonly signal?: AbortSignal; readonly cause?: Cause | undefined }
+export interface RuntimeCall {
+  readonly signal?: AbortSignal;
+  readonly cause?: Cause | undefined;
+}
 
 /**
  * The CRI runtime and image services (k8s.io/cri-api v1), as a driver.
@@ -221,7 +273,12 @@ export interface RuntimeDriver {
   reopenContainerLog(id: string, call?: RuntimeCall): Promise<void>;
 
   /** Output is cut at 16 MiB. @throws RuntimeError `DeadlineExceeded`; the process is then dead. */
-  execSync(id: string, command: readonly string[], timeoutSeconds: number, call?: RuntimeCall): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }>;
+  execSync(
+    id: string,
+    command: readonly string[],
+    timeoutSeconds: number,
+    call?: RuntimeCall,
+  ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }>;
   /** Runs until the process ends or `call.signal` aborts (which kills it); resolves with the exit code after all output was written. */
   exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCall): Promise<number>;
   /** Joins the streams of the running container; resolves when it ends or the caller's stdin side is done and nothing else is open. */
@@ -243,7 +300,16 @@ export interface RuntimeDriver {
   imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }>;
 }
 
-export type RuntimeErrorCode = 'NotFound' | 'AlreadyExists' | 'InvalidArgument' | 'FailedPrecondition' | 'DeadlineExceeded' | 'PermissionDenied' | 'Unsupported' | 'Unavailable' | 'Internal';
+export type RuntimeErrorCode =
+  | 'NotFound'
+  | 'AlreadyExists'
+  | 'InvalidArgument'
+  | 'FailedPrecondition'
+  | 'DeadlineExceeded'
+  | 'PermissionDenied'
+  | 'Unsupported'
+  | 'Unavailable'
+  | 'Internal';
 export class RuntimeError extends Error {
   override readonly name = 'RuntimeError';
   readonly code: RuntimeErrorCode;

@@ -16,8 +16,12 @@ type Filtered = { readonly refused: Outcome } | { readonly verdicts: ReadonlyMap
 type Event = 'added' | 'updated' | 'deleted';
 
 const codes = {
-  preEnqueue: ['success', 'skip', 'pending', 'unschedulable', 'unresolvable'], preFilter: ['success', 'skip', 'unschedulable', 'unresolvable'],
-  filter: ['success', 'unschedulable', 'unresolvable'], preScore: ['success', 'skip'], reserve: ['success', 'skip', 'unschedulable', 'unresolvable', 'pending'], permit: ['success', 'skip', 'wait', 'unschedulable', 'unresolvable'],
+  preEnqueue: ['success', 'skip', 'pending', 'unschedulable', 'unresolvable'],
+  preFilter: ['success', 'skip', 'unschedulable', 'unresolvable'],
+  filter: ['success', 'unschedulable', 'unresolvable'],
+  preScore: ['success', 'skip'],
+  reserve: ['success', 'skip', 'unschedulable', 'unresolvable', 'pending'],
+  permit: ['success', 'skip', 'wait', 'unschedulable', 'unresolvable'],
 } as const;
 
 /** Answers must be values at once: the extension points up to score must not wait. */
@@ -40,7 +44,8 @@ function filterAll(plugin: SchedulingPlugin, state: CycleState, pod: PodInfo, no
   if (!passes(before)) return { refused: before };
   const narrowed = 'nodes' in before ? (before.nodes as ReadonlySet<string>) : undefined;
   const verdicts = nodes.map((node): readonly [string, Outcome] => {
-    if (narrowed !== undefined && !narrowed.has(node.name)) return [node.name, { code: 'unresolvable', reasons: ['not among the nodes that preFilter named'] }];
+    if (narrowed !== undefined && !narrowed.has(node.name))
+      return [node.name, { code: 'unresolvable', reasons: ['not among the nodes that preFilter named'] }];
     if (before.code === 'skip' || plugin.filter === undefined) return [node.name, { code: 'success' }];
     return [node.name, sane('filter', plugin.filter(state, pod, node), `${pod.pod.metadata?.name} on ${node.name}`)];
   });
@@ -79,11 +84,28 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
     it('has a name, a sound weight and something to do', () => {
       expect(plugin.name).toMatch(/^[A-Za-z][\w-]*$/);
       if (plugin.weight !== undefined) expect(Number.isInteger(plugin.weight) && plugin.weight >= 1 && plugin.weight <= 100).toBe(true);
-      const points = ['preEnqueue', 'queueSort', 'preFilter', 'filter', 'postFilter', 'preScore', 'score', 'reserve', 'permit', 'preBind', 'bind', 'postBind'] as const;
-      expect(points.filter((point) => plugin[point] !== undefined), 'it has no extension point').not.toEqual([]);
+      const points = [
+        'preEnqueue',
+        'queueSort',
+        'preFilter',
+        'filter',
+        'postFilter',
+        'preScore',
+        'score',
+        'reserve',
+        'permit',
+        'preBind',
+        'bind',
+        'postBind',
+      ] as const;
+      expect(
+        points.filter((point) => plugin[point] !== undefined),
+        'it has no extension point',
+      ).not.toEqual([]);
       if (plugin.normalize !== undefined) expect(plugin.score, 'normalize without score').toBeDefined();
       if (plugin.reserve !== undefined) expect(plugin.unreserve, 'reserve without unreserve').toBeDefined();
-      if (plugin.addPod !== undefined || plugin.removePod !== undefined) expect(plugin.addPod !== undefined && plugin.removePod !== undefined, 'addPod and removePod belong together').toBe(true);
+      if (plugin.addPod !== undefined || plugin.removePod !== undefined)
+        expect(plugin.addPod !== undefined && plugin.removePod !== undefined, 'addPod and removePod belong together').toBe(true);
     });
 
     it('answers every pod and node at once, with sane codes and reasons', () => {
@@ -103,7 +125,11 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
         expect(whole(filterAll(plugin, cycleState(nodes), pod, reversed)), pod.key).toEqual(whole(first));
         const state = cycleState(nodes);
         filterAll(plugin, state, pod, nodes);
-        if ('verdicts' in first) for (const node of nodes) expect(whole(filterAll(plugin, state, pod, [node])), `${pod.key} on ${node.name}`).toEqual([[node.name, first.verdicts.get(node.name)]]);
+        if ('verdicts' in first)
+          for (const node of nodes)
+            expect(whole(filterAll(plugin, state, pod, [node])), `${pod.key} on ${node.name}`).toEqual([
+              [node.name, first.verdicts.get(node.name)],
+            ]);
       }
     });
 
@@ -111,7 +137,8 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
       if (plugin.score === undefined) context.skip('it does not score');
       for (const pod of pods) {
         for (const some of [nodes, nodes.slice(0, 1), nodes.slice(-1), nodes.slice(2, 5), []]) {
-          for (const score of scoreAll(plugin, cycleState(nodes), pod, some) ?? []) expect(score >= 0 && score <= 100, `${pod.key}: ${score}`).toBe(true);
+          for (const score of scoreAll(plugin, cycleState(nodes), pod, some) ?? [])
+            expect(score >= 0 && score <= 100, `${pod.key}: ${score}`).toBe(true);
         }
       }
     });
@@ -122,7 +149,9 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
         const first = scoreAll(plugin, cycleState(nodes), pod, nodes);
         expect(scoreAll(plugin, cycleState(nodes), pod, nodes), pod.key).toEqual(first);
         const reversed = scoreAll(plugin, cycleState(nodes), pod, nodes.toReversed());
-        expect(reversed === undefined ? undefined : [...reversed].toReversed(), pod.key).toEqual(first === undefined ? undefined : [...first]);
+        expect(reversed === undefined ? undefined : [...reversed].toReversed(), pod.key).toEqual(
+          first === undefined ? undefined : [...first],
+        );
       }
     });
 
@@ -138,29 +167,39 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
             plugin.addPod?.(state, pod, other, node);
           }
         }
-        const after = nodes.map((node): readonly [string, Outcome] => [node.name, plugin.filter?.(state, pod, node) ?? { code: 'success' }]).sort(([a], [b]) => (a < b ? -1 : 1));
+        const after = nodes
+          .map((node): readonly [string, Outcome] => [node.name, plugin.filter?.(state, pod, node) ?? { code: 'success' }])
+          .sort(([a], [b]) => (a < b ? -1 : 1));
         expect(after, pod.key).toEqual(before);
       }
     });
 
     it('sorts the queue consistently', (context) => {
       const { queueSort } = plugin;
-      if (queueSort === undefined) { context.skip('it does not sort'); return; }
-      const queued: QueuedPod[] = pods.flatMap((pod, index) => [0, 1].map((attempts): QueuedPod => ({ ...pod, queuedAt: 1_767_225_600_000 + (index % 4) * 1000, attempts })));
+      if (queueSort === undefined) {
+        context.skip('it does not sort');
+        return;
+      }
+      const queued: QueuedPod[] = pods.flatMap((pod, index) =>
+        [0, 1].map((attempts): QueuedPod => ({ ...pod, queuedAt: 1_767_225_600_000 + (index % 4) * 1000, attempts })),
+      );
       const sign = (a: QueuedPod, b: QueuedPod) => Math.sign(queueSort.call(plugin, a, b));
       for (const a of queued) {
         expect(sign(a, a)).toBe(0);
         for (const b of queued) {
           expect(sign(a, b) + sign(b, a), `${a.key} and ${b.key}`).toBe(0);
-          for (const c of queued) if (sign(a, b) < 0 && sign(b, c) < 0) expect(sign(a, c), `${a.key} before ${b.key} before ${c.key}`).toBe(-1);
+          for (const c of queued)
+            if (sign(a, b) < 0 && sign(b, c) < 0) expect(sign(a, c), `${a.key} before ${b.key} before ${c.key}`).toBe(-1);
         }
       }
     });
 
-    const entries = (kind: string, on: Event): readonly RequeueOn[] => (plugin.requeueOn ?? []).filter((each) => each.kind === kind && each.on.includes(on));
+    const entries = (kind: string, on: Event): readonly RequeueOn[] =>
+      (plugin.requeueOn ?? []).filter((each) => each.kind === kind && each.on.includes(on));
     /** Whether the queue tries the pod again. A plugin that says nothing of what it waits for is asked again after any change. */
     const wakes = (pod: PodInfo, kind: string, on: Event, old: unknown, now: unknown): boolean =>
-      plugin.requeueOn === undefined || entries(kind, on).some(({ hint }) => {
+      plugin.requeueOn === undefined ||
+      entries(kind, on).some(({ hint }) => {
         const answer = hint?.(pod.pod, old, now) ?? 'queue';
         expect(['queue', 'skip']).toContain(answer);
         return answer === 'queue';
@@ -185,7 +224,10 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
           for (const better of improved(node)) {
             const changed = nodes.map((each) => (each.name === node.name ? better : each));
             if (refuses(pod, changed, node.name)) continue;
-            expect(wakes(pod, 'Node', 'updated', node.node, better.node), `${pod.key} fits ${node.name} after a change that its hints skip`).toBe(true);
+            expect(
+              wakes(pod, 'Node', 'updated', node.node, better.node),
+              `${pod.key} fits ${node.name} after a change that its hints skip`,
+            ).toBe(true);
           }
         }
       }
@@ -197,8 +239,15 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
         const answer = filterOn(pod, nodes);
         if ('verdicts' in answer && [...answer.verdicts.values()].some(passes)) continue;
         for (const [index, node] of some.entries()) {
-          const fresh = nodeInfo({ name: `fresh-${index}`, labels: node.node.metadata?.labels ?? {}, spec: node.node.spec ?? {}, milliCpu: 1_000_000, memory: 8000 * 1024 ** 3 });
-          if (!refuses(pod, [...nodes, fresh], fresh.name)) expect(wakes(pod, 'Node', 'added', undefined, fresh.node), `${pod.key} fits a new node that its hints skip`).toBe(true);
+          const fresh = nodeInfo({
+            name: `fresh-${index}`,
+            labels: node.node.metadata?.labels ?? {},
+            spec: node.node.spec ?? {},
+            milliCpu: 1_000_000,
+            memory: 8000 * 1024 ** 3,
+          });
+          if (!refuses(pod, [...nodes, fresh], fresh.name))
+            expect(wakes(pod, 'Node', 'added', undefined, fresh.node), `${pod.key} fits a new node that its hints skip`).toBe(true);
         }
       }
     });
@@ -209,11 +258,21 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
           if (!refuses(pod, nodes, node.name)) continue;
           for (const gone of node.pods) {
             const left = nodeInfo({
-              name: node.name, labels: node.node.metadata?.labels ?? {}, spec: node.node.spec ?? {}, images: Object.fromEntries(node.images), pods: node.pods.filter((each) => each !== gone),
-              milliCpu: node.allocatable.milliCpu, memory: node.allocatable.memory, maxPods: node.allocatable.pods,
+              name: node.name,
+              labels: node.node.metadata?.labels ?? {},
+              spec: node.node.spec ?? {},
+              images: Object.fromEntries(node.images),
+              pods: node.pods.filter((each) => each !== gone),
+              milliCpu: node.allocatable.milliCpu,
+              memory: node.allocatable.memory,
+              maxPods: node.allocatable.pods,
             });
             const changed = nodes.map((each) => (each.name === node.name ? left : each));
-            if (!refuses(pod, changed, node.name)) expect(wakes(pod, 'AssignedPod', 'deleted', gone.pod, undefined), `${pod.key} fits ${node.name} once ${gone.key} is gone, which its hints skip`).toBe(true);
+            if (!refuses(pod, changed, node.name))
+              expect(
+                wakes(pod, 'AssignedPod', 'deleted', gone.pod, undefined),
+                `${pod.key} fits ${node.name} once ${gone.key} is gone, which its hints skip`,
+              ).toBe(true);
           }
         }
       }
@@ -224,7 +283,7 @@ export function schedulingContract(name: string, open: () => Promise<SchedulingF
       for (const pod of pods) {
         const state = cycleState(nodes);
         filterAll(plugin, state, pod, nodes);
-        const first = sane('reserve', await plugin.reserve?.(state, pod, 'a1') ?? { code: 'success' }, pod.key);
+        const first = sane('reserve', (await plugin.reserve?.(state, pod, 'a1')) ?? { code: 'success' }, pod.key);
         plugin.unreserve?.(state, pod, 'a1');
         plugin.unreserve?.(state, pod, 'a1');
         const again = cycleState(nodes);

@@ -3,7 +3,13 @@ import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
 import type { Amounts, CycleState, NodeInfo, PodInfo, Snapshot } from './scheduling.ts';
 
 const gib = 1024 ** 3;
-const amounts = (milliCpu: number, memory: number, pods: number): Amounts => ({ milliCpu, memory, ephemeralStorage: 0, pods, scalar: new Map() });
+const amounts = (milliCpu: number, memory: number, pods: number): Amounts => ({
+  milliCpu,
+  memory,
+  ephemeralStorage: 0,
+  pods,
+  scalar: new Map(),
+});
 
 export interface PodSketch {
   readonly name: string;
@@ -19,10 +25,18 @@ export interface PodSketch {
 export function podInfo({ name, namespace = 'default', labels = {}, milliCpu, memory, spec = {} }: PodSketch): PodInfo {
   const requests = { ...(milliCpu !== undefined && { cpu: `${milliCpu}m` }), ...(memory !== undefined && { memory: String(memory) }) };
   const pod: Pod = {
-    apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace, uid: `uid-${name}`, labels, creationTimestamp: '2026-01-01T00:00:00Z' },
-    spec: { containers: [{ name: 'main', image: 'registry.example/app:1', resources: { requests } }], ...spec }, status: { phase: 'Pending' },
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace, uid: `uid-${name}`, labels, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { containers: [{ name: 'main', image: 'registry.example/app:1', resources: { requests } }], ...spec },
+    status: { phase: 'Pending' },
   };
-  return Object.freeze({ pod: deepFreeze(pod), key: objectKey(pod), requests: amounts(milliCpu ?? 0, memory ?? 0, 1), nonZeroRequests: amounts(milliCpu ?? 100, memory ?? 200 * 1024 ** 2, 1) });
+  return Object.freeze({
+    pod: deepFreeze(pod),
+    key: objectKey(pod),
+    requests: amounts(milliCpu ?? 0, memory ?? 0, 1),
+    nonZeroRequests: amounts(milliCpu ?? 100, memory ?? 200 * 1024 ** 2, 1),
+  });
 }
 
 export interface NodeSketch {
@@ -37,19 +51,46 @@ export interface NodeSketch {
 }
 
 /** A node as a scheduling cycle sees it. */
-export function nodeInfo({ name, labels = {}, milliCpu = 4000, memory = 8 * gib, maxPods = 110, images = {}, spec = {}, pods = [] }: NodeSketch): NodeInfo {
+export function nodeInfo({
+  name,
+  labels = {},
+  milliCpu = 4000,
+  memory = 8 * gib,
+  maxPods = 110,
+  images = {},
+  spec = {},
+  pods = [],
+}: NodeSketch): NodeInfo {
   const node: Node = {
-    apiVersion: 'v1', kind: 'Node', metadata: { name, uid: `uid-${name}`, labels: { 'kubernetes.io/hostname': name, ...labels } }, spec: spec ?? {},
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, uid: `uid-${name}`, labels: { 'kubernetes.io/hostname': name, ...labels } },
+    spec: spec ?? {},
     status: {
-      allocatable: { cpu: `${milliCpu}m`, memory: String(memory), pods: String(maxPods) }, images: Object.entries(images).map(([image, sizeBytes]) => ({ names: [image], sizeBytes })),
+      allocatable: { cpu: `${milliCpu}m`, memory: String(memory), pods: String(maxPods) },
+      images: Object.entries(images).map(([image, sizeBytes]) => ({ names: [image], sizeBytes })),
       conditions: [{ type: 'Ready', status: 'True' }],
     },
   };
-  const sum = (kind: 'requests' | 'nonZeroRequests') => amounts(pods.reduce((all, pod) => all + pod[kind].milliCpu, 0), pods.reduce((all, pod) => all + pod[kind].memory, 0), pods.length);
-  const ports = pods.flatMap(({ pod }) => pod.spec?.containers ?? []).flatMap((container) => container.ports ?? []).filter(({ hostPort }) => hostPort);
+  const sum = (kind: 'requests' | 'nonZeroRequests') =>
+    amounts(
+      pods.reduce((all, pod) => all + pod[kind].milliCpu, 0),
+      pods.reduce((all, pod) => all + pod[kind].memory, 0),
+      pods.length,
+    );
+  const ports = pods
+    .flatMap(({ pod }) => pod.spec?.containers ?? [])
+    .flatMap((container) => container.ports ?? [])
+    .filter(({ hostPort }) => hostPort);
   return Object.freeze({
-    node: deepFreeze(node), name, pods: Object.freeze([...pods]), allocatable: amounts(milliCpu, memory, maxPods), requested: sum('requests'), nonZeroRequested: sum('nonZeroRequests'),
-    usedPorts: new Set(ports.map(({ protocol = 'TCP', hostIP, hostPort }) => `${protocol}/${hostIP || '0.0.0.0'}/${hostPort}`)), images: new Map(Object.entries(images)),
+    node: deepFreeze(node),
+    name,
+    pods: Object.freeze([...pods]),
+    allocatable: amounts(milliCpu, memory, maxPods),
+    requested: sum('requests'),
+    nonZeroRequested: sum('nonZeroRequests'),
+    usedPorts: new Set(ports.map(({ protocol = 'TCP', hostIP, hostPort }) => `${protocol}/${hostIP || '0.0.0.0'}/${hostPort}`)),
+    images: new Map(Object.entries(images)),
   });
 }
 
@@ -57,14 +98,28 @@ export function nodeInfo({ name, labels = {}, milliCpu = 4000, memory = 8 * gib,
 export function cycleState(nodes: readonly NodeInfo[]): CycleState {
   const values = new Map<symbol, unknown>();
   const snapshot: Snapshot = { nodes, get: (name) => nodes.find((node) => node.name === name) };
-  return { snapshot, read: <T>(key: symbol) => values.get(key) as T | undefined, write: (key, value) => { values.set(key, value); } };
+  return {
+    snapshot,
+    read: <T>(key: symbol) => values.get(key) as T | undefined,
+    write: (key, value) => {
+      values.set(key, value);
+    },
+  };
 }
 
 const zone = 'topology.kubernetes.io/zone';
 const required = (key: string, operator: string, ...values: string[]): Partial<PodSpec> => ({
-  affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [{ key, operator, ...(values.length > 0 && { values }) }] }] } } },
+  affinity: {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [{ key, operator, ...(values.length > 0 && { values }) }] }],
+      },
+    },
+  },
 });
-const withPort = (hostPort: number): Partial<PodSpec> => ({ containers: [{ name: 'main', image: 'registry.example/app:1', ports: [{ containerPort: 80, hostPort, protocol: 'TCP' }] }] });
+const withPort = (hostPort: number): Partial<PodSpec> => ({
+  containers: [{ name: 'main', image: 'registry.example/app:1', ports: [{ containerPort: 80, hostPort, protocol: 'TCP' }] }],
+});
 
 /** Pods of many kinds, so that a plugin meets what it is for and what it is not. */
 export const samplePods: readonly PodInfo[] = [
@@ -77,8 +132,17 @@ export const samplePods: readonly PodInfo[] = [
   podInfo({ name: 'not-zone-a', spec: required(zone, 'NotIn', 'a') }),
   podInfo({ name: 'any-disk', spec: required('disk', 'Exists') }),
   podInfo({
-    name: 'likes-zone-b', labels: { app: 'web' },
-    spec: { affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 80, preference: { matchExpressions: [{ key: zone, operator: 'In', values: ['b'] }] } }] } } },
+    name: 'likes-zone-b',
+    labels: { app: 'web' },
+    spec: {
+      affinity: {
+        nodeAffinity: {
+          preferredDuringSchedulingIgnoredDuringExecution: [
+            { weight: 80, preference: { matchExpressions: [{ key: zone, operator: 'In', values: ['b'] }] } },
+          ],
+        },
+      },
+    },
   }),
   podInfo({ name: 'tolerant', spec: { tolerations: [{ operator: 'Exists' }] } }),
   podInfo({ name: 'tolerates-gpu', spec: { tolerations: [{ key: 'gpu', operator: 'Equal', value: 'yes', effect: 'NoSchedule' }] } }),
@@ -94,8 +158,16 @@ const running = (name: string, more: Omit<PodSketch, 'name'> = {}) => podInfo({ 
 export const sampleNodes: readonly NodeInfo[] = [
   nodeInfo({ name: 'a1', labels: { [zone]: 'a', disk: 'ssd' }, pods: [running('r1', { labels: { app: 'web' } }), running('r2')] }),
   nodeInfo({ name: 'a2', labels: { [zone]: 'a' }, images: { 'registry.example/app:1': 600 * 1024 ** 2 } }),
-  nodeInfo({ name: 'b1', labels: { [zone]: 'b', disk: 'hdd' }, pods: [running('r3', { spec: withPort(8080) }), running('r4', { labels: { app: 'web' }, milliCpu: 3000 })] }),
-  nodeInfo({ name: 'b2', labels: { [zone]: 'b' }, spec: { unschedulable: true, taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }] } }),
+  nodeInfo({
+    name: 'b1',
+    labels: { [zone]: 'b', disk: 'hdd' },
+    pods: [running('r3', { spec: withPort(8080) }), running('r4', { labels: { app: 'web' }, milliCpu: 3000 })],
+  }),
+  nodeInfo({
+    name: 'b2',
+    labels: { [zone]: 'b' },
+    spec: { unschedulable: true, taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }] },
+  }),
   nodeInfo({ name: 'c1', labels: { [zone]: 'c' }, spec: { taints: [{ key: 'gpu', value: 'yes', effect: 'NoSchedule' }] } }),
   nodeInfo({ name: 'c2', labels: { [zone]: 'c' }, spec: { taints: [{ key: 'slow', effect: 'PreferNoSchedule' }] } }),
   nodeInfo({ name: 'tiny', milliCpu: 100, memory: gib / 4, maxPods: 1, pods: [podInfo({ name: 'r5' })] }),
@@ -106,8 +178,14 @@ export const sampleNodes: readonly NodeInfo[] = [
 export function improved({ node, name, pods, images }: NodeInfo): readonly NodeInfo[] {
   const labels = node.metadata?.labels ?? {};
   const sketch: NodeSketch = {
-    name, labels, pods, images: Object.fromEntries(images), spec: node.spec ?? {}, milliCpu: Number.parseInt(String(node.status?.allocatable?.['cpu'] ?? '0'), 10),
-    memory: Number(node.status?.allocatable?.['memory'] ?? 0), maxPods: Number(node.status?.allocatable?.['pods'] ?? 0),
+    name,
+    labels,
+    pods,
+    images: Object.fromEntries(images),
+    spec: node.spec ?? {},
+    milliCpu: Number.parseInt(String(node.status?.allocatable?.['cpu'] ?? '0'), 10),
+    memory: Number(node.status?.allocatable?.['memory'] ?? 0),
+    maxPods: Number(node.status?.allocatable?.['pods'] ?? 0),
   };
   return [
     nodeInfo({ ...sketch, spec: {} }),

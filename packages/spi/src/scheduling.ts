@@ -80,7 +80,10 @@ export interface RequeueOn {
 export type Refusals = ReadonlyMap<string, { readonly plugin: string; readonly outcome: Outcome }>;
 
 /** Side effects a plugin may need at bind time. The client comes through the plugin's `needs`. */
-export interface BindContext { readonly cause: Cause | undefined; readonly signal: AbortSignal }
+export interface BindContext {
+  readonly cause: Cause | undefined;
+  readonly signal: AbortSignal;
+}
 
 /**
  * The extension points of the Kubernetes scheduling framework (KEP-624). All are optional; each runs in the order of the chain.

@@ -43,7 +43,10 @@ export interface Write {
 }
 
 /** The key is still at this revision; 0: the key is absent. */
-export interface Expectation { readonly key: string; readonly revision: Revision }
+export interface Expectation {
+  readonly key: string;
+  readonly revision: Revision;
+}
 
 export type Commit =
   | { readonly ok: true; readonly revision: Revision }
@@ -55,7 +58,10 @@ export type Change =
   | { readonly type: 'delete'; readonly previous: Entry; readonly revision: Revision };
 
 /** Changes of one or more commits, whole commits only. With no changes it says: you have seen all up to `revision`. */
-export interface ChangeBatch { readonly changes: readonly Change[]; readonly revision: Revision }
+export interface ChangeBatch {
+  readonly changes: readonly Change[];
+  readonly revision: Revision;
+}
 
 /**
  * Keeps bytes under keys, in one order of revisions. It knows nothing of API objects.

@@ -15,7 +15,10 @@ export interface VolumeRequest {
   readonly fsGroup?: number;
 }
 
-export interface VolumeCall { readonly signal?: AbortSignal; readonly cause?: Cause | undefined }
+export interface VolumeCall {
+  readonly signal?: AbortSignal;
+  readonly cause?: Cause | undefined;
+}
 
 /**
  * Makes volumes of one kind usable on a node. `mount` and `unmount` are idempotent, and `unmount` succeeds on what is gone.

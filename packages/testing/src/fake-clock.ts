@@ -1,11 +1,18 @@
 import { Heap, type HeapEntry } from '@oarlock/client/heap';
 import { sleepOn, type Clock, type Timer } from '@oarlock/kernel/clock';
 
-interface Alarm extends HeapEntry { readonly at: number; readonly order: number; readonly fire: () => void }
+interface Alarm extends HeapEntry {
+  readonly at: number;
+  readonly order: number;
+  readonly fire: () => void;
+}
 
 /** Turns of the event loop without any activity after which nothing is taken to be under way any more. */
 const quietTurns = 4;
-const turn = () => new Promise<void>((resolve) => { setImmediate(resolve); });
+const turn = () =>
+  new Promise<void>((resolve) => {
+    setImmediate(resolve);
+  });
 
 /**
  * Time that stands still until a test moves it. Timers fire in order of time, then in the order they were set, and what each one starts
@@ -23,29 +30,46 @@ export class FakeClock implements Clock {
     this.#epoch = start;
   }
 
-  now(): number { return this.#epoch + this.#elapsed; }
-  monotonic(): number { return this.#elapsed; }
+  now(): number {
+    return this.#epoch + this.#elapsed;
+  }
+  monotonic(): number {
+    return this.#elapsed;
+  }
 
   after(ms: number, fire: () => void): Timer {
     const alarm: Alarm = { at: this.#elapsed + Math.max(0, ms), order: this.#order++, fire, heapIndex: -1 };
     this.#alarms.push(alarm);
     this.#activity += 1;
-    return { cancel: () => { this.#alarms.remove(alarm); } };
+    return {
+      cancel: () => {
+        this.#alarms.remove(alarm);
+      },
+    };
   }
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> { return sleepOn(this, ms, signal); }
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return sleepOn(this, ms, signal);
+  }
 
   /** Timers that are set. */
-  get pending(): number { return this.#alarms.size; }
+  get pending(): number {
+    return this.#alarms.size;
+  }
 
   /** Says that something is under way, so that `settle` goes on waiting. For fakes that work with this clock. */
-  touch(): void { this.#activity += 1; }
+  touch(): void {
+    this.#activity += 1;
+  }
 
   /** Resolves when nothing moves any more without time going on. */
   async settle(): Promise<void> {
     for (let quiet = 0, seen = this.#activity; quiet < quietTurns; quiet += 1) {
       await turn();
-      if (this.#activity !== seen) { quiet = -1; seen = this.#activity; }
+      if (this.#activity !== seen) {
+        quiet = -1;
+        seen = this.#activity;
+      }
     }
   }
 
@@ -61,7 +85,10 @@ export class FakeClock implements Clock {
    * Moves time on from timer to timer until `condition` holds, looking after each one has settled.
    * @throws Error when it does not hold `within` milliseconds of simulated time, or nothing is left that could change it
    */
-  async runUntil(condition: () => boolean, { within = 600_000, what = 'the condition' }: { readonly within?: number; readonly what?: string } = {}): Promise<void> {
+  async runUntil(
+    condition: () => boolean,
+    { within = 600_000, what = 'the condition' }: { readonly within?: number; readonly what?: string } = {},
+  ): Promise<void> {
     const until = this.#elapsed + within;
     await this.settle();
     while (!condition()) {

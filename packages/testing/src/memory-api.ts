@@ -13,13 +13,15 @@ import { MemoryStore } from './memory-store.ts';
 import { MemoryWriter } from './memory-writer.ts';
 
 /** Which requests: every part that is given has to be equal. */
-export type RequestMatcher = ((request: ApiRequest) => boolean) | {
-  readonly verb?: ApiRequest['verb'];
-  readonly resource?: Resource;
-  readonly subresource?: string;
-  readonly namespace?: string;
-  readonly name?: string;
-};
+export type RequestMatcher =
+  | ((request: ApiRequest) => boolean)
+  | {
+      readonly verb?: ApiRequest['verb'];
+      readonly resource?: Resource;
+      readonly subresource?: string;
+      readonly namespace?: string;
+      readonly name?: string;
+    };
 
 export interface MemoryApiOptions {
   readonly clock: FakeClock;
@@ -72,7 +74,11 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
   const store = new MemoryStore(touch);
   const writer = new MemoryWriter(store, { clock, random, defaults });
   const requests: ApiRequest[] = [];
-  const faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: Error | ((request: ApiRequest) => Error); left: number }[] = [];
+  const faults: {
+    readonly matches: (request: ApiRequest) => boolean;
+    readonly error: Error | ((request: ApiRequest) => Error);
+    left: number;
+  }[] = [];
 
   const handler: ApiHandler = {
     async handle(request) {
@@ -98,18 +104,30 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
   const switchboard = new LoopbackSwitchboard();
   switchboard.connect(handler);
   const client = (user: string | Identity = admin) =>
-    loopbackClient(switchboard, typeof user === 'string' ? { name: user, groups: ['system:authenticated'] } : user, { userAgent: 'memory-api' });
+    loopbackClient(switchboard, typeof user === 'string' ? { name: user, groups: ['system:authenticated'] } : user, {
+      userAgent: 'memory-api',
+    });
   const informers = new SharedInformers({ client: client(), clock, random });
   informers.start();
 
   return {
-    handler, client, informers, requests, settle: () => clock.settle(),
+    handler,
+    client,
+    informers,
+    requests,
+    settle: () => clock.settle(),
     objects: <T extends KubeObject>(resource: Resource<T>, namespace?: string) =>
       store.all(resource).filter((object) => namespace === undefined || object.metadata?.namespace === namespace) as T[],
-    object: <T extends KubeObject>(resource: Resource<T>, name: ObjectName) => store.get(resource, objectKey({ metadata: name })) as T | undefined,
-    seed: <T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]) => objects.map((object) => writer.seed(resource, object) as T),
-    remove: (resource, name) => { writer.purge(resource, objectKey({ metadata: name }), undefined); },
-    failNext: (matcher, error, times = 1) => { faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times }); },
+    object: <T extends KubeObject>(resource: Resource<T>, name: ObjectName) =>
+      store.get(resource, objectKey({ metadata: name })) as T | undefined,
+    seed: <T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]) =>
+      objects.map((object) => writer.seed(resource, object) as T),
+    remove: (resource, name) => {
+      writer.purge(resource, objectKey({ metadata: name }), undefined);
+    },
+    failNext: (matcher, error, times = 1) => {
+      faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times });
+    },
     dropWatches: (resource) => store.endStreams(resource),
     compact: () => store.compact(),
     bookmark: (resource) => store.bookmark(resource),
@@ -121,35 +139,55 @@ function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, requ
   const { verb, resource, namespace, query } = request;
   switch (verb) {
     case 'list': {
-      const items = store.all(resource).filter(selection(request)).sort((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
+      const items = store
+        .all(resource)
+        .filter(selection(request))
+        .sort((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
       const from = query['continue'] === undefined ? 0 : items.findIndex((item) => objectKey(item) > (query['continue'] ?? ''));
       const rest = from < 0 ? [] : items.slice(from);
       const page = query['limit'] === undefined || query['limit'] === '0' ? rest : rest.slice(0, Number(query['limit']));
       const last = page.at(-1);
       const list: ObjectList = deepFreeze({
-        apiVersion: apiVersionOf(resource), kind: `${resource.kind}List`, items: page,
-        metadata: { resourceVersion: String(store.revision), ...(last && page.length < rest.length && { continue: objectKey(last), remainingItemCount: rest.length - page.length }) },
+        apiVersion: apiVersionOf(resource),
+        kind: `${resource.kind}List`,
+        items: page,
+        metadata: {
+          resourceVersion: String(store.revision),
+          ...(last && page.length < rest.length && { continue: objectKey(last), remainingItemCount: rest.length - page.length }),
+        },
       });
       return { kind: 'list', list, warnings: [] };
     }
     case 'watch': {
       const { resourceVersion = '', sendInitialEvents, timeoutSeconds } = query;
-      const initial = sendInitialEvents === 'true' || ((resourceVersion === '' || resourceVersion === '0') && sendInitialEvents !== 'false');
+      const initial =
+        sendInitialEvents === 'true' || ((resourceVersion === '' || resourceVersion === '0') && sendInitialEvents !== 'false');
       const after = initial ? undefined : resourceVersion === '' ? store.revision : Number(resourceVersion);
-      const stream = store.open(resource, { filter: selection(request), after, initialEventsEnd: sendInitialEvents === 'true', signal: request.signal });
+      const stream = store.open(resource, {
+        filter: selection(request),
+        after,
+        initialEventsEnd: sendInitialEvents === 'true',
+        signal: request.signal,
+      });
       // A watch that its server ends on a timer would keep a simulated clock from ever running dry.
       if (timeoutSeconds !== undefined && Number(timeoutSeconds) < 60) clock.after(Number(timeoutSeconds) * 1000, () => stream.end());
       return { kind: 'watch', events: stream };
     }
     case 'deletecollection': {
-      for (const object of store.all(resource).filter(selection(request))) writer.delete({ ...request, name: object.metadata?.name ?? '', namespace: object.metadata?.namespace ?? namespace });
+      for (const object of store.all(resource).filter(selection(request)))
+        writer.delete({ ...request, name: object.metadata?.name ?? '', namespace: object.metadata?.namespace ?? namespace });
       return { kind: 'list', list: { items: [] }, warnings: [] };
     }
-    case 'get': return { kind: 'object', code: 200, object: writer.read(request), warnings: [] };
-    case 'create': return { kind: 'object', code: 201, object: writer.create(request), warnings: [] };
-    case 'update': return { kind: 'object', code: 200, object: writer.update(request), warnings: [] };
-    case 'patch': return { kind: 'object', code: 200, object: writer.patch(request), warnings: [] };
-    case 'delete': return { kind: 'object', code: 200, object: writer.delete(request), warnings: [] };
+    case 'get':
+      return { kind: 'object', code: 200, object: writer.read(request), warnings: [] };
+    case 'create':
+      return { kind: 'object', code: 201, object: writer.create(request), warnings: [] };
+    case 'update':
+      return { kind: 'object', code: 200, object: writer.update(request), warnings: [] };
+    case 'patch':
+      return { kind: 'object', code: 200, object: writer.patch(request), warnings: [] };
+    case 'delete':
+      return { kind: 'object', code: 200, object: writer.delete(request), warnings: [] };
   }
 }
 
@@ -158,8 +196,10 @@ function selection({ namespace, query }: ApiRequest): (object: KubeObject) => bo
   try {
     const labels = parseLabelSelector(query['labelSelector'] ?? '');
     const fields = parseFieldSelector(query['fieldSelector'] ?? '');
-    return (object) => (namespace === '' || object.metadata?.namespace === namespace) && labels.matches(object.metadata?.labels)
-      && fields.requirements.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
+    return (object) =>
+      (namespace === '' || object.metadata?.namespace === namespace) &&
+      labels.matches(object.metadata?.labels) &&
+      fields.requirements.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
   } catch (cause) {
     throw badRequest(cause instanceof Error ? cause.message : String(cause));
   }
@@ -167,15 +207,18 @@ function selection({ namespace, query }: ApiRequest): (object: KubeObject) => bo
 
 function fieldValue(object: KubeObject, path: string): string {
   let value: unknown = object;
-  for (const part of path.split('.')) value = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[part] : undefined;
+  for (const part of path.split('.'))
+    value = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[part] : undefined;
   return value === undefined || value === null ? '' : String(value);
 }
 
 function matching(matcher: Exclude<RequestMatcher, (request: ApiRequest) => boolean>): (request: ApiRequest) => boolean {
   return ({ verb, resource, subresource, namespace, name }) =>
-    (matcher.verb === undefined || matcher.verb === verb) && (matcher.resource === undefined || groupResource(matcher.resource) === groupResource(resource))
-    && (matcher.subresource === undefined || matcher.subresource === subresource) && (matcher.namespace === undefined || matcher.namespace === namespace)
-    && (matcher.name === undefined || matcher.name === name);
+    (matcher.verb === undefined || matcher.verb === verb) &&
+    (matcher.resource === undefined || groupResource(matcher.resource) === groupResource(resource)) &&
+    (matcher.subresource === undefined || matcher.subresource === subresource) &&
+    (matcher.namespace === undefined || matcher.namespace === namespace) &&
+    (matcher.name === undefined || matcher.name === name);
 }
 
 /** Numbers in [0, 1) that look random and are the same for the same seed (mulberry32). */

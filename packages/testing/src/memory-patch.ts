@@ -11,8 +11,10 @@ import type { PatchType } from '@oarlock/spi/client';
 export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: unknown): unknown {
   try {
     switch (type) {
-      case 'json': return applyJsonPatch(current, patch);
-      case 'merge': return applyMergePatch(current, patch);
+      case 'json':
+        return applyJsonPatch(current, patch);
+      case 'merge':
+        return applyMergePatch(current, patch);
       case 'strategic': {
         const schema = schemaOf(gvkOf(current));
         if (schema !== undefined) return applyStrategicMergePatch(current as Record<string, unknown>, patch, schema);

@@ -4,8 +4,19 @@ import { expired, failure } from '@oarlock/api/status';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
 
-interface Change { readonly revision: number; readonly before: KubeObject | undefined; readonly after: KubeObject | undefined; readonly last: KubeObject; readonly cause: Cause | undefined }
-interface Table { readonly objects: Map<ObjectKey, KubeObject>; history: Change[]; compacted: number; readonly streams: Set<Stream> }
+interface Change {
+  readonly revision: number;
+  readonly before: KubeObject | undefined;
+  readonly after: KubeObject | undefined;
+  readonly last: KubeObject;
+  readonly cause: Cause | undefined;
+}
+interface Table {
+  readonly objects: Map<ObjectKey, KubeObject>;
+  history: Change[];
+  compacted: number;
+  readonly streams: Set<Stream>;
+}
 
 export interface StreamOptions {
   readonly filter: (object: KubeObject) => boolean;
@@ -29,9 +40,15 @@ export class MemoryStore {
     this.#touch = touch;
   }
 
-  get revision(): number { return this.#revision; }
-  get(resource: Resource, key: ObjectKey): KubeObject | undefined { return this.#table(resource).objects.get(key); }
-  all(resource: Resource): KubeObject[] { return [...this.#table(resource).objects.values()]; }
+  get revision(): number {
+    return this.#revision;
+  }
+  get(resource: Resource, key: ObjectKey): KubeObject | undefined {
+    return this.#table(resource).objects.get(key);
+  }
+  all(resource: Resource): KubeObject[] {
+    return [...this.#table(resource).objects.values()];
+  }
 
   /** Stores `make(resourceVersion)` under its key. */
   put(resource: Resource, make: (resourceVersion: string) => KubeObject, cause: Cause | undefined): KubeObject {
@@ -45,7 +62,12 @@ export class MemoryStore {
   }
 
   /** Removes the object; `last` gives its last state the revision of the removal. */
-  remove(resource: Resource, key: ObjectKey, last: (before: KubeObject, resourceVersion: string) => KubeObject, cause: Cause | undefined): KubeObject | undefined {
+  remove(
+    resource: Resource,
+    key: ObjectKey,
+    last: (before: KubeObject, resourceVersion: string) => KubeObject,
+    cause: Cause | undefined,
+  ): KubeObject | undefined {
     const table = this.#table(resource);
     const before = table.objects.get(key);
     if (before === undefined) return undefined;
@@ -59,7 +81,10 @@ export class MemoryStore {
   open(resource: Resource, { filter, after, initialEventsEnd, signal }: StreamOptions): Stream {
     const table = this.#table(resource);
     if (after !== undefined && after > this.#revision) {
-      throw failure('Timeout', `Too large resource version: ${after}, current: ${this.#revision}`, { causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }], retryAfterSeconds: 1 });
+      throw failure('Timeout', `Too large resource version: ${after}, current: ${this.#revision}`, {
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+        retryAfterSeconds: 1,
+      });
     }
     if (after !== undefined && after < table.compacted) throw expired(`too old resource version: ${after} (${table.compacted})`);
     const stream = new Stream(filter, signal, this.#touch, () => table.streams.delete(stream));
@@ -86,11 +111,18 @@ export class MemoryStore {
 
   /** Forgets all changes, so that whoever resumes from before is told `Expired`. */
   compact(): void {
-    for (const table of this.#tables.values()) { table.history = []; table.compacted = this.#revision; }
+    for (const table of this.#tables.values()) {
+      table.history = [];
+      table.compacted = this.#revision;
+    }
   }
 
   #bookmark(resource: Resource, annotations?: Record<string, string>): KubeObject {
-    return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: { resourceVersion: String(this.#revision), ...(annotations && { annotations }) } };
+    return {
+      apiVersion: apiVersionOf(resource),
+      kind: resource.kind,
+      metadata: { resourceVersion: String(this.#revision), ...(annotations && { annotations }) },
+    };
   }
 
   #publish(table: Table, change: Change): void {
@@ -106,7 +138,7 @@ export class MemoryStore {
   #table(resource: Resource): Table {
     const name = groupResource(resource);
     let table = this.#tables.get(name);
-    if (table === undefined) this.#tables.set(name, table = { objects: new Map(), history: [], compacted: 0, streams: new Set() });
+    if (table === undefined) this.#tables.set(name, (table = { objects: new Map(), history: [], compacted: 0, streams: new Set() }));
     return table;
   }
 }
@@ -138,13 +170,22 @@ export class Stream implements AsyncIterable<readonly WatchEvent[]> {
     const is = after !== undefined && this.#filter(after);
     if (!was && !is) return;
     const type = is ? (was ? 'MODIFIED' : 'ADDED') : 'DELETED';
-    const object = type !== 'DELETED' ? last : Object.freeze({ ...(before ?? last), metadata: Object.freeze({ ...(before ?? last).metadata, resourceVersion: String(revision) }) });
+    const object =
+      type !== 'DELETED'
+        ? last
+        : Object.freeze({
+            ...(before ?? last),
+            metadata: Object.freeze({ ...(before ?? last).metadata, resourceVersion: String(revision) }),
+          });
     this.push({ type, object, ...(cause && { cause }) });
   }
 
   push(...events: WatchEvent[]): void {
     if (this.#ended || events.length === 0) return;
-    if (this.#queue.length + events.length > maxQueued) { this.end(expired('the watcher is too slow')); return; }
+    if (this.#queue.length + events.length > maxQueued) {
+      this.end(expired('the watcher is too slow'));
+      return;
+    }
     for (const event of events) this.#queue.push(event);
     this.#touch();
     this.#wake?.();
@@ -172,7 +213,9 @@ export class Stream implements AsyncIterable<readonly WatchEvent[]> {
           if (this.#error !== undefined) throw this.#error;
           return;
         } else {
-          await new Promise<void>((resolve) => { this.#wake = resolve; });
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
           this.#wake = undefined;
         }
       }

@@ -5,7 +5,10 @@ import { groupResource, type Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 
 /** A writable object of a kind that nobody knows. */
-export type Draft = { apiVersion?: string; kind?: string; metadata: Writable<ObjectMeta>; spec?: unknown; status?: unknown } & Record<string, unknown>;
+export type Draft = { apiVersion?: string; kind?: string; metadata: Writable<ObjectMeta>; spec?: unknown; status?: unknown } & Record<
+  string,
+  unknown
+>;
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 const withoutGeneration = new Set(['namespaces', 'nodes', 'services', 'persistentvolumes', 'persistentvolumeclaims', 'resourcequotas']);
@@ -38,7 +41,10 @@ export function prepareUpdate(resource: Resource, subresource: string, draft: Dr
       draft.metadata = { ...now.metadata, ...(labels && { labels }), ...(annotations && { annotations }) };
       return;
     case 'finalize':
-      draft.spec = { ...(now.spec as object | undefined), finalizers: (draft.spec as { finalizers?: unknown } | undefined)?.finalizers ?? [] };
+      draft.spec = {
+        ...(now.spec as object | undefined),
+        finalizers: (draft.spec as { finalizers?: unknown } | undefined)?.finalizers ?? [],
+      };
       draft.status = now.status;
       keepMetadata(draft, now);
       return;
@@ -55,15 +61,31 @@ export function prepareUpdate(resource: Resource, subresource: string, draft: Dr
 
 function keepMetadata(draft: Draft, now: Draft): void {
   const { uid, creationTimestamp, generation, deletionTimestamp, deletionGracePeriodSeconds, generateName } = now.metadata;
-  const { uid: _1, creationTimestamp: _2, generation: _3, deletionTimestamp: _4, deletionGracePeriodSeconds: _5, selfLink: _6, ...sent } = draft.metadata;
+  const {
+    uid: _1,
+    creationTimestamp: _2,
+    generation: _3,
+    deletionTimestamp: _4,
+    deletionGracePeriodSeconds: _5,
+    selfLink: _6,
+    ...sent
+  } = draft.metadata;
   draft.metadata = {
-    ...sent, ...(generateName !== undefined && { generateName }), ...(uid !== undefined && { uid }), ...(creationTimestamp !== undefined && { creationTimestamp }),
-    ...(generation !== undefined && { generation }), ...(deletionTimestamp !== undefined && { deletionTimestamp }), ...(deletionGracePeriodSeconds !== undefined && { deletionGracePeriodSeconds }),
+    ...sent,
+    ...(generateName !== undefined && { generateName }),
+    ...(uid !== undefined && { uid }),
+    ...(creationTimestamp !== undefined && { creationTimestamp }),
+    ...(generation !== undefined && { generation }),
+    ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    ...(deletionGracePeriodSeconds !== undefined && { deletionGracePeriodSeconds }),
   };
   const known = new Set(now.metadata.finalizers);
   const added = deletionTimestamp === undefined ? [] : (draft.metadata.finalizers ?? []).filter((finalizer) => !known.has(finalizer));
   if (added.length > 0) {
-    throw failure('Invalid', `${now.kind} "${now.metadata.name}" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers ${JSON.stringify(added)}`);
+    throw failure(
+      'Invalid',
+      `${now.kind} "${now.metadata.name}" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers ${JSON.stringify(added)}`,
+    );
   }
 }
 
@@ -78,7 +100,13 @@ export function sameContent(draft: Draft, now: KubeObject): boolean {
   return isDeepStrictEqual(bare(draft), bare(now));
 }
 
-export interface DeleteBody { readonly gracePeriodSeconds?: number; readonly propagationPolicy?: string; readonly orphanDependents?: boolean; readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string }; readonly dryRun?: readonly string[] }
+export interface DeleteBody {
+  readonly gracePeriodSeconds?: number;
+  readonly propagationPolicy?: string;
+  readonly orphanDependents?: boolean;
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly dryRun?: readonly string[];
+}
 
 /** How long the object stays when it is deleted now, in seconds. Only pods ask for time. */
 export function gracePeriod(resource: Resource, object: KubeObject, asked: number | undefined): number {
@@ -89,7 +117,10 @@ export function gracePeriod(resource: Resource, object: KubeObject, asked: numbe
 }
 
 /** The finalizers after a deletion that asks for a propagation policy. */
-export function propagationFinalizers(finalizers: readonly string[], { propagationPolicy, orphanDependents }: DeleteBody): readonly string[] {
+export function propagationFinalizers(
+  finalizers: readonly string[],
+  { propagationPolicy, orphanDependents }: DeleteBody,
+): readonly string[] {
   const rest = finalizers.filter((finalizer) => finalizer !== 'orphan' && finalizer !== 'foregroundDeletion');
   if (propagationPolicy === 'Orphan' || orphanDependents === true) return [...rest, 'orphan'];
   if (propagationPolicy === 'Foreground') return [...rest, 'foregroundDeletion'];
@@ -98,6 +129,6 @@ export function propagationFinalizers(finalizers: readonly string[], { propagati
 
 export function isHeld(object: KubeObject): boolean {
   const { metadata, spec } = object as Draft;
-  const inSpec = object.kind === 'Namespace' ? (spec as { finalizers?: readonly string[] } | undefined)?.finalizers ?? [] : [];
+  const inSpec = object.kind === 'Namespace' ? ((spec as { finalizers?: readonly string[] } | undefined)?.finalizers ?? []) : [];
   return (metadata.finalizers ?? []).length > 0 || inSpec.length > 0;
 }

@@ -10,10 +10,20 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { applyMemoryPatch } from './memory-patch.ts';
 import type { MemoryStore } from './memory-store.ts';
-import { gracePeriod, isHeld, prepareCreate, prepareUpdate, propagationFinalizers, sameContent, type DeleteBody, type Draft } from './memory-strategy.ts';
+import {
+  gracePeriod,
+  isHeld,
+  prepareCreate,
+  prepareUpdate,
+  propagationFinalizers,
+  sameContent,
+  type DeleteBody,
+  type Draft,
+} from './memory-strategy.ts';
 
 const suffixLetters = 'bcdfghjklmnpqrstvwxz2456789';
-const keyOf = ({ namespace, name }: Pick<ApiRequest, 'namespace' | 'name'>): ObjectKey => (namespace === '' ? name : `${namespace}/${name}`);
+const keyOf = ({ namespace, name }: Pick<ApiRequest, 'namespace' | 'name'>): ObjectKey =>
+  namespace === '' ? name : `${namespace}/${name}`;
 
 /** The writes of the memory API, each decided and done in one turn. */
 export class MemoryWriter {
@@ -23,7 +33,10 @@ export class MemoryWriter {
   readonly #defaults: boolean;
   #uids = 0;
 
-  constructor(store: MemoryStore, { clock, random, defaults }: { readonly clock: Clock; readonly random: () => number; readonly defaults: boolean }) {
+  constructor(
+    store: MemoryStore,
+    { clock, random, defaults }: { readonly clock: Clock; readonly random: () => number; readonly defaults: boolean },
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#random = random;
@@ -41,11 +54,13 @@ export class MemoryWriter {
     const draft = this.#defaulted(draftOf(request.body));
     if (resource.namespaced) {
       draft.metadata.namespace ??= namespace;
-      if (draft.metadata.namespace !== namespace) throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
+      if (draft.metadata.namespace !== namespace)
+        throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
       this.#refuseTerminating(resource, namespace, draft.metadata.name ?? '');
     } else delete draft.metadata.namespace;
     if (!draft.metadata.name) {
-      if (!draft.metadata.generateName) throw failure('Invalid', `${resource.kind} "" is invalid: metadata.name: Required value: name or generateName is required`);
+      if (!draft.metadata.generateName)
+        throw failure('Invalid', `${resource.kind} "" is invalid: metadata.name: Required value: name or generateName is required`);
       draft.metadata.name = `${draft.metadata.generateName}${this.#suffix()}`;
     }
     if (this.#store.get(resource, objectKey(draft)) !== undefined) throw alreadyExists(resource, draft.metadata.name);
@@ -77,10 +92,18 @@ export class MemoryWriter {
     const options = (request.body ?? {}) as DeleteBody;
     const { preconditions } = options;
     if (preconditions?.uid !== undefined && preconditions.uid !== current.metadata?.uid) {
-      throw conflict(resource, name, `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${current.metadata?.uid}`);
+      throw conflict(
+        resource,
+        name,
+        `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${current.metadata?.uid}`,
+      );
     }
     if (preconditions?.resourceVersion !== undefined && preconditions.resourceVersion !== current.metadata?.resourceVersion) {
-      throw conflict(resource, name, `Precondition failed: ResourceVersion in precondition: ${preconditions.resourceVersion}, ResourceVersion in object meta: ${current.metadata?.resourceVersion}`);
+      throw conflict(
+        resource,
+        name,
+        `Precondition failed: ResourceVersion in precondition: ${preconditions.resourceVersion}, ResourceVersion in object meta: ${current.metadata?.resourceVersion}`,
+      );
     }
     const dryRun = query['dryRun'] ?? options.dryRun?.[0];
     const draft = draftOf(current);
@@ -91,9 +114,11 @@ export class MemoryWriter {
     const asked = gracePeriod(resource, current, options.gracePeriodSeconds);
     // A deletion under way can be hurried, not slowed down.
     const grace = began ? Math.min(asked, draft.metadata.deletionGracePeriodSeconds ?? 0) : asked;
-    if (grace === 0 && !isHeld(draft)) return dryRun === undefined ? this.purge(resource, objectKey(current), cause) ?? current : current;
+    if (grace === 0 && !isHeld(draft)) return dryRun === undefined ? (this.purge(resource, objectKey(current), cause) ?? current) : current;
     if (!began || grace !== draft.metadata.deletionGracePeriodSeconds) {
-      const since = began ? Date.parse(draft.metadata.deletionTimestamp ?? '') - (draft.metadata.deletionGracePeriodSeconds ?? 0) * 1000 : this.#clock.now();
+      const since = began
+        ? Date.parse(draft.metadata.deletionTimestamp ?? '') - (draft.metadata.deletionGracePeriodSeconds ?? 0) * 1000
+        : this.#clock.now();
       draft.metadata.deletionTimestamp = formatTime(since + grace * 1000);
       draft.metadata.deletionGracePeriodSeconds = grace;
       if (!began && draft.metadata.generation !== undefined) draft.metadata.generation += 1;
@@ -103,7 +128,12 @@ export class MemoryWriter {
   }
 
   purge(resource: Resource, key: ObjectKey, cause: Cause | undefined): KubeObject | undefined {
-    return this.#store.remove(resource, key, (before, resourceVersion) => deepFreeze({ ...before, metadata: { ...before.metadata, resourceVersion } }), cause);
+    return this.#store.remove(
+      resource,
+      key,
+      (before, resourceVersion) => deepFreeze({ ...before, metadata: { ...before.metadata, resourceVersion } }),
+      cause,
+    );
   }
 
   seed(resource: Resource, object: KubeObject): KubeObject {
@@ -122,11 +152,14 @@ export class MemoryWriter {
     if (sent.uid !== undefined && sent.uid !== current.metadata?.uid) {
       throw conflict(resource, name, `Precondition failed: UID in precondition: ${sent.uid}, UID in object meta: ${current.metadata?.uid}`);
     }
-    if (sent.resourceVersion !== undefined && sent.resourceVersion !== '' && sent.resourceVersion !== current.metadata?.resourceVersion) throw conflict(resource, name, objectModified);
-    if (sent.name !== undefined && sent.name !== name) throw badRequest(`the name of the object (${sent.name}) does not match the name on the URL (${name})`);
+    if (sent.resourceVersion !== undefined && sent.resourceVersion !== '' && sent.resourceVersion !== current.metadata?.resourceVersion)
+      throw conflict(resource, name, objectModified);
+    if (sent.name !== undefined && sent.name !== name)
+      throw badRequest(`the name of the object (${sent.name}) does not match the name on the URL (${name})`);
     prepareUpdate(resource, subresource, draft, current);
     if (sameContent(draft, current)) return current;
-    const leaves = draft.metadata.deletionTimestamp !== undefined && (draft.metadata.deletionGracePeriodSeconds ?? 0) === 0 && !isHeld(draft);
+    const leaves =
+      draft.metadata.deletionTimestamp !== undefined && (draft.metadata.deletionGracePeriodSeconds ?? 0) === 0 && !isHeld(draft);
     if (!leaves) return this.#put(resource, draft, query['dryRun'], cause);
     if (query['dryRun'] === undefined) this.purge(resource, objectKey(current), cause);
     return deepFreeze(draft);
@@ -148,12 +181,20 @@ export class MemoryWriter {
         const draft = draftOf(current);
         const spec = draft.spec as { nodeName?: string } | undefined;
         const node = (body['target'] as { name?: string } | undefined)?.name ?? '';
-        if (draft.metadata.deletionTimestamp !== undefined) throw conflict({ group: '', resource: 'pods/binding' }, name, `pod ${name} is being deleted, cannot be assigned to a host`);
-        if (spec?.nodeName) throw conflict({ group: '', resource: 'pods/binding' }, name, `pod ${name} is already assigned to node "${spec.nodeName}"`);
+        if (draft.metadata.deletionTimestamp !== undefined)
+          throw conflict({ group: '', resource: 'pods/binding' }, name, `pod ${name} is being deleted, cannot be assigned to a host`);
+        if (spec?.nodeName)
+          throw conflict({ group: '', resource: 'pods/binding' }, name, `pod ${name} is already assigned to node "${spec.nodeName}"`);
         draft.spec = { ...spec, nodeName: node };
         const status = draft.status as { conditions?: { type: string }[] } | undefined;
         const conditions = (status?.conditions ?? []).filter(({ type }) => type !== 'PodScheduled');
-        draft.status = { ...status, conditions: [...conditions, { type: 'PodScheduled', status: 'True', lastProbeTime: null, lastTransitionTime: formatTime(this.#clock.now()) }] };
+        draft.status = {
+          ...status,
+          conditions: [
+            ...conditions,
+            { type: 'PodScheduled', status: 'True', lastProbeTime: null, lastTransitionTime: formatTime(this.#clock.now()) },
+          ],
+        };
         this.#put(resource, draft, query['dryRun'], cause);
         return success;
       }
@@ -165,13 +206,18 @@ export class MemoryWriter {
         const token = `token:${namespace}:${name}:${++this.#uids}`;
         return deepFreeze({ ...body, status: { token, expirationTimestamp: formatTime(this.#clock.now() + seconds * 1000) } });
       }
-      default: throw notFound(resource, `${name}/${subresource}`);
+      default:
+        throw notFound(resource, `${name}/${subresource}`);
     }
   }
 
   #put(resource: Resource, draft: Draft, dryRun: string | undefined, cause: Cause | undefined): KubeObject {
     if (dryRun !== undefined) return deepFreeze(draft);
-    return this.#store.put(resource, (resourceVersion) => deepFreeze({ ...draft, metadata: { ...draft.metadata, resourceVersion } }), cause);
+    return this.#store.put(
+      resource,
+      (resourceVersion) => deepFreeze({ ...draft, metadata: { ...draft.metadata, resourceVersion } }),
+      cause,
+    );
   }
 
   #existing(request: ApiRequest): KubeObject {
@@ -187,9 +233,15 @@ export class MemoryWriter {
     throw failure('Forbidden', refusal.message, { ...refusal.status.details, causes });
   }
 
-  #defaulted(draft: Draft): Draft { return this.#defaults ? draftOf(applyDefaults(gvkOf(draft), draft)) : draft; }
-  #uid(): string { return `00000000-0000-4000-8000-${String(++this.#uids).padStart(12, '0')}`; }
-  #suffix(): string { return Array.from({ length: 5 }, () => suffixLetters[Math.floor(this.#random() * suffixLetters.length)]).join(''); }
+  #defaulted(draft: Draft): Draft {
+    return this.#defaults ? draftOf(applyDefaults(gvkOf(draft), draft)) : draft;
+  }
+  #uid(): string {
+    return `00000000-0000-4000-8000-${String(++this.#uids).padStart(12, '0')}`;
+  }
+  #suffix(): string {
+    return Array.from({ length: 5 }, () => suffixLetters[Math.floor(this.#random() * suffixLetters.length)]).join('');
+  }
 }
 
 const success = deepFreeze({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }) as KubeObject;
@@ -206,8 +258,15 @@ function scaleOf(object: KubeObject): KubeObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = metadata;
   const labels = (spec as { selector?: { matchLabels?: Record<string, string> } } | undefined)?.selector?.matchLabels ?? {};
   return deepFreeze({
-    apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
+    apiVersion: 'autoscaling/v1',
+    kind: 'Scale',
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
     spec: { replicas: (spec as { replicas?: number } | undefined)?.replicas ?? 0 },
-    status: { replicas: (status as { replicas?: number } | undefined)?.replicas ?? 0, selector: Object.entries(labels).map(([key, value]) => `${key}=${value}`).join(',') },
+    status: {
+      replicas: (status as { replicas?: number } | undefined)?.replicas ?? 0,
+      selector: Object.entries(labels)
+        .map(([key, value]) => `${key}=${value}`)
+        .join(','),
+    },
   }) as KubeObject;
 }

@@ -6,7 +6,10 @@ describe('FakeClock', () => {
     const clock = new FakeClock({ start: 0 });
     const log: string[] = [];
     clock.after(20, () => log.push(`b${clock.now()}`));
-    clock.after(10, () => { log.push(`a${clock.now()}`); clock.after(5, () => log.push(`n${clock.now()}`)); });
+    clock.after(10, () => {
+      log.push(`a${clock.now()}`);
+      clock.after(5, () => log.push(`n${clock.now()}`));
+    });
     clock.after(20, () => log.push(`c${clock.now()}`));
     clock.after(21, () => log.push('late'));
     const cancelled = clock.after(1, () => log.push('never'));
@@ -24,7 +27,10 @@ describe('FakeClock', () => {
     const log: string[] = [];
     void (async () => {
       await clock.sleep(1);
-      for (let i = 0; i < 3; i += 1) await new Promise<void>((resolve) => { setImmediate(resolve); });
+      for (let i = 0; i < 3; i += 1)
+        await new Promise<void>((resolve) => {
+          setImmediate(resolve);
+        });
       log.push('settled');
     })();
     clock.after(2, () => log.push('next'));
@@ -44,11 +50,16 @@ describe('FakeClock', () => {
   it('runs until a condition holds, and says when it will not', async () => {
     const clock = new FakeClock({ start: 0 });
     let ticks = 0;
-    const tick = () => { ticks += 1; clock.after(1000, tick); };
+    const tick = () => {
+      ticks += 1;
+      clock.after(1000, tick);
+    };
     tick();
     await clock.runUntil(() => ticks === 5);
     expect(clock.now()).toBe(4000);
-    await expect(clock.runUntil(() => false, { within: 3000, what: 'the moon' })).rejects.toThrow('the moon did not come to hold within 3000 ms');
+    await expect(clock.runUntil(() => false, { within: 3000, what: 'the moon' })).rejects.toThrow(
+      'the moon did not come to hold within 3000 ms',
+    );
     await expect(new FakeClock().runUntil(() => false)).rejects.toThrow('no timer is set');
   });
 });

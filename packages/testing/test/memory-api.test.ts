@@ -6,26 +6,50 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-const pod = (name: string, more: Partial<Pod> = {}): Pod => ({ metadata: { name, namespace: 'default', labels: { app: 'a' } }, spec: { containers: [{ name: 'c' }] }, ...more });
+const pod = (name: string, more: Partial<Pod> = {}): Pod => ({
+  metadata: { name, namespace: 'default', labels: { app: 'a' } },
+  spec: { containers: [{ name: 'c' }] },
+  ...more,
+});
 const deployment = (name: string, replicas: number): Deployment => ({
   metadata: { name, namespace: 'default' },
-  spec: { replicas, selector: { matchLabels: { app: name } }, template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: 'c' }] } } },
+  spec: {
+    replicas,
+    selector: { matchLabels: { app: name } },
+    template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: 'c' }] } },
+  },
 });
 const inDefault = (name: string) => ({ namespace: 'default', name });
 
 describe('memoryApi', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
-  beforeEach(() => { clock = new FakeClock(); api = memoryApi({ clock }); });
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+  });
 
   it('creates with identity, generation and frozen objects, the same in every run', async () => {
     const made = await api.client().create(deployments, deployment('web', 2));
-    expect(made).toMatchObject({ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { resourceVersion: '1', generation: 1, uid: '00000000-0000-4000-8000-000000000001', creationTimestamp: '2026-01-01T00:00:00Z' } });
+    expect(made).toMatchObject({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: {
+        resourceVersion: '1',
+        generation: 1,
+        uid: '00000000-0000-4000-8000-000000000001',
+        creationTimestamp: '2026-01-01T00:00:00Z',
+      },
+    });
     expect(Object.isFrozen(made.spec?.template)).toBe(true);
     expect(await api.client().get(deployments, inDefault('web'))).toBe(made);
-    await expect(api.client().create(deployments, deployment('web', 2))).rejects.toMatchObject({ reason: 'AlreadyExists', message: 'deployments.apps "web" already exists' });
+    await expect(api.client().create(deployments, deployment('web', 2))).rejects.toMatchObject({
+      reason: 'AlreadyExists',
+      message: 'deployments.apps "web" already exists',
+    });
     const other = memoryApi({ clock: new FakeClock() });
-    const name = async (a: typeof api) => (await a.client().create(configMaps, { metadata: { generateName: 'x-', namespace: 'default' } })).metadata?.name;
+    const name = async (a: typeof api) =>
+      (await a.client().create(configMaps, { metadata: { generateName: 'x-', namespace: 'default' } })).metadata?.name;
     await other.client().create(deployments, deployment('web', 2));
     expect(await name(api)).toMatch(/^x-[a-z0-9]{5}$/);
     expect(await name(other)).toBe(api.objects(configMaps)[0]?.metadata?.name);
@@ -57,13 +81,28 @@ describe('memoryApi', () => {
 
   it('patches: merge, JSON and strategic merge', async () => {
     const client = api.client();
-    await client.create(pods, pod('a', { spec: { containers: [{ name: 'c', image: 'x' }, { name: 'd', image: 'y' }] } }));
+    await client.create(
+      pods,
+      pod('a', {
+        spec: {
+          containers: [
+            { name: 'c', image: 'x' },
+            { name: 'd', image: 'y' },
+          ],
+        },
+      }),
+    );
     await client.patch(pods, inDefault('a'), 'merge', { metadata: { labels: { app: null, tier: 'web' } } });
     await client.patch(pods, inDefault('a'), 'json', [{ op: 'add', path: '/metadata/labels/more', value: 'z' }]);
     const last = await client.patch(pods, inDefault('a'), 'strategic', { spec: { containers: [{ name: 'd', image: 'w' }] } });
     expect(last.metadata?.labels).toEqual({ tier: 'web', more: 'z' });
-    expect(last.spec?.containers).toEqual([{ name: 'c', image: 'x' }, { name: 'd', image: 'w' }]);
-    await expect(client.patch(pods, inDefault('a'), 'merge', { metadata: { resourceVersion: '1' } })).rejects.toMatchObject({ reason: 'Conflict' });
+    expect(last.spec?.containers).toEqual([
+      { name: 'c', image: 'x' },
+      { name: 'd', image: 'w' },
+    ]);
+    await expect(client.patch(pods, inDefault('a'), 'merge', { metadata: { resourceVersion: '1' } })).rejects.toMatchObject({
+      reason: 'Conflict',
+    });
   });
 
   it('deletes pods with grace, holds what has finalizers, and ends with the last finalizer', async () => {
@@ -71,7 +110,16 @@ describe('memoryApi', () => {
     await client.create(nodes, { metadata: { name: 'n1' }, status: { phase: 'x' } });
     expect(api.object(nodes, { name: 'n1' })?.status).toBeDefined();
     await client.create(pods, pod('a'));
-    await client.create(pods, { apiVersion: 'v1', kind: 'Binding', metadata: { name: 'a', namespace: 'default' }, target: { kind: 'Node', name: 'n1' } } as unknown as Pod, { subresource: 'binding', name: inDefault('a') });
+    await client.create(
+      pods,
+      {
+        apiVersion: 'v1',
+        kind: 'Binding',
+        metadata: { name: 'a', namespace: 'default' },
+        target: { kind: 'Node', name: 'n1' },
+      } as unknown as Pod,
+      { subresource: 'binding', name: inDefault('a') },
+    );
     expect(api.object(pods, inDefault('a'))?.spec?.nodeName).toBe('n1');
     const going = await client.delete(pods, inDefault('a'));
     expect(going?.metadata).toMatchObject({ deletionTimestamp: '2026-01-01T00:00:30Z', deletionGracePeriodSeconds: 30, generation: 2 });
@@ -97,7 +145,12 @@ describe('memoryApi', () => {
   });
 
   it('lists and pages by selectors', async () => {
-    api.seed(pods, pod('a', { status: { phase: 'Running' } }), pod('b'), pod('c', { metadata: { name: 'c', namespace: 'other', labels: { app: 'b' } } }));
+    api.seed(
+      pods,
+      pod('a', { status: { phase: 'Running' } }),
+      pod('b'),
+      pod('c', { metadata: { name: 'c', namespace: 'other', labels: { app: 'b' } } }),
+    );
     const names = async (options: object) => (await api.client().list(pods, options)).items.map((p) => p.metadata?.name);
     expect(await names({})).toEqual(['a', 'b', 'c']);
     expect(await names({ namespace: 'default' })).toEqual(['a', 'b']);
@@ -112,7 +165,9 @@ describe('memoryApi', () => {
     const seen: string[] = [];
     const abort = new AbortController();
     const run = (async () => {
-      for await (const batch of api.client().watch(configMaps, { labelSelector: 'on=yes', signal: abort.signal, sendInitialEvents: true })) {
+      for await (const batch of api
+        .client()
+        .watch(configMaps, { labelSelector: 'on=yes', signal: abort.signal, sendInitialEvents: true })) {
         for (const { type, object } of batch) seen.push(`${type} ${object.metadata?.name ?? ''}`);
       }
     })();
@@ -131,7 +186,10 @@ describe('memoryApi', () => {
 
   it('fails on demand, in order, without a trace', async () => {
     api.failNext({ verb: 'create', resource: configMaps }, failure('InternalError', 'broken'), 2);
-    api.failNext(({ name }) => name === 'a', (request) => conflict(request.resource, request.name, 'so'));
+    api.failNext(
+      ({ name }) => name === 'a',
+      (request) => conflict(request.resource, request.name, 'so'),
+    );
     const make = () => api.client().create(configMaps, { metadata: { name: 'a', namespace: 'default' } });
     await expect(make()).rejects.toThrow('broken');
     await expect(make()).rejects.toThrow('broken');
@@ -143,7 +201,13 @@ describe('memoryApi', () => {
   it('feeds informers, across dropped watches and a forgotten history', async () => {
     const informer = api.informers.of(configMaps);
     const told: string[] = [];
-    informer.on({ added: (o) => told.push(`+${o.metadata?.name}`), updated: (o, old) => { if (o !== old) told.push(`~${o.metadata?.name}`); }, deleted: (o) => told.push(`-${o.metadata?.name}`) });
+    informer.on({
+      added: (o) => told.push(`+${o.metadata?.name}`),
+      updated: (o, old) => {
+        if (o !== old) told.push(`~${o.metadata?.name}`);
+      },
+      deleted: (o) => told.push(`-${o.metadata?.name}`),
+    });
     const client = api.client();
     const make = (name: string) => client.create(configMaps, { metadata: { name, namespace: 'default' } });
     await make('a');

@@ -8,7 +8,9 @@ export class MemorySpanStore implements SpanStore {
   readonly #byTrace = new Map<string, Set<RecordedSpan>>();
   readonly #byObject = new Map<string, Set<RecordedSpan>>();
 
-  constructor(capacity: number) { this.#capacity = capacity; }
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
 
   add(spans: readonly RecordedSpan[]): void {
     for (const span of spans) {
@@ -27,14 +29,16 @@ export class MemorySpanStore implements SpanStore {
   }
 
   trace(traceId: string): readonly RecordedSpan[] {
-    return [...this.#byTrace.get(traceId) ?? []].sort((a, b) => a.start - b.start);
+    return [...(this.#byTrace.get(traceId) ?? [])].sort((a, b) => a.start - b.start);
   }
 
   about(object: string): readonly RecordedSpan[] {
-    return [...this.#byObject.get(object) ?? []].sort((a, b) => a.start - b.start);
+    return [...(this.#byObject.get(object) ?? [])].sort((a, b) => a.start - b.start);
   }
 
-  get size(): number { return this.#ring.length; }
+  get size(): number {
+    return this.#ring.length;
+  }
 }
 
 /** Requests name the object; what works on pods by key names only the key. */

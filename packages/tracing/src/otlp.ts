@@ -2,8 +2,15 @@ import type { RecordedSpan } from '@oarlock/spi/spans';
 
 const nanos = (ms: number) => String(BigInt(Math.round(ms * 1000)) * 1000n);
 const value = (v: string | number | boolean) =>
-  typeof v === 'string' ? { stringValue: v } : typeof v === 'boolean' ? { boolValue: v } : Number.isInteger(v) ? { intValue: String(v) } : { doubleValue: v };
-const attributes = (record: Readonly<Record<string, string | number | boolean>>) => Object.entries(record).map(([key, v]) => ({ key, value: value(v) }));
+  typeof v === 'string'
+    ? { stringValue: v }
+    : typeof v === 'boolean'
+      ? { boolValue: v }
+      : Number.isInteger(v)
+        ? { intValue: String(v) }
+        : { doubleValue: v };
+const attributes = (record: Readonly<Record<string, string | number | boolean>>) =>
+  Object.entries(record).map(([key, v]) => ({ key, value: value(v) }));
 
 /** The body of OTLP/HTTP with JSON encoding (opentelemetry-proto, ExportTraceServiceRequest). */
 export function otlpBody(spans: readonly RecordedSpan[]): unknown {
@@ -13,11 +20,20 @@ export function otlpBody(spans: readonly RecordedSpan[]): unknown {
       resource: { attributes: attributes({ 'service.name': 'oarlock', 'service.instance.id': process }) },
       scopeSpans: [...new Set(own.map(({ scope }) => scope))].map((scope) => ({
         scope: { name: scope },
-        spans: own.filter((span) => span.scope === scope).map((span) => ({
-          traceId: span.traceId, spanId: span.spanId, ...(span.parentId !== undefined && { parentSpanId: span.parentId }), name: span.name, kind: 1,
-          startTimeUnixNano: nanos(span.start), endTimeUnixNano: nanos(span.end), attributes: attributes(span.attributes), links: span.links,
-          status: span.error === undefined ? {} : { code: 2, message: span.error },
-        })),
+        spans: own
+          .filter((span) => span.scope === scope)
+          .map((span) => ({
+            traceId: span.traceId,
+            spanId: span.spanId,
+            ...(span.parentId !== undefined && { parentSpanId: span.parentId }),
+            name: span.name,
+            kind: 1,
+            startTimeUnixNano: nanos(span.start),
+            endTimeUnixNano: nanos(span.end),
+            attributes: attributes(span.attributes),
+            links: span.links,
+            status: span.error === undefined ? {} : { code: 2, message: span.error },
+          })),
       })),
     })),
   };
@@ -39,7 +55,12 @@ const timeoutMs = 10_000;
 export function otlpSender(base: string): (spans: readonly RecordedSpan[]) => Promise<void> {
   const url = new URL('v1/traces', base.endsWith('/') ? base : `${base}/`);
   return async (spans) => {
-    const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(otlpBody(spans)), signal: AbortSignal.timeout(timeoutMs) });
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(otlpBody(spans)),
+      signal: AbortSignal.timeout(timeoutMs),
+    });
     await response.arrayBuffer();
     if (!response.ok) throw new Error(`the collector answered ${response.status}`);
   };

@@ -1,7 +1,21 @@
 import { randomFillSync } from 'node:crypto';
 import {
-  context as contexts, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags, type Attributes, type AttributeValue, type Context, type Exception, type Link, type Span,
-  type SpanContext, type SpanOptions, type SpanStatus, type TimeInput, type Tracer,
+  context as contexts,
+  ROOT_CONTEXT,
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+  type Attributes,
+  type AttributeValue,
+  type Context,
+  type Exception,
+  type Link,
+  type Span,
+  type SpanContext,
+  type SpanOptions,
+  type SpanStatus,
+  type TimeInput,
+  type Tracer,
 } from '@opentelemetry/api';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 
@@ -9,7 +23,10 @@ import type { RecordedSpan } from '@oarlock/spi/spans';
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 function randomId(bytes: 8 | 16): string {
-  if (used + bytes > pool.length) { randomFillSync(pool); used = 0; }
+  if (used + bytes > pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
   used += bytes;
   return pool.toString('hex', used - bytes, used);
 }
@@ -36,7 +53,15 @@ class RecordingSpan implements Span {
   #error: string | undefined;
   #ended = false;
 
-  constructor(name: string, context: SpanContext, parentId: string | undefined, options: SpanOptions, scope: string, process: string, sink: SpanSink) {
+  constructor(
+    name: string,
+    context: SpanContext,
+    parentId: string | undefined,
+    options: SpanOptions,
+    scope: string,
+    process: string,
+    sink: SpanSink,
+  ) {
     this.#name = name;
     this.#context = context;
     this.#parentId = parentId;
@@ -48,31 +73,57 @@ class RecordingSpan implements Span {
     if (options.attributes) this.setAttributes(options.attributes);
   }
 
-  spanContext(): SpanContext { return this.#context; }
+  spanContext(): SpanContext {
+    return this.#context;
+  }
   setAttribute(key: string, value: AttributeValue): this {
-    this.#attributes[key] = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : JSON.stringify(value);
+    this.#attributes[key] =
+      typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : JSON.stringify(value);
     return this;
   }
   setAttributes(attributes: Attributes): this {
     for (const [key, value] of Object.entries(attributes)) if (value !== undefined) this.setAttribute(key, value);
     return this;
   }
-  addEvent(name: string): this { return this.setAttribute(`event.${name}`, now() - this.#start); }
-  addLink({ context }: Link): this { this.#links.push({ traceId: context.traceId, spanId: context.spanId }); return this; }
-  addLinks(links: Link[]): this { for (const link of links) this.addLink(link); return this; }
-  setStatus({ code, message }: SpanStatus): this {
-    this.#error = code === SpanStatusCode.ERROR ? message ?? 'failed' : undefined;
+  addEvent(name: string): this {
+    return this.setAttribute(`event.${name}`, now() - this.#start);
+  }
+  addLink({ context }: Link): this {
+    this.#links.push({ traceId: context.traceId, spanId: context.spanId });
     return this;
   }
-  updateName(name: string): this { this.#name = name; return this; }
-  recordException(exception: Exception): void { this.#error ??= typeof exception === 'string' ? exception : exception.message ?? String(exception); }
-  isRecording(): boolean { return !this.#ended; }
+  addLinks(links: Link[]): this {
+    for (const link of links) this.addLink(link);
+    return this;
+  }
+  setStatus({ code, message }: SpanStatus): this {
+    this.#error = code === SpanStatusCode.ERROR ? (message ?? 'failed') : undefined;
+    return this;
+  }
+  updateName(name: string): this {
+    this.#name = name;
+    return this;
+  }
+  recordException(exception: Exception): void {
+    this.#error ??= typeof exception === 'string' ? exception : (exception.message ?? String(exception));
+  }
+  isRecording(): boolean {
+    return !this.#ended;
+  }
   end(endTime?: TimeInput): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#sink({
-      traceId: this.#context.traceId, spanId: this.#context.spanId, ...(this.#parentId !== undefined && { parentId: this.#parentId }), links: this.#links,
-      name: this.#name, scope: this.#scope, process: this.#process, start: this.#start, end: millis(endTime), attributes: this.#attributes,
+      traceId: this.#context.traceId,
+      spanId: this.#context.spanId,
+      ...(this.#parentId !== undefined && { parentId: this.#parentId }),
+      links: this.#links,
+      name: this.#name,
+      scope: this.#scope,
+      process: this.#process,
+      start: this.#start,
+      end: millis(endTime),
+      attributes: this.#attributes,
       ...(this.#error !== undefined && { error: this.#error }),
     });
   }

@@ -20,10 +20,15 @@ export class SpanExporter {
   #sending: Promise<void> | undefined;
   dropped = 0;
 
-  constructor(options: ExporterOptions) { this.#options = { maxQueued: 10_000, maxBatch: 1_000, delayMs: 500, ...options }; }
+  constructor(options: ExporterOptions) {
+    this.#options = { maxQueued: 10_000, maxBatch: 1_000, delayMs: 500, ...options };
+  }
 
   add(span: RecordedSpan): void {
-    if (this.#queue.length >= this.#options.maxQueued) { this.dropped += 1; return; }
+    if (this.#queue.length >= this.#options.maxQueued) {
+      this.dropped += 1;
+      return;
+    }
     this.#queue.push(span);
     this.#arm();
   }
@@ -40,7 +45,10 @@ export class SpanExporter {
   }
 
   #arm(): void {
-    if (this.#timer === undefined && this.#sending === undefined) this.#timer = this.#options.clock.after(this.#options.delayMs, () => { void this.flush(); });
+    if (this.#timer === undefined && this.#sending === undefined)
+      this.#timer = this.#options.clock.after(this.#options.delayMs, () => {
+        void this.flush();
+      });
   }
 
   async #drain(): Promise<void> {

@@ -5,9 +5,22 @@ import { z } from 'zod';
 const maxSpans = 2_000;
 const maxAttributes = 64; // of one span
 const spanSchema = z.object({
-  traceId: z.string().regex(/^[0-9a-f]{32}$/), spanId: z.string().regex(/^[0-9a-f]{16}$/), parentId: z.string().regex(/^[0-9a-f]{16}$/).optional(),
-  links: z.array(z.object({ traceId: z.string().max(32), spanId: z.string().max(16) })).max(64), name: z.string().max(256), scope: z.string().max(128), process: z.string().max(256),
-  start: z.number(), end: z.number(), attributes: z.record(z.string().max(128), z.union([z.string().max(16_384), z.number(), z.boolean()])).refine((record) => Object.keys(record).length <= maxAttributes, 'too many attributes'), error: z.string().max(16_384).optional(),
+  traceId: z.string().regex(/^[0-9a-f]{32}$/),
+  spanId: z.string().regex(/^[0-9a-f]{16}$/),
+  parentId: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/)
+    .optional(),
+  links: z.array(z.object({ traceId: z.string().max(32), spanId: z.string().max(16) })).max(64),
+  name: z.string().max(256),
+  scope: z.string().max(128),
+  process: z.string().max(256),
+  start: z.number(),
+  end: z.number(),
+  attributes: z
+    .record(z.string().max(128), z.union([z.string().max(16_384), z.number(), z.boolean()]))
+    .refine((record) => Object.keys(record).length <= maxAttributes, 'too many attributes'),
+  error: z.string().max(16_384).optional(),
 });
 const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
@@ -24,7 +37,10 @@ export const traceQuery = Paths.plugin({
     methods: ['GET'],
     async handle({ query }) {
       const about = spans.about(query['object'] ?? '');
-      return { code: 200, body: { about, spans: [...wantedTraces(about, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId)) } };
+      return {
+        code: 200,
+        body: { about, spans: [...wantedTraces(about, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId)) },
+      };
     },
   }),
 });
@@ -32,7 +48,8 @@ export const traceQuery = Paths.plugin({
 /** The trace of the last request from outside that changed the object; without one, that of the last thing that touched it. */
 function wantedTraces(about: readonly RecordedSpan[], all: boolean): Set<string> {
   if (all) return new Set(about.map(({ traceId }) => traceId));
-  const chosen = about.findLast(({ parentId, attributes }) => parentId === undefined && attributes['oarlock.verb'] !== 'get') ?? about.at(-1);
+  const chosen =
+    about.findLast(({ parentId, attributes }) => parentId === undefined && attributes['oarlock.verb'] !== 'get') ?? about.at(-1);
   return new Set(chosen === undefined ? [] : [chosen.traceId]);
 }
 

@@ -6,7 +6,10 @@ export interface TreeNode {
   /** Milliseconds between what caused the span and its start, and what they were spent on. */
   readonly wait: Wait | undefined;
 }
-export interface Wait { readonly watchMs: number; readonly queueMs: number }
+export interface Wait {
+  readonly watchMs: number;
+  readonly queueMs: number;
+}
 
 /** Spans of one or more traces as trees, by who caused whom; children in order of time. */
 export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] {
@@ -16,10 +19,12 @@ export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] 
   for (const span of spans.toSorted((a, b) => a.start - b.start)) {
     const parent = span.parentId === undefined ? undefined : byId.get(span.parentId);
     if (parent === undefined) roots.push(span);
-    else childrenOf.set(parent.spanId, [...childrenOf.get(parent.spanId) ?? [], span]);
+    else childrenOf.set(parent.spanId, [...(childrenOf.get(parent.spanId) ?? []), span]);
   }
   const node = (span: RecordedSpan, parent: RecordedSpan | undefined): TreeNode => ({
-    span, wait: parent && waitOf(span, parent), children: (childrenOf.get(span.spanId) ?? []).map((child) => node(child, span)),
+    span,
+    wait: parent && waitOf(span, parent),
+    children: (childrenOf.get(span.spanId) ?? []).map((child) => node(child, span)),
   });
   return roots.map((root) => node(root, undefined));
 }
@@ -33,14 +38,36 @@ function waitOf(span: RecordedSpan, parent: RecordedSpan): Wait | undefined {
 }
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value < 1000 ? value.toFixed(1) : value.toFixed(0)} ms`;
-const shown = ['oarlock.object', 'oarlock.key', 'oarlock.node', 'oarlock.plugin', 'oarlock.decision', 'oarlock.phase', 'oarlock.changed', 'oarlock.user', 'oarlock.revision', 'http.response.status_code',
-  'oarlock.nodes', 'oarlock.feasible', 'oarlock.refused', 'oarlock.scores', 'oarlock.image', 'oarlock.container'];
+const shown = [
+  'oarlock.object',
+  'oarlock.key',
+  'oarlock.node',
+  'oarlock.plugin',
+  'oarlock.decision',
+  'oarlock.phase',
+  'oarlock.changed',
+  'oarlock.user',
+  'oarlock.revision',
+  'http.response.status_code',
+  'oarlock.nodes',
+  'oarlock.feasible',
+  'oarlock.refused',
+  'oarlock.scores',
+  'oarlock.image',
+  'oarlock.container',
+];
 const maxShown = 160;
 
 function describe(span: RecordedSpan): string {
   const facts = shown.flatMap((key) => {
     const value = span.attributes[key];
-    return value === undefined ? [] : [key === 'oarlock.object' || key === 'oarlock.key' ? String(value) : `${key.slice(key.lastIndexOf('.') + 1)}=${String(value).slice(0, maxShown)}`];
+    return value === undefined
+      ? []
+      : [
+          key === 'oarlock.object' || key === 'oarlock.key'
+            ? String(value)
+            : `${key.slice(key.lastIndexOf('.') + 1)}=${String(value).slice(0, maxShown)}`,
+        ];
   });
   return facts.length === 0 ? '' : ` ${facts.join(' ')}`;
 }
@@ -51,8 +78,13 @@ export function renderTrees(trees: readonly TreeNode[]): string {
   for (const tree of trees) {
     const zero = tree.span.start;
     const write = ({ span, wait, children }: TreeNode, indent: string): void => {
-      const waited = wait !== undefined && wait.watchMs + wait.queueMs >= 0.05 ? `  (after ${ms(wait.watchMs)} on the watch, ${ms(wait.queueMs)} in the queue)` : '';
-      lines.push(`${`+${ms(span.start - zero)}`.padStart(12)}  ${ms(span.end - span.start).padStart(10)}  ${indent}${span.error === undefined ? '' : '✖ '}${span.name}${describe(span)}${waited}${span.error === undefined ? '' : `\n${' '.repeat(26)}${indent}  ${span.error}`}`);
+      const waited =
+        wait !== undefined && wait.watchMs + wait.queueMs >= 0.05
+          ? `  (after ${ms(wait.watchMs)} on the watch, ${ms(wait.queueMs)} in the queue)`
+          : '';
+      lines.push(
+        `${`+${ms(span.start - zero)}`.padStart(12)}  ${ms(span.end - span.start).padStart(10)}  ${indent}${span.error === undefined ? '' : '✖ '}${span.name}${describe(span)}${waited}${span.error === undefined ? '' : `\n${' '.repeat(26)}${indent}  ${span.error}`}`,
+      );
       for (const child of children) write(child, `${indent}  `);
     };
     write(tree, '');
@@ -67,7 +99,10 @@ export function criticalPath(tree: TreeNode): readonly { readonly what: string; 
   let latest = 0;
   const visit = (node: TreeNode, above: TreeNode[]): void => {
     const own = [...above, node];
-    if (node.span.end > latest) { latest = node.span.end; path = own; }
+    if (node.span.end > latest) {
+      latest = node.span.end;
+      path = own;
+    }
     for (const child of node.children) visit(child, own);
   };
   visit(tree, []);
@@ -76,7 +111,10 @@ export function criticalPath(tree: TreeNode): readonly { readonly what: string; 
     const next = path[index + 1];
     const until = next === undefined ? node.span.end : Math.min(next.span.start, node.span.end);
     if (node.wait !== undefined) {
-      parts.push({ what: `watch, before ${node.span.name}`, ms: node.wait.watchMs }, { what: `queue, before ${node.span.name}`, ms: node.wait.queueMs });
+      parts.push(
+        { what: `watch, before ${node.span.name}`, ms: node.wait.watchMs },
+        { what: `queue, before ${node.span.name}`, ms: node.wait.queueMs },
+      );
     }
     parts.push({ what: node.span.name, ms: until - node.span.start });
   }
@@ -86,7 +124,11 @@ export function criticalPath(tree: TreeNode): readonly { readonly what: string; 
 function summarize(tree: TreeNode): string[] {
   const parts = criticalPath(tree);
   const total = parts.reduce((sum, part) => sum + part.ms, 0);
-  return [`The longest chain of causes took ${ms(total)}:`, ...parts.filter((part) => part.ms >= 0.05).map((part) => `${ms(part.ms).padStart(14)}  ${part.what}`), ''];
+  return [
+    `The longest chain of causes took ${ms(total)}:`,
+    ...parts.filter((part) => part.ms >= 0.05).map((part) => `${ms(part.ms).padStart(14)}  ${part.what}`),
+    '',
+  ];
 }
 
 /** From the root to each failed step: what came before it, and the last word. */

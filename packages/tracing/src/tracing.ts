@@ -39,7 +39,10 @@ export function openTracing({ enabled, keep, otlp, forward, clock, log }: Tracin
   };
   const self = `${hostname()}:${process.pid}`;
   return {
-    tracer: (scope) => recordingTracer(scope, self, sink), store,
-    flush: async () => { await Promise.all(exporters.map((exporter) => exporter.flush())); },
+    tracer: (scope) => recordingTracer(scope, self, sink),
+    store,
+    flush: async () => {
+      await Promise.all(exporters.map((exporter) => exporter.flush()));
+    },
   };
 }

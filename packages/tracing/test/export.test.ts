@@ -20,22 +20,39 @@ describe('the exporter', () => {
     clock = new FakeClock();
     sent = [];
     answer = async () => {};
-    exporter = new SpanExporter({ clock, log: silentLogger, maxQueued: 10, maxBatch: 4, send: async (spans) => { sent.push(spans.map(({ name }) => name)); await answer(); } });
+    exporter = new SpanExporter({
+      clock,
+      log: silentLogger,
+      maxQueued: 10,
+      maxBatch: 4,
+      send: async (spans) => {
+        sent.push(spans.map(({ name }) => name));
+        await answer();
+      },
+    });
   });
-  const add = (from: number, to: number) => { for (let n = from; n < to; n++) exporter.add(span(`s${n}`)); };
+  const add = (from: number, to: number) => {
+    for (let n = from; n < to; n++) exporter.add(span(`s${n}`));
+  };
 
   it('gathers for a while, then sends in batches, in order', async () => {
     add(0, 6);
     await clock.advance(499);
     expect(sent).toEqual([]);
     await clock.advance(1);
-    expect(sent).toEqual([['s0', 's1', 's2', 's3'], ['s4', 's5']]);
+    expect(sent).toEqual([
+      ['s0', 's1', 's2', 's3'],
+      ['s4', 's5'],
+    ]);
     expect(exporter.dropped).toBe(0);
   });
 
   it('drops and counts what does not fit while a collector is slow', async () => {
     let open = () => {};
-    answer = () => new Promise((resolve) => { open = resolve; });
+    answer = () =>
+      new Promise((resolve) => {
+        open = resolve;
+      });
     add(0, 4);
     await clock.advance(500);
     add(4, 30);
@@ -84,26 +101,71 @@ describe('OTLP', () => {
     const at = 1_767_225_600_000;
     const body = otlpBody([
       span('parent', { scope: 'apiserver', start: at, end: at + 1.5, attributes: { text: 'a', whole: 3, part: 0.5, yes: true } }),
-      span('child', { scope: 'kubelet', parentId: spanId('parent'), start: at + 2, end: at + 3, error: 'no space', links: [{ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) }] }),
+      span('child', {
+        scope: 'kubelet',
+        parentId: spanId('parent'),
+        start: at + 2,
+        end: at + 3,
+        error: 'no space',
+        links: [{ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) }],
+      }),
       span('far', { process: 'other:2', start: at, end: at }),
     ]);
     const traceId = span('x').traceId;
     expect(JSON.parse(JSON.stringify(body))).toEqual({
       resourceSpans: [
         {
-          resource: { attributes: [{ key: 'service.name', value: { stringValue: 'oarlock' } }, { key: 'service.instance.id', value: { stringValue: 'host:1' } }] },
+          resource: {
+            attributes: [
+              { key: 'service.name', value: { stringValue: 'oarlock' } },
+              { key: 'service.instance.id', value: { stringValue: 'host:1' } },
+            ],
+          },
           scopeSpans: [
-            { scope: { name: 'apiserver' }, spans: [{
-              traceId, spanId: spanId('parent'), name: 'parent', kind: 1, startTimeUnixNano: '1767225600000000000', endTimeUnixNano: '1767225600001500000', links: [], status: {},
-              attributes: [{ key: 'text', value: { stringValue: 'a' } }, { key: 'whole', value: { intValue: '3' } }, { key: 'part', value: { doubleValue: 0.5 } }, { key: 'yes', value: { boolValue: true } }],
-            }] },
-            { scope: { name: 'kubelet' }, spans: [{
-              traceId, spanId: spanId('child'), parentSpanId: spanId('parent'), name: 'child', kind: 1, startTimeUnixNano: '1767225600002000000', endTimeUnixNano: '1767225600003000000',
-              links: [{ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) }], status: { code: 2, message: 'no space' }, attributes: [],
-            }] },
+            {
+              scope: { name: 'apiserver' },
+              spans: [
+                {
+                  traceId,
+                  spanId: spanId('parent'),
+                  name: 'parent',
+                  kind: 1,
+                  startTimeUnixNano: '1767225600000000000',
+                  endTimeUnixNano: '1767225600001500000',
+                  links: [],
+                  status: {},
+                  attributes: [
+                    { key: 'text', value: { stringValue: 'a' } },
+                    { key: 'whole', value: { intValue: '3' } },
+                    { key: 'part', value: { doubleValue: 0.5 } },
+                    { key: 'yes', value: { boolValue: true } },
+                  ],
+                },
+              ],
+            },
+            {
+              scope: { name: 'kubelet' },
+              spans: [
+                {
+                  traceId,
+                  spanId: spanId('child'),
+                  parentSpanId: spanId('parent'),
+                  name: 'child',
+                  kind: 1,
+                  startTimeUnixNano: '1767225600002000000',
+                  endTimeUnixNano: '1767225600003000000',
+                  links: [{ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) }],
+                  status: { code: 2, message: 'no space' },
+                  attributes: [],
+                },
+              ],
+            },
           ],
         },
-        { resource: { attributes: expect.arrayContaining([{ key: 'service.instance.id', value: { stringValue: 'other:2' } }]) }, scopeSpans: [{ scope: { name: 'test' }, spans: [expect.objectContaining({ name: 'far' })] }] },
+        {
+          resource: { attributes: expect.arrayContaining([{ key: 'service.instance.id', value: { stringValue: 'other:2' } }]) },
+          scopeSpans: [{ scope: { name: 'test' }, spans: [expect.objectContaining({ name: 'far' })] }],
+        },
       ],
     });
   });
@@ -113,7 +175,9 @@ describe('OTLP', () => {
     let status = 200;
     const server = createServer((request, response) => {
       const chunks: Buffer[] = [];
-      request.on('data', (chunk: Buffer) => { chunks.push(chunk); });
+      request.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+      });
       request.on('end', () => {
         requests.push({ url: request.url, type: request.headers['content-type'], body: Buffer.concat(chunks).toString() });
         response.writeHead(status).end();
@@ -123,7 +187,10 @@ describe('OTLP', () => {
     const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await otlpSender(base)([span('a')]);
     await otlpSender(`${base}/prefix/`)([span('b')]);
-    expect(requests.map(({ url, type }) => ({ url, type }))).toEqual([{ url: '/v1/traces', type: 'application/json' }, { url: '/prefix/v1/traces', type: 'application/json' }]);
+    expect(requests.map(({ url, type }) => ({ url, type }))).toEqual([
+      { url: '/v1/traces', type: 'application/json' },
+      { url: '/prefix/v1/traces', type: 'application/json' },
+    ]);
     expect(JSON.parse(requests[0]?.body ?? '')).toEqual(JSON.parse(JSON.stringify(otlpBody([span('a')]))));
     status = 503;
     await expect(otlpSender(base)([span('c')])).rejects.toThrow('the collector answered 503');
@@ -148,7 +215,15 @@ describe('tracing of a process', () => {
     own.end();
     expect(here.store.trace(own.spanContext().traceId)).toMatchObject([{ name: 'a', scope: 'scheduler' }]);
     const forwarded: RecordedSpan[] = [];
-    const there = openTracing({ enabled: true, keep: 100, clock, log: silentLogger, forward: async (spans) => { forwarded.push(...spans); } });
+    const there = openTracing({
+      enabled: true,
+      keep: 100,
+      clock,
+      log: silentLogger,
+      forward: async (spans) => {
+        forwarded.push(...spans);
+      },
+    });
     const sent = startSpan(there.tracer('kubelet'), 'b');
     sent.end();
     expect(there.store.trace(sent.spanContext().traceId)).toEqual([]);

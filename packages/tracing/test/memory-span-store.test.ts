@@ -26,14 +26,32 @@ describe('the span store', () => {
   });
 
   it('keeps the latest, and forgets the oldest wholly', () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 20 }), fc.array(fc.tuple(fc.integer({ min: 0, max: 4 }), fc.option(fc.integer({ min: 0, max: 3 }))), { maxLength: 100 }), fc.integer({ min: 1, max: 7 }), (capacity, sketches, batch) => {
-      const store = new MemorySpanStore(capacity);
-      const all = sketches.map(([trace, object], index) => span(`s${index}`, { traceId: String(trace).repeat(32), start: index, attributes: object === null ? {} : { 'oarlock.object': `pods/d/${object}` } }));
-      for (let at = 0; at < all.length; at += batch) store.add(all.slice(at, at + batch));
-      const kept = all.slice(-capacity);
-      expect(store.size).toBe(kept.length);
-      for (const trace of [0, 1, 2, 3, 4]) expect(store.trace(String(trace).repeat(32))).toEqual(kept.filter(({ traceId }) => traceId.startsWith(String(trace))));
-      for (const object of [0, 1, 2, 3]) expect(store.about(`pods/d/${object}`)).toEqual(kept.filter(({ attributes }) => attributes['oarlock.object'] === `pods/d/${object}`));
-    }), { numRuns: 200 });
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(fc.tuple(fc.integer({ min: 0, max: 4 }), fc.option(fc.integer({ min: 0, max: 3 }))), { maxLength: 100 }),
+        fc.integer({ min: 1, max: 7 }),
+        (capacity, sketches, batch) => {
+          const store = new MemorySpanStore(capacity);
+          const all = sketches.map(([trace, object], index) =>
+            span(`s${index}`, {
+              traceId: String(trace).repeat(32),
+              start: index,
+              attributes: object === null ? {} : { 'oarlock.object': `pods/d/${object}` },
+            }),
+          );
+          for (let at = 0; at < all.length; at += batch) store.add(all.slice(at, at + batch));
+          const kept = all.slice(-capacity);
+          expect(store.size).toBe(kept.length);
+          for (const trace of [0, 1, 2, 3, 4])
+            expect(store.trace(String(trace).repeat(32))).toEqual(kept.filter(({ traceId }) => traceId.startsWith(String(trace))));
+          for (const object of [0, 1, 2, 3])
+            expect(store.about(`pods/d/${object}`)).toEqual(
+              kept.filter(({ attributes }) => attributes['oarlock.object'] === `pods/d/${object}`),
+            );
+        },
+      ),
+      { numRuns: 200 },
+    );
   });
 });

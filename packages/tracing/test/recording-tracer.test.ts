@@ -8,7 +8,9 @@ let recorded: RecordedSpan[];
 let tracer: ReturnType<typeof recordingTracer>;
 beforeEach(() => {
   recorded = [];
-  tracer = recordingTracer('apiserver', 'host:7', (span) => { recorded.push(span); });
+  tracer = recordingTracer('apiserver', 'host:7', (span) => {
+    recorded.push(span);
+  });
 });
 const only = () => {
   expect(recorded).toHaveLength(1);
@@ -23,7 +25,13 @@ describe('the recording tracer', () => {
     span.end();
     span.end();
     expect(span.isRecording()).toBe(false);
-    expect(only()).toMatchObject({ name: 'create pods', scope: 'apiserver', process: 'host:7', attributes: { 'oarlock.object': 'pods/d/a', count: 3, done: true }, links: [] });
+    expect(only()).toMatchObject({
+      name: 'create pods',
+      scope: 'apiserver',
+      process: 'host:7',
+      attributes: { 'oarlock.object': 'pods/d/a', count: 3, done: true },
+      links: [],
+    });
     expect(only()).not.toHaveProperty('parentId');
     expect(only()).not.toHaveProperty('error');
   });
@@ -53,21 +61,35 @@ describe('the recording tracer', () => {
     const span = startSpan(tracer, 'joined', { cause: a, links: [b] });
     span.addLink({ context: c });
     span.end();
-    expect(only()).toMatchObject({ traceId: a.traceId, parentId: a.spanId, links: [{ traceId: b.traceId, spanId: b.spanId }, { traceId: c.traceId, spanId: c.spanId }] });
+    expect(only()).toMatchObject({
+      traceId: a.traceId,
+      parentId: a.spanId,
+      links: [
+        { traceId: b.traceId, spanId: b.spanId },
+        { traceId: c.traceId, spanId: c.spanId },
+      ],
+    });
   });
 
   it('takes start and end from whoever knows them better', () => {
     const at = Date.UTC(2026, 0, 1);
     startSpan(tracer, 'past', { startTime: at }).end(at + 12.5);
     startSpan(tracer, 'date', { startTime: new Date(at) }).end([at / 1000 + 1, 500_000_000]);
-    expect(recorded.map(({ start, end }) => ({ start, end }))).toEqual([{ start: at, end: at + 12.5 }, { start: at, end: at + 1500 }]);
+    expect(recorded.map(({ start, end }) => ({ start, end }))).toEqual([
+      { start: at, end: at + 12.5 },
+      { start: at, end: at + 1500 },
+    ]);
     startSpan(tracer, 'now').end();
     expect(Math.abs((recorded[2]?.start ?? 0) - Date.now())).toBeLessThan(60_000);
     expect(recorded[2]?.end).toBeGreaterThanOrEqual(recorded[2]?.start ?? Infinity);
   });
 
   it('says what went wrong', async () => {
-    await expect(inSpan(tracer, 'fails', {}, async () => { throw new Error('no space left'); })).rejects.toThrow('no space left');
+    await expect(
+      inSpan(tracer, 'fails', {}, async () => {
+        throw new Error('no space left');
+      }),
+    ).rejects.toThrow('no space left');
     expect(only().error).toBe('no space left');
     const span = startSpan(tracer, 'recovers');
     failSpan(span, 'for a moment');
@@ -82,14 +104,22 @@ describe('the recording tracer', () => {
 
   it('keeps attributes plain, and changes nothing after the end', () => {
     const span = startSpan(tracer, 'x');
-    span.setAttributes({ list: ['a', 'b'], none: undefined, text: 'b' }).updateName('y').addEvent('told');
+    span
+      .setAttributes({ list: ['a', 'b'], none: undefined, text: 'b' })
+      .updateName('y')
+      .addEvent('told');
     span.end();
     expect(only()).toMatchObject({ name: 'y', attributes: { list: '["a","b"]', text: 'b', 'event.told': expect.any(Number) } });
     expect(only().attributes).not.toHaveProperty('none');
   });
 
   it('runs work in an active span', () => {
-    expect(tracer.startActiveSpan('work', (span) => { span.end(); return 7; })).toBe(7);
+    expect(
+      tracer.startActiveSpan('work', (span) => {
+        span.end();
+        return 7;
+      }),
+    ).toBe(7);
     expect(only().name).toBe('work');
   });
 });

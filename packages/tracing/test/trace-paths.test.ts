@@ -15,7 +15,14 @@ beforeEach(() => {
 const call = async (path: string, more: Partial<PathRequest> = {}) => {
   const handler = host.get(Paths).find((each) => each.path === path);
   if (handler === undefined) throw new Error(`nobody handles ${path}`);
-  return handler.handle({ method: handler.methods[0] ?? 'GET', path, query: {}, body: undefined, identity: { name: 'admin', groups: [] }, ...more });
+  return handler.handle({
+    method: handler.methods[0] ?? 'GET',
+    path,
+    query: {},
+    body: undefined,
+    identity: { name: 'admin', groups: [] },
+    ...more,
+  });
 };
 const post = (body: unknown) => call('/oarlock/v1/spans', { body });
 const query = async (object: string, more: Record<string, string> = {}) => {
@@ -63,8 +70,19 @@ describe('POST /oarlock/v1/spans', () => {
   it('refuses what is not spans, and too much of it', async () => {
     const good = JSON.parse(JSON.stringify(span('one'))) as Record<string, unknown>;
     const bad: unknown[] = [
-      undefined, null, 'x', {}, { spans: 'x' }, { spans: [{}] }, { spans: [{ ...good, traceId: 'short' }] }, { spans: [{ ...good, spanId: 'Z'.repeat(16) }] }, { spans: [{ ...good, start: '1' }] },
-      { spans: [{ ...good, name: 'x'.repeat(1_000) }] }, { spans: [{ ...good, attributes: { a: { b: 1 } } }] }, { spans: [{ ...good, attributes: { a: 'x'.repeat(20_000) } }] }, { spans: Array(2_001).fill(good) },
+      undefined,
+      null,
+      'x',
+      {},
+      { spans: 'x' },
+      { spans: [{}] },
+      { spans: [{ ...good, traceId: 'short' }] },
+      { spans: [{ ...good, spanId: 'Z'.repeat(16) }] },
+      { spans: [{ ...good, start: '1' }] },
+      { spans: [{ ...good, name: 'x'.repeat(1_000) }] },
+      { spans: [{ ...good, attributes: { a: { b: 1 } } }] },
+      { spans: [{ ...good, attributes: { a: 'x'.repeat(20_000) } }] },
+      { spans: Array(2_001).fill(good) },
     ];
     for (const body of bad) expect((await post(body)).code, JSON.stringify(body)?.slice(0, 100)).toBe(400);
     expect(store.size).toBe(0);

@@ -19,7 +19,19 @@ const attributes = (record: RecordedSpan['attributes']) => ({ attributes: record
 
 /** The path of a Deployment of one pod, as a cluster records it. */
 const rollout: readonly RecordedSpan[] = [
-  step('apply', 'create deployments.apps', 0, 12, undefined, attributes({ 'oarlock.object': 'deployments.apps/d/web', 'oarlock.user': 'admin', 'http.response.status_code': 201, 'oarlock.revision': 41 })),
+  step(
+    'apply',
+    'create deployments.apps',
+    0,
+    12,
+    undefined,
+    attributes({
+      'oarlock.object': 'deployments.apps/d/web',
+      'oarlock.user': 'admin',
+      'http.response.status_code': 201,
+      'oarlock.revision': 41,
+    }),
+  ),
   step('authn', 'authentication', 0.1, 0.2, 'apply', attributes({ 'oarlock.user': 'admin' })),
   step('authz', 'authorization', 0.2, 0.3, 'apply', attributes({ 'oarlock.plugin': 'authz-masters', 'oarlock.decision': 'allow' })),
   step('admit', 'admission admission-namespace-lifecycle', 0.4, 0.6, 'apply', attributes({ 'oarlock.phase': 'validate' })),
@@ -29,11 +41,25 @@ const rollout: readonly RecordedSpan[] = [
   step('set', 'reconcile replicaset', 21, 30, 'mkset', attributes({ 'oarlock.key': 'd/web-1', 'oarlock.enqueued_at': zero + 20.4 })),
   step('mkpod', 'create pods', 22, 27, 'set', attributes({ 'oarlock.object': 'pods/d/web-1-a' })),
   step('sched', 'schedule', 28, 33, 'mkpod', attributes({ 'oarlock.key': 'd/web-1-a', 'oarlock.enqueued_at': zero + 27.5 })),
-  step('filter', 'filter', 28.2, 28.6, 'sched', attributes({ 'oarlock.nodes': 2, 'oarlock.feasible': 1, 'oarlock.refused': '{"node(s) were unschedulable":1}' })),
+  step(
+    'filter',
+    'filter',
+    28.2,
+    28.6,
+    'sched',
+    attributes({ 'oarlock.nodes': 2, 'oarlock.feasible': 1, 'oarlock.refused': '{"node(s) were unschedulable":1}' }),
+  ),
   step('score', 'score', 28.6, 28.8, 'sched', attributes({ 'oarlock.scores': '{"n1":250}' })),
   step('bind', 'bind', 29, 32.5, 'sched'),
   step('binding', 'create pods/binding', 29.2, 32, 'bind', attributes({ 'oarlock.object': 'pods/d/web-1-a' })),
-  step('sync', 'sync pod', 34, 480, 'binding', attributes({ 'oarlock.key': 'd/web-1-a', 'oarlock.node': 'n1', 'oarlock.enqueued_at': zero + 32.8 })),
+  step(
+    'sync',
+    'sync pod',
+    34,
+    480,
+    'binding',
+    attributes({ 'oarlock.key': 'd/web-1-a', 'oarlock.node': 'n1', 'oarlock.enqueued_at': zero + 32.8 }),
+  ),
   step('sandbox', 'RunPodSandbox', 36, 160, 'sync'),
   step('cni', 'CNI ADD', 60, 150, 'sandbox'),
   step('start', 'StartContainer', 300, 470, 'sync', attributes({ 'oarlock.container': 'web' })),
@@ -56,12 +82,20 @@ describe('trees of spans', () => {
   });
 
   it('say how long the watch took and how long the queue', () => {
-    const find = (nodes: readonly TreeNode[], name: string): TreeNode | undefined => nodes.map((node) => (node.span.name === name ? node : find(node.children, name))).find((node) => node !== undefined);
+    const find = (nodes: readonly TreeNode[], name: string): TreeNode | undefined =>
+      nodes.map((node) => (node.span.name === name ? node : find(node.children, name))).find((node) => node !== undefined);
     const trees = buildTrees(rollout);
     expect(find(trees, 'reconcile deployment')?.wait).toEqual({ watchMs: 1.5, queueMs: 1.5 });
     expect(find(trees, 'storage write')?.wait).toBeUndefined();
-    const [odd] = buildTrees([step('a', 'a', 0, 10), step('b', 'b', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 5 })), step('c', 'c', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 99 }))]);
-    expect(odd?.children.map(({ wait }) => wait)).toEqual([{ watchMs: 0, queueMs: 10 }, { watchMs: 10, queueMs: 0 }]);
+    const [odd] = buildTrees([
+      step('a', 'a', 0, 10),
+      step('b', 'b', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 5 })),
+      step('c', 'c', 20, 30, 'a', attributes({ 'oarlock.enqueued_at': zero + 99 })),
+    ]);
+    expect(odd?.children.map(({ wait }) => wait)).toEqual([
+      { watchMs: 0, queueMs: 10 },
+      { watchMs: 10, queueMs: 0 },
+    ]);
   });
 
   it('come to an end with spans that name each other', () => {
@@ -76,24 +110,43 @@ describe('the longest chain of causes', () => {
     if (tree === undefined) throw new Error('no tree');
     const parts = criticalPath(tree);
     expect(parts.map(({ what }) => what)).toEqual([
-      'create deployments.apps', 'watch, before reconcile deployment', 'queue, before reconcile deployment', 'reconcile deployment', 'create replicasets.apps',
-      'watch, before reconcile replicaset', 'queue, before reconcile replicaset', 'reconcile replicaset', 'create pods', 'watch, before schedule', 'queue, before schedule', 'schedule', 'bind', 'create pods/binding',
-      'watch, before sync pod', 'queue, before sync pod', 'sync pod',
+      'create deployments.apps',
+      'watch, before reconcile deployment',
+      'queue, before reconcile deployment',
+      'reconcile deployment',
+      'create replicasets.apps',
+      'watch, before reconcile replicaset',
+      'queue, before reconcile replicaset',
+      'reconcile replicaset',
+      'create pods',
+      'watch, before schedule',
+      'queue, before schedule',
+      'schedule',
+      'bind',
+      'create pods/binding',
+      'watch, before sync pod',
+      'queue, before sync pod',
+      'sync pod',
     ]);
     expect(parts.reduce((sum, { ms }) => sum + ms, 0)).toBeCloseTo(480, 6);
   });
 
   it('covers the time whatever the shape of the tree', () => {
     const shapes = [
-      [step('a', 'a', 0, 100)], [step('a', 'a', 0, 10), step('b', 'b', 5, 50, 'a'), step('c', 'c', 60, 70, 'b')],
-      [step('a', 'a', 0, 10), step('b', 'b', 30, 50, 'a'), step('c', 'c', 20, 25, 'a')], [step('a', 'a', 0, 100), step('b', 'b', 20, 30, 'a'), step('c', 'c', 40, 110, 'b')],
+      [step('a', 'a', 0, 100)],
+      [step('a', 'a', 0, 10), step('b', 'b', 5, 50, 'a'), step('c', 'c', 60, 70, 'b')],
+      [step('a', 'a', 0, 10), step('b', 'b', 30, 50, 'a'), step('c', 'c', 20, 25, 'a')],
+      [step('a', 'a', 0, 100), step('b', 'b', 20, 30, 'a'), step('c', 'c', 40, 110, 'b')],
     ];
     for (const spans of shapes) {
       const [tree] = buildTrees(spans);
       if (tree === undefined) throw new Error('no tree');
       const last = Math.max(...spans.map(({ end }) => end)) - zero;
       const parts = criticalPath(tree);
-      expect(parts.every(({ ms }) => ms >= 0), JSON.stringify(parts)).toBe(true);
+      expect(
+        parts.every(({ ms }) => ms >= 0),
+        JSON.stringify(parts),
+      ).toBe(true);
       expect(parts.reduce((sum, { ms }) => sum + ms, 0)).toBeCloseTo(last, 6);
     }
   });
@@ -102,16 +155,31 @@ describe('the longest chain of causes', () => {
 describe('failed steps', () => {
   const failed = [
     ...rollout.filter(({ name }) => name !== 'StartContainer' && name !== 'CNI ADD' && name !== 'RunPodSandbox' && name !== 'sync pod'),
-    step('sync', 'sync pod', 34, 90, 'binding', { ...attributes({ 'oarlock.key': 'd/web-1-a', 'oarlock.node': 'n1' }), error: 'the sandbox could not be made' }),
+    step('sync', 'sync pod', 34, 90, 'binding', {
+      ...attributes({ 'oarlock.key': 'd/web-1-a', 'oarlock.node': 'n1' }),
+      error: 'the sandbox could not be made',
+    }),
     step('sandbox', 'RunPodSandbox', 36, 80, 'sync', { error: 'network: no address is left' }),
     step('cni', 'CNI ADD', 60, 75, 'sandbox', { error: 'no address is left in 10.244.0.0/28' }),
   ];
 
   it('are told from the request down to the last word', () => {
     const paths = failedPaths(buildTrees(failed));
-    expect(paths.map((path) => path.map(({ name }) => name))).toEqual([[
-      'create deployments.apps', 'reconcile deployment', 'create replicasets.apps', 'reconcile replicaset', 'create pods', 'schedule', 'bind', 'create pods/binding', 'sync pod', 'RunPodSandbox', 'CNI ADD',
-    ]]);
+    expect(paths.map((path) => path.map(({ name }) => name))).toEqual([
+      [
+        'create deployments.apps',
+        'reconcile deployment',
+        'create replicasets.apps',
+        'reconcile replicaset',
+        'create pods',
+        'schedule',
+        'bind',
+        'create pods/binding',
+        'sync pod',
+        'RunPodSandbox',
+        'CNI ADD',
+      ],
+    ]);
     expect(paths[0]?.at(-1)?.error).toBe('no address is left in 10.244.0.0/28');
   });
 

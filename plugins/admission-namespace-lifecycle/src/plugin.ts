@@ -34,7 +34,8 @@ export default Admission.plugin({
       if (resource.resource === 'localsubjectaccessreviews') return allow;
       const found = await find(namespace);
       if (found === undefined) return deny(`namespaces "${namespace}" not found`, { reason: 'NotFound' });
-      return found.metadata?.deletionTimestamp === undefined && found.status?.phase !== 'Terminating' ? allow
+      return found.metadata?.deletionTimestamp === undefined && found.status?.phase !== 'Terminating'
+        ? allow
         : deny(`unable to create new content in namespace ${namespace} because it is being terminated`);
     };
 

@@ -11,15 +11,30 @@ import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
 const namespace = (name: string, phase = 'Active', deletionTimestamp?: string) => ({
-  apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(deletionTimestamp !== undefined && { deletionTimestamp, finalizers: ['x/y'] }) }, spec: { finalizers: ['kubernetes'] }, status: { phase },
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name, ...(deletionTimestamp !== undefined && { deletionTimestamp, finalizers: ['x/y'] }) },
+  spec: { finalizers: ['kubernetes'] },
+  status: { phase },
 });
 const reviews = resource('authorization.k8s.io', 'v1', 'localsubjectaccessreviews', 'LocalSubjectAccessReview', true);
 
 async function open(config: unknown = {}) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  api.seed(namespaces, namespace('default'), namespace('here'), namespace('going', 'Terminating', '2026-01-01T00:00:00Z'), namespace('marked', 'Active', '2026-01-01T00:00:00Z'), namespace('kube-system'));
-  const [created] = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin, config }).get(Admission);
+  api.seed(
+    namespaces,
+    namespace('default'),
+    namespace('here'),
+    namespace('going', 'Terminating', '2026-01-01T00:00:00Z'),
+    namespace('marked', 'Active', '2026-01-01T00:00:00Z'),
+    namespace('kube-system'),
+  );
+  const [created] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .place({ plugin, config })
+    .get(Admission);
   if (created === undefined) throw new Error('not created');
   await clock.settle();
   return { clock, api, plugin: created };
@@ -33,16 +48,47 @@ admissionContract('admission-namespace-lifecycle', async () => {
     plugin: created,
     cases: [
       { title: 'a namespace that is there', request: admissionRequest('CREATE', configMaps, map('here')), outcome: 'allowed' },
-      { title: 'a namespace that is not there', request: admissionRequest('CREATE', configMaps, map('nowhere')), outcome: 'denied', message: 'namespaces "nowhere" not found' },
-      { title: 'a namespace that is going', request: admissionRequest('CREATE', configMaps, map('going')), outcome: 'denied', message: 'unable to create new content in namespace going because it is being terminated' },
-      { title: 'a namespace that was just deleted', request: admissionRequest('CREATE', pods, { ...map('marked'), kind: 'Pod', spec: { containers: [] } }), outcome: 'denied', message: /being terminated/ },
-      { title: 'something below an object', request: admissionRequest('CREATE', pods, map('nowhere'), { subresource: 'eviction' }), outcome: 'denied' },
+      {
+        title: 'a namespace that is not there',
+        request: admissionRequest('CREATE', configMaps, map('nowhere')),
+        outcome: 'denied',
+        message: 'namespaces "nowhere" not found',
+      },
+      {
+        title: 'a namespace that is going',
+        request: admissionRequest('CREATE', configMaps, map('going')),
+        outcome: 'denied',
+        message: 'unable to create new content in namespace going because it is being terminated',
+      },
+      {
+        title: 'a namespace that was just deleted',
+        request: admissionRequest('CREATE', pods, { ...map('marked'), kind: 'Pod', spec: { containers: [] } }),
+        outcome: 'denied',
+        message: /being terminated/,
+      },
+      {
+        title: 'something below an object',
+        request: admissionRequest('CREATE', pods, map('nowhere'), { subresource: 'eviction' }),
+        outcome: 'denied',
+      },
       { title: 'an object of no namespace', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), outcome: 'ignored' },
       { title: 'a namespace itself', request: admissionRequest('CREATE', namespaces, namespace('new')), outcome: 'ignored' },
-      { title: 'an update where nothing new comes', request: admissionRequest('UPDATE', configMaps, map('going'), { old: map('going') }), outcome: 'ignored' },
-      { title: 'a deletion where everything goes', request: admissionRequest('DELETE', configMaps, undefined, { old: map('going'), namespace: 'going' }), outcome: 'ignored' },
-      { title: 'a question about access, which says nothing of what is there', request: admissionRequest('CREATE', reviews, { metadata: { namespace: 'nowhere' } }), outcome: 'ignored' },
-      { title: 'the end of a namespace of one\'s own', request: removal('here'), outcome: 'allowed' },
+      {
+        title: 'an update where nothing new comes',
+        request: admissionRequest('UPDATE', configMaps, map('going'), { old: map('going') }),
+        outcome: 'ignored',
+      },
+      {
+        title: 'a deletion where everything goes',
+        request: admissionRequest('DELETE', configMaps, undefined, { old: map('going'), namespace: 'going' }),
+        outcome: 'ignored',
+      },
+      {
+        title: 'a question about access, which says nothing of what is there',
+        request: admissionRequest('CREATE', reviews, { metadata: { namespace: 'nowhere' } }),
+        outcome: 'ignored',
+      },
+      { title: "the end of a namespace of one's own", request: removal('here'), outcome: 'allowed' },
       { title: 'the end of default', request: removal('default'), outcome: 'denied', message: 'this namespace may not be deleted' },
       { title: 'the end of kube-system', request: removal('kube-system'), outcome: 'denied' },
     ],

@@ -26,15 +26,22 @@ function accessVolume(name: string): Volume {
   };
 }
 
-const mountIn = (name: string) => (container: Container): Container =>
-  container.volumeMounts?.some(({ mountPath }) => mountPath === tokenPath) ? container
-    : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
+const mountIn =
+  (name: string) =>
+  (container: Container): Container =>
+    container.volumeMounts?.some(({ mountPath }) => mountPath === tokenPath)
+      ? container
+      : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
 
 /** The same pod when it has everything already. */
 function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
   const given = pod.spec ?? { containers: [] };
-  let spec = given.serviceAccountName === name && given.serviceAccount === name ? given : { ...given, serviceAccountName: name, serviceAccount: name };
-  if ((spec.imagePullSecrets?.length ?? 0) === 0 && account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0) spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
+  let spec =
+    given.serviceAccountName === name && given.serviceAccount === name
+      ? given
+      : { ...given, serviceAccountName: name, serviceAccount: name };
+  if ((spec.imagePullSecrets?.length ?? 0) === 0 && account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0)
+    spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
   const all = [...spec.containers, ...(spec.initContainers ?? [])];
   const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
@@ -43,7 +50,9 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
     const volumeName = present ?? `kube-api-access-${suffix()}`;
     const mount = mountIn(volumeName);
     spec = {
-      ...spec, containers: spec.containers.map(mount), ...(spec.initContainers && { initContainers: spec.initContainers.map(mount) }),
+      ...spec,
+      containers: spec.containers.map(mount),
+      ...(spec.initContainers && { initContainers: spec.initContainers.map(mount) }),
       ...(present === undefined && { volumes: [...(spec.volumes ?? []), accessVolume(volumeName)] }),
     };
   }
@@ -54,10 +63,19 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
 function mirrorFault({ spec }: Pod): string | undefined {
   if (spec?.serviceAccountName) return 'a mirror pod may not reference service accounts';
   const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])];
-  const secret = (spec?.imagePullSecrets?.length ?? 0) > 0 || spec?.volumes?.some((volume) => volume.secret !== undefined || volume.projected?.sources?.some((source) => source.secret !== undefined))
-    || containers.some(({ env, envFrom }) => env?.some(({ valueFrom }) => valueFrom?.secretKeyRef !== undefined) || envFrom?.some(({ secretRef }) => secretRef !== undefined));
+  const secret =
+    (spec?.imagePullSecrets?.length ?? 0) > 0 ||
+    spec?.volumes?.some(
+      (volume) => volume.secret !== undefined || volume.projected?.sources?.some((source) => source.secret !== undefined),
+    ) ||
+    containers.some(
+      ({ env, envFrom }) =>
+        env?.some(({ valueFrom }) => valueFrom?.secretKeyRef !== undefined) || envFrom?.some(({ secretRef }) => secretRef !== undefined),
+    );
   if (secret) return 'a mirror pod may not reference secrets';
-  return spec?.volumes?.some(({ projected }) => projected?.sources?.some(({ serviceAccountToken }) => serviceAccountToken !== undefined)) ? 'a mirror pod may not use ServiceAccountToken volume projections' : undefined;
+  return spec?.volumes?.some(({ projected }) => projected?.sources?.some(({ serviceAccountToken }) => serviceAccountToken !== undefined))
+    ? 'a mirror pod may not use ServiceAccountToken volume projections'
+    : undefined;
 }
 
 const newSuffix = () => Array.from(randomBytes(5), (byte) => alphabet[byte % alphabet.length]).join('');

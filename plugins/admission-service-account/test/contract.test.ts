@@ -13,7 +13,10 @@ import plugin from '../src/plugin.ts';
 
 const tokenPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 const pod = (spec: Partial<NonNullable<Pod['spec']>> = {}, metadata: Pod['metadata'] = {}): Pod => ({
-  apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'p', ...metadata }, spec: { containers: [{ name: 'c', image: 'x' }], ...spec },
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'd', name: 'p', ...metadata },
+  spec: { containers: [{ name: 'c', image: 'x' }], ...spec },
 });
 const as = (object: KubeObject | undefined): Pod => object ?? {};
 const create = (object: Pod) => admissionRequest('CREATE', pods, object);
@@ -21,9 +24,17 @@ const create = (object: Pod) => admissionRequest('CREATE', pods, object);
 async function open() {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  api.seed(serviceAccounts,
-    { metadata: { namespace: 'd', name: 'default' } }, { metadata: { namespace: 'd', name: 'quiet' }, automountServiceAccountToken: false }, { metadata: { namespace: 'd', name: 'puller' }, imagePullSecrets: [{ name: 'registry' }] });
-  const [created] = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin }).get(Admission);
+  api.seed(
+    serviceAccounts,
+    { metadata: { namespace: 'd', name: 'default' } },
+    { metadata: { namespace: 'd', name: 'quiet' }, automountServiceAccountToken: false },
+    { metadata: { namespace: 'd', name: 'puller' }, imagePullSecrets: [{ name: 'registry' }] },
+  );
+  const [created] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .place({ plugin })
+    .get(Admission);
   if (created === undefined) throw new Error('not created');
   await clock.settle();
   return { api, plugin: created };
@@ -31,12 +42,17 @@ async function open() {
 
 admissionContract('admission-service-account', async () => {
   const { api, plugin: created } = await open();
-  const mountsOf = (object: KubeObject | undefined) => [...as(object).spec?.containers ?? [], ...as(object).spec?.initContainers ?? []].map(({ volumeMounts = [] }) => volumeMounts.filter(({ mountPath }) => mountPath === tokenPath).length);
+  const mountsOf = (object: KubeObject | undefined) =>
+    [...(as(object).spec?.containers ?? []), ...(as(object).spec?.initContainers ?? [])].map(
+      ({ volumeMounts = [] }) => volumeMounts.filter(({ mountPath }) => mountPath === tokenPath).length,
+    );
   return {
     plugin: created,
     cases: [
       {
-        title: 'a pod without an account', request: create(pod()), outcome: 'allowed',
+        title: 'a pod without an account',
+        request: create(pod()),
+        outcome: 'allowed',
         check(object) {
           const { spec } = as(object);
           expect(spec).toMatchObject({ serviceAccountName: 'default', serviceAccount: 'default' });
@@ -45,35 +61,107 @@ admissionContract('admission-service-account', async () => {
           expect(volume?.projected).toEqual({
             defaultMode: 0o644,
             sources: [
-              { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } }, { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+              { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
+              { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
               { downwardAPI: { items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }] } },
             ],
           });
           expect(spec?.containers[0]?.volumeMounts).toEqual([{ name: volume?.name, readOnly: true, mountPath: tokenPath }]);
         },
       },
-      { title: 'every container', request: create(pod({ containers: [{ name: 'a' }, { name: 'b' }], initContainers: [{ name: 'i' }] })), outcome: 'allowed', check: (object) => expect(mountsOf(object)).toEqual([1, 1, 1]) },
       {
-        title: 'a container that mounts something there itself', outcome: 'allowed',
-        request: create(pod({ containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }, { name: 'b' }], volumes: [{ name: 'own', emptyDir: {} }] })),
+        title: 'every container',
+        request: create(pod({ containers: [{ name: 'a' }, { name: 'b' }], initContainers: [{ name: 'i' }] })),
+        outcome: 'allowed',
+        check: (object) => expect(mountsOf(object)).toEqual([1, 1, 1]),
+      },
+      {
+        title: 'a container that mounts something there itself',
+        outcome: 'allowed',
+        request: create(
+          pod({
+            containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }, { name: 'b' }],
+            volumes: [{ name: 'own', emptyDir: {} }],
+          }),
+        ),
         check(object) {
           expect(mountsOf(object)).toEqual([1, 1]);
           expect(as(object).spec?.containers[0]?.volumeMounts).toEqual([{ name: 'own', mountPath: tokenPath }]);
         },
       },
-      { title: 'all containers mount something there themselves', request: create(pod({ containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }], volumes: [{ name: 'own', emptyDir: {} }] })), outcome: 'allowed', check: (object) => expect(as(object).spec?.volumes).toHaveLength(1) },
-      { title: 'an account that wants no mounts', request: create(pod({ serviceAccountName: 'quiet' })), outcome: 'allowed', check: (object) => expect(as(object).spec?.volumes).toBeUndefined() },
-      { title: 'a pod that wants one all the same', request: create(pod({ serviceAccountName: 'quiet', automountServiceAccountToken: true })), outcome: 'allowed', check: (object) => expect(mountsOf(object)).toEqual([1]) },
-      { title: 'a pod that wants none', request: create(pod({ automountServiceAccountToken: false })), outcome: 'allowed', check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'default' }) },
-      { title: 'pull secrets of the account', request: create(pod({ serviceAccountName: 'puller' })), outcome: 'allowed', check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'registry' }]) },
-      { title: 'pull secrets of the pod', request: create(pod({ serviceAccountName: 'puller', imagePullSecrets: [{ name: 'own' }] })), outcome: 'allowed', check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'own' }]) },
-      { title: 'the old field alone', request: create(pod({ serviceAccount: 'quiet' })), outcome: 'allowed', check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'quiet', serviceAccount: 'quiet' }) },
-      { title: 'an account that is not there', request: create(pod({ serviceAccountName: 'nobody' })), outcome: 'denied', message: 'error looking up service account d/nobody: serviceaccount "nobody" not found' },
+      {
+        title: 'all containers mount something there themselves',
+        request: create(
+          pod({
+            containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }],
+            volumes: [{ name: 'own', emptyDir: {} }],
+          }),
+        ),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec?.volumes).toHaveLength(1),
+      },
+      {
+        title: 'an account that wants no mounts',
+        request: create(pod({ serviceAccountName: 'quiet' })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec?.volumes).toBeUndefined(),
+      },
+      {
+        title: 'a pod that wants one all the same',
+        request: create(pod({ serviceAccountName: 'quiet', automountServiceAccountToken: true })),
+        outcome: 'allowed',
+        check: (object) => expect(mountsOf(object)).toEqual([1]),
+      },
+      {
+        title: 'a pod that wants none',
+        request: create(pod({ automountServiceAccountToken: false })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'default' }),
+      },
+      {
+        title: 'pull secrets of the account',
+        request: create(pod({ serviceAccountName: 'puller' })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'registry' }]),
+      },
+      {
+        title: 'pull secrets of the pod',
+        request: create(pod({ serviceAccountName: 'puller', imagePullSecrets: [{ name: 'own' }] })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'own' }]),
+      },
+      {
+        title: 'the old field alone',
+        request: create(pod({ serviceAccount: 'quiet' })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'quiet', serviceAccount: 'quiet' }),
+      },
+      {
+        title: 'an account that is not there',
+        request: create(pod({ serviceAccountName: 'nobody' })),
+        outcome: 'denied',
+        message: 'error looking up service account d/nobody: serviceaccount "nobody" not found',
+      },
       { title: 'a mirror pod', request: create(pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), outcome: 'ignored' },
-      { title: 'a mirror pod that names an account', request: create(pod({ serviceAccountName: 'default' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), outcome: 'denied', message: 'a mirror pod may not reference service accounts' },
-      ...([['secrets', { imagePullSecrets: [{ name: 's' }] }], ['secrets', { volumes: [{ name: 'v', secret: { secretName: 's' } }] }], ['secrets', { containers: [{ name: 'c', env: [{ name: 'E', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }] }] }],
-        ['use ServiceAccountToken', { volumes: [{ name: 'v', projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }] }]] as const).map(([message, spec]) => (
-        { title: `a mirror pod with ${Object.keys(spec).join()}`, request: create(pod(spec, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), outcome: 'denied' as const, message: new RegExp(`^a mirror pod may not .*${message}`) })),
+      {
+        title: 'a mirror pod that names an account',
+        request: create(pod({ serviceAccountName: 'default' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })),
+        outcome: 'denied',
+        message: 'a mirror pod may not reference service accounts',
+      },
+      ...(
+        [
+          ['secrets', { imagePullSecrets: [{ name: 's' }] }],
+          ['secrets', { volumes: [{ name: 'v', secret: { secretName: 's' } }] }],
+          ['secrets', { containers: [{ name: 'c', env: [{ name: 'E', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }] }] }],
+          ['use ServiceAccountToken', { volumes: [{ name: 'v', projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }] }],
+        ] as const
+      ).map(([message, spec]) => ({
+        title: `a mirror pod with ${Object.keys(spec).join()}`,
+        request: create(pod(spec, { annotations: { 'kubernetes.io/config.mirror': 'x' } })),
+        outcome: 'denied' as const,
+        message: new RegExp(`^a mirror pod may not .*${message}`),
+      })),
       { title: 'an update', request: admissionRequest('UPDATE', pods, pod(), { old: pod() }), outcome: 'ignored' },
       { title: 'something below a pod', request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }), outcome: 'ignored' },
     ],
@@ -95,7 +183,7 @@ describe('admission-service-account', () => {
   it('gives volumes names of their own', async () => {
     const { api, plugin: created } = await open();
     const names = new Set<string | undefined>();
-    for (let each = 0; each < 50; each++) names.add(as(await created.mutate?.(create(pod())) as KubeObject).spec?.volumes?.[0]?.name);
+    for (let each = 0; each < 50; each++) names.add(as((await created.mutate?.(create(pod()))) as KubeObject).spec?.volumes?.[0]?.name);
     expect(names.size).toBe(50);
     await api.stop();
   });

@@ -10,20 +10,31 @@ const make = (config: unknown = {}) => {
   return authenticator;
 };
 
-authnContract('authn-anonymous', () => ({ authenticator: make(), known: [], wrong: [{ title: 'another path', credentials: bare('/api/v1/pods') }], secrets: [] }), {
-  anonymousOn: ['/livez', '/readyz', '/healthz', '/version', '/oarlock/v1/ca'],
+authnContract(
+  'authn-anonymous',
+  () => ({ authenticator: make(), known: [], wrong: [{ title: 'another path', credentials: bare('/api/v1/pods') }], secrets: [] }),
+  {
+    anonymousOn: ['/livez', '/readyz', '/healthz', '/version', '/oarlock/v1/ca'],
+  },
+);
+authnContract('authn-anonymous on every path', () => ({ authenticator: make({ paths: [] }), known: [], wrong: [], secrets: [] }), {
+  anonymousOn: ['/livez', '/api/v1/pods', '/'],
 });
-authnContract('authn-anonymous on every path', () => ({ authenticator: make({ paths: [] }), known: [], wrong: [], secrets: [] }), { anonymousOn: ['/livez', '/api/v1/pods', '/'] });
 
 describe('authn-anonymous', () => {
   it('takes paths exactly', async () => {
     const authenticator = make({ paths: ['/healthz'] });
     expect(await authenticator.authenticate(bare('/healthz'))).toEqual({ outcome: 'authenticated', identity: anonymous });
-    for (const path of ['/healthz/', '/healthz/etcd', '/HEALTHZ', '/healthz?verbose', '//healthz', '/livez']) expect(await authenticator.authenticate(bare(path)), path).toEqual({ outcome: 'abstained' });
+    for (const path of ['/healthz/', '/healthz/etcd', '/HEALTHZ', '/healthz?verbose', '//healthz', '/livez'])
+      expect(await authenticator.authenticate(bare(path)), path).toEqual({ outcome: 'abstained' });
   });
 
   it('refuses a config with a path that is none', () => {
-    expect(new PluginHost().place({ plugin, config: { paths: ['healthz'] } }).check()).toMatchObject([{ code: 'ConfigInvalid', path: 'paths.0' }]);
-    expect(new PluginHost().place({ plugin, config: { path: '/healthz' } }).check()).toMatchObject([{ code: 'ConfigInvalid', message: 'authn-anonymous: unknown key path' }]);
+    expect(new PluginHost().place({ plugin, config: { paths: ['healthz'] } }).check()).toMatchObject([
+      { code: 'ConfigInvalid', path: 'paths.0' },
+    ]);
+    expect(new PluginHost().place({ plugin, config: { path: '/healthz' } }).check()).toMatchObject([
+      { code: 'ConfigInvalid', message: 'authn-anonymous: unknown key path' },
+    ]);
   });
 });

@@ -27,12 +27,17 @@ export default Authn.plugin({
         throw error;
       }
       const expires = field(secret, 'expiration');
-      const alive = secret.type === 'bootstrap.kubernetes.io/token' && secret.metadata?.deletionTimestamp === undefined
-        && field(secret, 'token-id') === id && same(field(secret, 'token-secret'), value)
-        && field(secret, 'usage-bootstrap-authentication') === 'true'
-        && (expires === '' || Date.parse(expires) > clock.now());
+      const alive =
+        secret.type === 'bootstrap.kubernetes.io/token' &&
+        secret.metadata?.deletionTimestamp === undefined &&
+        field(secret, 'token-id') === id &&
+        same(field(secret, 'token-secret'), value) &&
+        field(secret, 'usage-bootstrap-authentication') === 'true' &&
+        (expires === '' || Date.parse(expires) > clock.now());
       if (!alive) return rejected('the bootstrap token is not valid');
-      const extra = field(secret, 'auth-extra-groups').split(',').filter((group) => group.startsWith('system:bootstrappers:'));
+      const extra = field(secret, 'auth-extra-groups')
+        .split(',')
+        .filter((group) => group.startsWith('system:bootstrappers:'));
       return authenticated({ name: `system:bootstrap:${id}`, groups: ['system:bootstrappers', ...extra, 'system:authenticated'] });
     },
   }),

@@ -14,19 +14,40 @@ const base64 = (text: string) => Buffer.from(text).toString('base64');
 function tokenSecret(id: string, fields: Readonly<Record<string, string>> = {}, more: Partial<Secret> = {}): Secret {
   const all = { 'token-id': id, 'token-secret': '0123456789abcdef', 'usage-bootstrap-authentication': 'true', ...fields };
   return {
-    apiVersion: 'v1', kind: 'Secret', metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` }, type: 'bootstrap.kubernetes.io/token',
-    data: Object.fromEntries(Object.entries(all).map(([key, value]) => [key, base64(value)])), ...more,
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` },
+    type: 'bootstrap.kubernetes.io/token',
+    data: Object.fromEntries(Object.entries(all).map(([key, value]) => [key, base64(value)])),
+    ...more,
   };
 }
 
 function open() {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  api.seed(secrets,
-    tokenSecret('aaaaaa'), tokenSecret('bbbbbb', { expiration: '2026-01-01T01:00:00Z', 'auth-extra-groups': 'system:bootstrappers:workers,system:masters' }), tokenSecret('cccccc', { expiration: '2025-12-31T23:59:59Z' }),
-    tokenSecret('dddddd', { 'usage-bootstrap-authentication': 'false' }), tokenSecret('eeeeee', {}, { type: 'Opaque' }), tokenSecret('ffffff', { 'token-id': 'aaaaaa' }),
-    tokenSecret('gggggg', { 'token-secret': '' }), tokenSecret('hhhhhh', { expiration: 'next summer' }),
-    tokenSecret('iiiiii', {}, { metadata: { namespace: 'kube-system', name: 'bootstrap-token-iiiiii', deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] } }),
+  api.seed(
+    secrets,
+    tokenSecret('aaaaaa'),
+    tokenSecret('bbbbbb', { expiration: '2026-01-01T01:00:00Z', 'auth-extra-groups': 'system:bootstrappers:workers,system:masters' }),
+    tokenSecret('cccccc', { expiration: '2025-12-31T23:59:59Z' }),
+    tokenSecret('dddddd', { 'usage-bootstrap-authentication': 'false' }),
+    tokenSecret('eeeeee', {}, { type: 'Opaque' }),
+    tokenSecret('ffffff', { 'token-id': 'aaaaaa' }),
+    tokenSecret('gggggg', { 'token-secret': '' }),
+    tokenSecret('hhhhhh', { expiration: 'next summer' }),
+    tokenSecret(
+      'iiiiii',
+      {},
+      {
+        metadata: {
+          namespace: 'kube-system',
+          name: 'bootstrap-token-iiiiii',
+          deletionTimestamp: '2026-01-01T00:00:00Z',
+          finalizers: ['x/y'],
+        },
+      },
+    ),
     tokenSecret('jjjjjj', {}, { metadata: { namespace: 'default', name: 'bootstrap-token-jjjjjj' } }),
   );
   const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Authn);
@@ -40,13 +61,31 @@ authnContract('authn-bootstrap-token', () => {
   return {
     authenticator,
     known: [
-      { title: 'a token', credentials: shows('aaaaaa'), identity: { name: 'system:bootstrap:aaaaaa', groups: ['system:bootstrappers', 'system:authenticated'] } },
-      { title: 'one that lives for an hour, with a group of its own', credentials: shows('bbbbbb'), identity: { name: 'system:bootstrap:bbbbbb', groups: ['system:bootstrappers', 'system:bootstrappers:workers', 'system:authenticated'] } },
+      {
+        title: 'a token',
+        credentials: shows('aaaaaa'),
+        identity: { name: 'system:bootstrap:aaaaaa', groups: ['system:bootstrappers', 'system:authenticated'] },
+      },
+      {
+        title: 'one that lives for an hour, with a group of its own',
+        credentials: shows('bbbbbb'),
+        identity: {
+          name: 'system:bootstrap:bbbbbb',
+          groups: ['system:bootstrappers', 'system:bootstrappers:workers', 'system:authenticated'],
+        },
+      },
     ],
     wrong: [
-      { title: 'another secret', credentials: shows('aaaaaa', '0123456789abcdee') }, { title: 'unknown', credentials: shows('zzzzzz') }, { title: 'expired', credentials: shows('cccccc') },
-      { title: 'not for authentication', credentials: shows('dddddd') }, { title: 'another type', credentials: shows('eeeeee') }, { title: 'another id inside', credentials: shows('ffffff') },
-      { title: 'no secret inside', credentials: shows('gggggg') }, { title: 'an expiration that is no time', credentials: shows('hhhhhh') }, { title: 'being deleted', credentials: shows('iiiiii') }, { title: 'in another namespace', credentials: shows('jjjjjj') },
+      { title: 'another secret', credentials: shows('aaaaaa', '0123456789abcdee') },
+      { title: 'unknown', credentials: shows('zzzzzz') },
+      { title: 'expired', credentials: shows('cccccc') },
+      { title: 'not for authentication', credentials: shows('dddddd') },
+      { title: 'another type', credentials: shows('eeeeee') },
+      { title: 'another id inside', credentials: shows('ffffff') },
+      { title: 'no secret inside', credentials: shows('gggggg') },
+      { title: 'an expiration that is no time', credentials: shows('hhhhhh') },
+      { title: 'being deleted', credentials: shows('iiiiii') },
+      { title: 'in another namespace', credentials: shows('jjjjjj') },
     ],
     secrets: ['0123456789abcdef'],
     breakDown: () => api.failNext({ resource: secrets }, failure('ServiceUnavailable', 'the store is away'), 10_000),
@@ -73,7 +112,8 @@ describe('authn-bootstrap-token', () => {
   it('leaves tokens of other forms alone', async () => {
     const { authenticator, api } = open();
     api.requests.length = 0;
-    for (const token of ['aaaaaa', 'AAAAAA.0123456789abcdef', 'aaaaaa.0123456789abcde', 'aaaaaa.0123456789abcdef0', 'a.b.c']) expect(await authenticator.authenticate(bearer(token))).toEqual({ outcome: 'abstained' });
+    for (const token of ['aaaaaa', 'AAAAAA.0123456789abcdef', 'aaaaaa.0123456789abcde', 'aaaaaa.0123456789abcdef0', 'a.b.c'])
+      expect(await authenticator.authenticate(bearer(token))).toEqual({ outcome: 'abstained' });
     expect(api.requests).toEqual([]);
   });
 });

@@ -5,7 +5,8 @@ import { z } from 'zod';
 /** Undoes the escapes of RFC 4514, section 2.4: `\\,` is a comma, `\\0A` the byte 0A of a UTF-8 text. */
 function unescape(value: string): string {
   const bytes: Buffer[] = [];
-  for (const [, hex, escaped, plain] of value.matchAll(/\\([0-9A-Fa-f]{2})|\\(.)|([^\\]+)/gsu)) bytes.push(hex === undefined ? Buffer.from(escaped ?? plain ?? '') : Buffer.from(hex, 'hex'));
+  for (const [, hex, escaped, plain] of value.matchAll(/\\([0-9A-Fa-f]{2})|\\(.)|([^\\]+)/gsu))
+    bytes.push(hex === undefined ? Buffer.from(escaped ?? plain ?? '') : Buffer.from(hex, 'hex'));
   return Buffer.concat(bytes).toString('utf8');
 }
 
@@ -34,8 +35,11 @@ export class ClientCertificateAuthenticator implements Authenticator {
     const name = subject.get('CN')?.at(-1); // of several the last, as crypto/x509 of Go has it
     if (name === undefined || name === '') return rejected('the client certificate has no common name');
     const result = authenticated({
-      name, groups: [...(subject.get('O') ?? []), 'system:authenticated'],
-      extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${certificate.fingerprint256.replaceAll(':', '').toLowerCase()}`] },
+      name,
+      groups: [...(subject.get('O') ?? []), 'system:authenticated'],
+      extra: {
+        'authentication.kubernetes.io/credential-id': [`X509SHA256=${certificate.fingerprint256.replaceAll(':', '').toLowerCase()}`],
+      },
     });
     this.#known.set(certificate, result);
     return result;

@@ -18,7 +18,22 @@ function certificate(...args: string[]): Promise<X509Certificate> {
   if (known !== undefined) return known;
   const fresh = (async () => {
     const name = join(directory, `c${made.size}`);
-    await run('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '30', '-keyout', `${name}.key`, '-out', `${name}.crt`, ...args]);
+    await run('openssl', [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-days',
+      '30',
+      '-keyout',
+      `${name}.key`,
+      '-out',
+      `${name}.crt`,
+      ...args,
+    ]);
     return new X509Certificate(await readFile(`${name}.crt`));
   })();
   made.set(args.join('\u0000'), fresh);
@@ -27,7 +42,9 @@ function certificate(...args: string[]): Promise<X509Certificate> {
 const subject = (text: string, ...more: string[]) => certificate('-utf8', '-subj', text, ...more);
 const shows = (shown: X509Certificate) => bare('/api', { certificate: shown });
 
-beforeAll(async () => { directory = await mkdtemp(join(tmpdir(), 'client-certificate-')); });
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'client-certificate-'));
+});
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
 authnContract('authn-client-certificate', async () => {
@@ -37,8 +54,13 @@ authnContract('authn-client-certificate', async () => {
     authenticator: new ClientCertificateAuthenticator(),
     known: [
       {
-        title: 'an administrator', credentials: shows(admin),
-        identity: { name: 'kubernetes-admin', groups: ['system:masters', 'ops', 'system:authenticated'], extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${admin.fingerprint256.replaceAll(':', '').toLowerCase()}`] } },
+        title: 'an administrator',
+        credentials: shows(admin),
+        identity: {
+          name: 'kubernetes-admin',
+          groups: ['system:masters', 'ops', 'system:authenticated'],
+          extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${admin.fingerprint256.replaceAll(':', '').toLowerCase()}`] },
+        },
       },
       { title: 'a node', credentials: shows(node), identity: { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] } },
     ],
@@ -55,15 +77,30 @@ describe('authn-client-certificate', () => {
   };
 
   it('takes names as they are: marks, blanks, letters of any script', async () => {
-    expect(await identity(await subject('/CN=a, b \\+ c = d; "e" <f> #g'))).toEqual({ name: 'a, b + c = d; "e" <f> #g', groups: ['system:authenticated'] });
-    expect(await identity(await subject('/O=Zürich/CN=Ærøskøbing 東京'))).toEqual({ name: 'Ærøskøbing 東京', groups: ['Zürich', 'system:authenticated'] });
-    expect(await identity(await subject('/CN= leading and trailing '))).toEqual({ name: ' leading and trailing ', groups: ['system:authenticated'] });
+    expect(await identity(await subject('/CN=a, b \\+ c = d; "e" <f> #g'))).toEqual({
+      name: 'a, b + c = d; "e" <f> #g',
+      groups: ['system:authenticated'],
+    });
+    expect(await identity(await subject('/O=Zürich/CN=Ærøskøbing 東京'))).toEqual({
+      name: 'Ærøskøbing 東京',
+      groups: ['Zürich', 'system:authenticated'],
+    });
+    expect(await identity(await subject('/CN= leading and trailing '))).toEqual({
+      name: ' leading and trailing ',
+      groups: ['system:authenticated'],
+    });
     expect(await identity(await subject('/CN=back\\\\slash'))).toEqual({ name: 'back\\slash', groups: ['system:authenticated'] });
   });
 
-  it('takes no group out of another attribute\'s value', async () => {
-    expect(await identity(await subject('/OU=O=system:masters/L=x\nO=system:masters/CN=mallory'))).toEqual({ name: 'mallory', groups: ['system:authenticated'] });
-    expect(await identity(await subject('/CN=mallory\nO=system:masters'))).toEqual({ name: 'mallory\nO=system:masters', groups: ['system:authenticated'] });
+  it("takes no group out of another attribute's value", async () => {
+    expect(await identity(await subject('/OU=O=system:masters/L=x\nO=system:masters/CN=mallory'))).toEqual({
+      name: 'mallory',
+      groups: ['system:authenticated'],
+    });
+    expect(await identity(await subject('/CN=mallory\nO=system:masters'))).toEqual({
+      name: 'mallory\nO=system:masters',
+      groups: ['system:authenticated'],
+    });
   });
 
   it('takes one attribute out of several in one RDN', async () => {

@@ -8,20 +8,33 @@ import { Keys } from '@oarlock/spi/cluster';
 import type { JWTPayload } from 'jose';
 import { z } from 'zod';
 
-interface Bound { readonly name: string; readonly uid: string }
-interface Private { readonly namespace: string; readonly serviceaccount: Bound; readonly pod?: Bound; readonly secret?: Bound; readonly node?: Bound }
-interface Verified { readonly result: AuthnResult; readonly until: number }
+interface Bound {
+  readonly name: string;
+  readonly uid: string;
+}
+interface Private {
+  readonly namespace: string;
+  readonly serviceaccount: Bound;
+  readonly pod?: Bound;
+  readonly secret?: Bound;
+  readonly node?: Bound;
+}
+interface Verified {
+  readonly result: AuthnResult;
+  readonly until: number;
+}
 
 const maxCached = 10_000;
 const form = /^[\w-]+\.[\w-]+\.[\w-]+$/; // JWS compact serialization (RFC 7515)
-const isBound = (value: unknown): value is Bound => typeof (value as Bound | undefined)?.name === 'string' && typeof (value as Bound).uid === 'string';
+const isBound = (value: unknown): value is Bound =>
+  typeof (value as Bound | undefined)?.name === 'string' && typeof (value as Bound).uid === 'string';
 
 /** The claims of KEP-1205, when they are what they should be. */
 function privateClaims(payload: JWTPayload | undefined): Private | undefined {
   const claims = payload?.['kubernetes.io'] as Partial<Private> | undefined;
   if (typeof claims?.namespace !== 'string' || !isBound(claims.serviceaccount)) return undefined;
   for (const each of [claims.pod, claims.secret, claims.node]) if (each !== undefined && !isBound(each)) return undefined;
-  return payload?.sub === `system:serviceaccount:${claims.namespace}:${claims.serviceaccount.name}` ? claims as Private : undefined;
+  return payload?.sub === `system:serviceaccount:${claims.namespace}:${claims.serviceaccount.name}` ? (claims as Private) : undefined;
 }
 // another of the keys may be the right one
 const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
@@ -49,7 +62,11 @@ export default Authn.plugin({
         return undefined; // not a JWT: not our kind of token
       }
     };
-    const exists = async (kind: 'pod' | 'secret' | 'serviceaccount' | 'node', namespace: string, { name, uid }: Bound): Promise<boolean> => {
+    const exists = async (
+      kind: 'pod' | 'secret' | 'serviceaccount' | 'node',
+      namespace: string,
+      { name, uid }: Bound,
+    ): Promise<boolean> => {
       const resource: Resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts, node: nodes }[kind];
       try {
         const found = await client.get(resource, { ...(kind !== 'node' && { namespace }), name });
@@ -64,7 +81,13 @@ export default Authn.plugin({
       let payload: JWTPayload | undefined;
       for (const key of publicKeys) {
         try {
-          ({ payload } = await jwtVerify(token, key, { issuer, audience: audiences, algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'], requiredClaims: ['exp'], currentDate: new Date(clock.now()) }));
+          ({ payload } = await jwtVerify(token, key, {
+            issuer,
+            audience: audiences,
+            algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'],
+            requiredClaims: ['exp'],
+            currentDate: new Date(clock.now()),
+          }));
           break;
         } catch (error) {
           if (!otherKey.has((error as { code?: string }).code ?? '')) return rejected('the service account token is not valid');
@@ -73,13 +96,14 @@ export default Authn.plugin({
       const bound = privateClaims(payload);
       if (payload === undefined || bound === undefined) return rejected('the service account token is not valid');
       const { namespace, serviceaccount: account, pod, secret, node } = bound;
-      if (!await exists('serviceaccount', namespace, account)) return rejected('the service account of the token does not exist');
-      if (pod && !await exists('pod', namespace, pod)) return rejected('the pod of the token does not exist');
-      if (secret && !await exists('secret', namespace, secret)) return rejected('the secret of the token does not exist');
+      if (!(await exists('serviceaccount', namespace, account))) return rejected('the service account of the token does not exist');
+      if (pod && !(await exists('pod', namespace, pod))) return rejected('the pod of the token does not exist');
+      if (secret && !(await exists('secret', namespace, secret))) return rejected('the secret of the token does not exist');
       // with a pod, the node is only where that ran
-      if (node && !pod && !await exists('node', '', node)) return rejected('the node of the token does not exist');
+      if (node && !pod && !(await exists('node', '', node))) return rejected('the node of the token does not exist');
       return authenticated({
-        name: `system:serviceaccount:${namespace}:${account.name}`, uid: account.uid,
+        name: `system:serviceaccount:${namespace}:${account.name}`,
+        uid: account.uid,
         groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
         extra: {
           ...(payload.jti !== undefined && { 'authentication.kubernetes.io/credential-id': [`JTI=${payload.jti}`] }),
@@ -98,7 +122,11 @@ export default Authn.plugin({
         if (known !== undefined && known.until > clock.now()) return known.result;
         const result = await verify(bearerToken);
         cache.delete(hash);
-        if (cache.size >= maxCached) for (const oldest of cache.keys()) { cache.delete(oldest); break; }
+        if (cache.size >= maxCached)
+          for (const oldest of cache.keys()) {
+            cache.delete(oldest);
+            break;
+          }
         if (result.outcome === 'authenticated') {
           const expires = (claimsOf(bearerToken)?.exp ?? 0) * 1000;
           cache.set(hash, { result, until: Math.min(expires, clock.now() + config.cacheMs) });

@@ -13,19 +13,32 @@ import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
 const issuer = 'https://kubernetes.default.svc.cluster.local';
-const newKey = (curve = 'P-256') => generateKeyPairSync('ec', { namedCurve: curve }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+const newKey = (curve = 'P-256') =>
+  generateKeyPairSync('ec', { namedCurve: curve }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
 const [signing, former, foreign] = [newKey(), newKey(), newKey()];
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
 const publicOf = (pem: string) => createPublicKey(pem).export({ type: 'spki', format: 'pem' }) as string;
 
 const now = Date.UTC(2026, 0, 1) / 1000;
 const account = { name: 'robot', uid: 'sa-1' };
-interface Claims { readonly key?: string; readonly alg?: string; readonly claims?: JWTPayload; readonly bound?: Record<string, unknown> }
+interface Claims {
+  readonly key?: string;
+  readonly alg?: string;
+  readonly claims?: JWTPayload;
+  readonly bound?: Record<string, unknown>;
+}
 
 function token({ key = signing, alg = 'ES256', claims = {}, bound = {} }: Claims = {}): Promise<string> {
   const payload: JWTPayload = {
-    iss: issuer, aud: [issuer], sub: 'system:serviceaccount:d:robot', iat: now, nbf: now, exp: now + 3600, jti: 'jti-1',
-    'kubernetes.io': { namespace: 'd', serviceaccount: account, ...bound }, ...claims,
+    iss: issuer,
+    aud: [issuer],
+    sub: 'system:serviceaccount:d:robot',
+    iat: now,
+    nbf: now,
+    exp: now + 3600,
+    jti: 'jti-1',
+    'kubernetes.io': { namespace: 'd', serviceaccount: account, ...bound },
+    ...claims,
   };
   return new SignJWT(payload).setProtectedHeader({ alg }).sign(createPrivateKey(key));
 }
@@ -37,7 +50,12 @@ function open(config: unknown = {}) {
   api.seed(pods, { metadata: { namespace: 'd', name: 'p', uid: 'pod-1' }, spec: { containers: [], nodeName: 'n1' } });
   api.seed(secrets, { metadata: { namespace: 'd', name: 's', uid: 'secret-1' } });
   api.seed(nodes, { metadata: { name: 'n1', uid: 'node-1' } });
-  const keys = { caBundle: '', issue: () => Promise.reject(new Error('none')), sign: () => Promise.reject(new Error('none')), serviceAccount: { issuer, signingKey: signing, verifyingKeys: [publicOf(signing), publicOf(former), publicOf(rsa)] } };
+  const keys = {
+    caBundle: '',
+    issue: () => Promise.reject(new Error('none')),
+    sign: () => Promise.reject(new Error('none')),
+    serviceAccount: { issuer, signingKey: signing, verifyingKeys: [publicOf(signing), publicOf(former), publicOf(rsa)] },
+  };
   const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).provide(Keys, keys).place({ plugin, config }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   return { clock, api, authenticator };
@@ -55,29 +73,61 @@ authnContract('authn-service-account', async () => {
   return {
     authenticator,
     known: [
-      { title: 'an account', credentials: bearer(plain), identity: { ...identity, extra: { 'authentication.kubernetes.io/credential-id': ['JTI=jti-1'] } } },
-      { title: 'bound to a pod', credentials: bearer(bound), identity: { ...identity, extra: { 'authentication.kubernetes.io/pod-name': ['p'], 'authentication.kubernetes.io/pod-uid': ['pod-1'], 'authentication.kubernetes.io/node-name': ['n1'], 'authentication.kubernetes.io/node-uid': ['node-1'] } } },
+      {
+        title: 'an account',
+        credentials: bearer(plain),
+        identity: { ...identity, extra: { 'authentication.kubernetes.io/credential-id': ['JTI=jti-1'] } },
+      },
+      {
+        title: 'bound to a pod',
+        credentials: bearer(bound),
+        identity: {
+          ...identity,
+          extra: {
+            'authentication.kubernetes.io/pod-name': ['p'],
+            'authentication.kubernetes.io/pod-uid': ['pod-1'],
+            'authentication.kubernetes.io/node-name': ['n1'],
+            'authentication.kubernetes.io/node-uid': ['node-1'],
+          },
+        },
+      },
       { title: 'bound to a secret', credentials: bearer(await token({ bound: { secret: { name: 's', uid: 'secret-1' } } })), identity },
       { title: 'signed with a former key', credentials: bearer(await token({ key: former })), identity },
       { title: 'signed with RSA', credentials: bearer(await token({ key: rsa, alg: 'RS256' })), identity },
     ],
     wrong: [
-      { title: 'another key', credentials: bearer(await token({ key: foreign })) }, { title: 'unsigned', credentials: bearer(unsigned) }, { title: 'another algorithm', credentials: bearer(withSecret) },
+      { title: 'another key', credentials: bearer(await token({ key: foreign })) },
+      { title: 'unsigned', credentials: bearer(unsigned) },
+      { title: 'another algorithm', credentials: bearer(withSecret) },
       { title: 'another algorithm of the key', credentials: bearer(await token({ key: rsa, alg: 'PS256' })) },
-      { title: 'another issuer', credentials: bearer(await token({ claims: { iss: 'https://elsewhere' } })) }, { title: 'another audience', credentials: bearer(await token({ claims: { aud: ['vault'] } })) },
-      { title: 'no audience', credentials: bearer(await token({ claims: { aud: [] } })) }, { title: 'expired', credentials: bearer(await token({ claims: { exp: now - 1 } })) },
+      { title: 'another issuer', credentials: bearer(await token({ claims: { iss: 'https://elsewhere' } })) },
+      { title: 'another audience', credentials: bearer(await token({ claims: { aud: ['vault'] } })) },
+      { title: 'no audience', credentials: bearer(await token({ claims: { aud: [] } })) },
+      { title: 'expired', credentials: bearer(await token({ claims: { exp: now - 1 } })) },
       { title: 'without an end', credentials: bearer(await token({ claims: { exp: undefined } as unknown as JWTPayload })) },
       { title: 'not valid yet', credentials: bearer(await token({ claims: { nbf: now + 60 } })) },
-      { title: 'of an account that is another by now', credentials: bearer(await token({ bound: { serviceaccount: { name: 'robot', uid: 'sa-0' } } })) },
-      { title: 'of an account that is gone', credentials: bearer(await token({ bound: { serviceaccount: { name: 'gone', uid: 'sa-1' } } })) },
+      {
+        title: 'of an account that is another by now',
+        credentials: bearer(await token({ bound: { serviceaccount: { name: 'robot', uid: 'sa-0' } } })),
+      },
+      {
+        title: 'of an account that is gone',
+        credentials: bearer(await token({ bound: { serviceaccount: { name: 'gone', uid: 'sa-1' } } })),
+      },
       { title: 'of an account of another namespace', credentials: bearer(await token({ bound: { namespace: 'e' } })) },
       { title: 'of a pod that is another by now', credentials: bearer(await token({ bound: { pod: { name: 'p', uid: 'pod-0' } } })) },
       { title: 'of a pod that is gone', credentials: bearer(await token({ bound: { pod: { name: 'q', uid: 'pod-1' } } })) },
       { title: 'of a secret that is gone', credentials: bearer(await token({ bound: { secret: { name: 't', uid: 'secret-1' } } })) },
       { title: 'of a node that is gone', credentials: bearer(await token({ bound: { node: { name: 'n0', uid: 'node-1' } } })) },
-      { title: 'a name other than the account says', credentials: bearer(await token({ claims: { sub: 'system:serviceaccount:kube-system:admin' } })) },
+      {
+        title: 'a name other than the account says',
+        credentials: bearer(await token({ claims: { sub: 'system:serviceaccount:kube-system:admin' } })),
+      },
       { title: 'of no account', credentials: bearer(await token({ claims: { 'kubernetes.io': undefined } })) },
-      { title: 'of an account that is no object', credentials: bearer(await token({ claims: { 'kubernetes.io': { namespace: 'd', serviceaccount: 'robot' } } })) },
+      {
+        title: 'of an account that is no object',
+        credentials: bearer(await token({ claims: { 'kubernetes.io': { namespace: 'd', serviceaccount: 'robot' } } })),
+      },
     ],
     secrets: [plain.split('.')[2] ?? '', bound.split('.')[2] ?? ''],
     breakDown: () => api.failNext({}, failure('ServiceUnavailable', 'the store is away'), 10_000),
@@ -117,13 +167,16 @@ describe('authn-service-account', () => {
 
   it('leaves tokens of other issuers to others, without a look at the API', async () => {
     const { api, authenticator } = open();
-    for (const other of [await token({ claims: { iss: 'https://elsewhere' } }), 'a.b.c', 'abc', `${'x'.repeat(20_000)}`]) expect(await authenticator.authenticate(bearer(other))).toEqual({ outcome: 'abstained' });
+    for (const other of [await token({ claims: { iss: 'https://elsewhere' } }), 'a.b.c', 'abc', `${'x'.repeat(20_000)}`])
+      expect(await authenticator.authenticate(bearer(other))).toEqual({ outcome: 'abstained' });
     expect(api.requests).toEqual([]);
   });
 
   it('accepts the audiences it is told to', async () => {
     const { authenticator } = open({ audiences: ['api', 'other'] });
-    expect(await authenticator.authenticate(bearer(await token({ claims: { aud: ['other'] } })))).toMatchObject({ outcome: 'authenticated' });
+    expect(await authenticator.authenticate(bearer(await token({ claims: { aud: ['other'] } })))).toMatchObject({
+      outcome: 'authenticated',
+    });
     expect(await authenticator.authenticate(bearer(await token()))).toMatchObject({ outcome: 'rejected' });
   });
 });

@@ -13,7 +13,10 @@ function parse(text: string, file: string): Map<string, AuthnResult> {
     const fields = [...line.matchAll(/\s*(?:"([^"]*)"\s*|([^,]*))(?:,|$)/g)].map((match) => (match[1] ?? match[2] ?? '').trim());
     const [token = '', name = '', uid = '', groups = ''] = fields;
     if (token === '' || name === '') throw new Error(`${file}:${index + 1}: a line is token,user,uid,"groups"`);
-    users.set(digest(token), authenticated({ name, ...(uid !== '' && { uid }), groups: [...groups.split(',').filter(Boolean), 'system:authenticated'] }));
+    users.set(
+      digest(token),
+      authenticated({ name, ...(uid !== '' && { uid }), groups: [...groups.split(',').filter(Boolean), 'system:authenticated'] }),
+    );
   }
   return users;
 }
@@ -25,8 +28,10 @@ export default Authn.plugin({
   create({ config }) {
     let users = new Map<string, AuthnResult>();
     return {
-      async start() { users = parse(await readFile(config.file, 'utf8'), config.file); },
-      authenticate: ({ bearerToken }) => (bearerToken === undefined ? abstained : users.get(digest(bearerToken)) ?? abstained),
+      async start() {
+        users = parse(await readFile(config.file, 'utf8'), config.file);
+      },
+      authenticate: ({ bearerToken }) => (bearerToken === undefined ? abstained : (users.get(digest(bearerToken)) ?? abstained)),
     };
   },
 });

@@ -10,7 +10,9 @@ import plugin from '../src/plugin.ts';
 const alice = 'a1b2c3d4-alice-secret-token';
 const bob = 'bobs.token_with-marks~';
 let directory: string;
-beforeEach(async () => { directory = await mkdtemp(join(tmpdir(), 'static-token-')); });
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'static-token-'));
+});
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 async function start(text: string): Promise<Authenticator> {
@@ -26,18 +28,31 @@ async function start(text: string): Promise<Authenticator> {
 authnContract('authn-static-token', async () => ({
   authenticator: await start(`${alice},alice,1001,"dev,ops"\n${bob},bob\n`),
   known: [
-    { title: 'with uid and groups', credentials: bearer(alice), identity: { name: 'alice', uid: '1001', groups: ['dev', 'ops', 'system:authenticated'] } },
+    {
+      title: 'with uid and groups',
+      credentials: bearer(alice),
+      identity: { name: 'alice', uid: '1001', groups: ['dev', 'ops', 'system:authenticated'] },
+    },
     { title: 'a name alone', credentials: bearer(bob), identity: { name: 'bob', groups: ['system:authenticated'] } },
   ],
-  wrong: [{ title: 'a name for a token', credentials: bearer('alice') }, { title: 'a whole line', credentials: bearer(`${alice},alice,1001`) }],
+  wrong: [
+    { title: 'a name for a token', credentials: bearer('alice') },
+    { title: 'a whole line', credentials: bearer(`${alice},alice,1001`) },
+  ],
   secrets: [alice, bob],
 }));
 
 describe('authn-static-token', () => {
   it('reads the format of --token-auth-file: quotes, blanks, comments and empty lines', async () => {
     const authenticator = await start(`# who may come\n\n t1 , carol , u-3 , "a,b,c" \nt2,"dave",,one\n`);
-    expect(await authenticator.authenticate(bearer('t1'))).toEqual({ outcome: 'authenticated', identity: { name: 'carol', uid: 'u-3', groups: ['a', 'b', 'c', 'system:authenticated'] } });
-    expect(await authenticator.authenticate(bearer('t2'))).toEqual({ outcome: 'authenticated', identity: { name: 'dave', groups: ['one', 'system:authenticated'] } });
+    expect(await authenticator.authenticate(bearer('t1'))).toEqual({
+      outcome: 'authenticated',
+      identity: { name: 'carol', uid: 'u-3', groups: ['a', 'b', 'c', 'system:authenticated'] },
+    });
+    expect(await authenticator.authenticate(bearer('t2'))).toEqual({
+      outcome: 'authenticated',
+      identity: { name: 'dave', groups: ['one', 'system:authenticated'] },
+    });
     expect(await authenticator.authenticate(bearer('#'))).toEqual({ outcome: 'abstained' });
   });
 
@@ -48,6 +63,8 @@ describe('authn-static-token', () => {
   });
 
   it('does not start without its file', async () => {
-    await expect(new PluginHost().place({ plugin, config: { file: join(directory, 'none') } }).start()).rejects.toMatchObject({ code: 'StartFailed' });
+    await expect(new PluginHost().place({ plugin, config: { file: join(directory, 'none') } }).start()).rejects.toMatchObject({
+      code: 'StartFailed',
+    });
   });
 });

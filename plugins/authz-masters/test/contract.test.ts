@@ -13,8 +13,17 @@ const anybody = user('alice', 'system:authenticated', 'dev');
 
 authzContract('authz-masters', () => ({
   authorizer: make(),
-  allowed: [ask(master, 'delete', 'namespaces', '', 'kube-system'), ask(master, 'escalate', 'clusterroles.rbac.authorization.k8s.io'), askPath(master, 'post', '/anything')],
-  open: [ask(anybody, 'get', 'pods', 'default', 'a'), askPath(anybody, 'get', '/healthz'), ask(user('system:masters', 'system:authenticated'), 'get', 'pods'), ask(user('nobody'), 'get', 'pods')],
+  allowed: [
+    ask(master, 'delete', 'namespaces', '', 'kube-system'),
+    ask(master, 'escalate', 'clusterroles.rbac.authorization.k8s.io'),
+    askPath(master, 'post', '/anything'),
+  ],
+  open: [
+    ask(anybody, 'get', 'pods', 'default', 'a'),
+    askPath(anybody, 'get', '/healthz'),
+    ask(user('system:masters', 'system:authenticated'), 'get', 'pods'),
+    ask(user('nobody'), 'get', 'pods'),
+  ],
 }));
 authzContract('authz-masters with groups of its own', () => ({
   authorizer: make({ groups: ['dev', 'ops'] }),

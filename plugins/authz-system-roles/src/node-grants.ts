@@ -13,7 +13,11 @@ export function nodeOf({ name, groups }: ResourceAttributes['identity']): string
 }
 
 /** What a node may do because of which node it is, and which pods are bound to it: the node authorizer of Kubernetes. Returns the ground, or undefined. */
-export async function nodeGrant(client: Client, node: string, { verb, group, resource, subresource, namespace, name }: ResourceAttributes): Promise<string | undefined> {
+export async function nodeGrant(
+  client: Client,
+  node: string,
+  { verb, group, resource, subresource, namespace, name }: ResourceAttributes,
+): Promise<string | undefined> {
   const own = (yes: boolean) => (yes ? 'it is the node itself' : undefined);
   const what = `${resource}${group === '' ? '' : `.${group}`}${subresource === '' ? '' : `/${subresource}`}`;
   switch (what) {
@@ -23,19 +27,31 @@ export async function nodeGrant(client: Client, node: string, { verb, group, res
       return own((verb === 'update' || verb === 'patch') && name === node);
     case 'leases.coordination.k8s.io':
       // what is created has no name yet when it is asked for
-      return own(namespace === leaseNamespace && (verb === 'create' ? name === '' || name === node : leaseVerbs.has(verb) && name === node));
+      return own(
+        namespace === leaseNamespace && (verb === 'create' ? name === '' || name === node : leaseVerbs.has(verb) && name === node),
+      );
     case 'pods':
-      return verb === 'delete' && name !== '' && await isBound(client, node, namespace, name) ? 'the pod is bound to the node' : undefined;
+      return verb === 'delete' && name !== '' && (await isBound(client, node, namespace, name))
+        ? 'the pod is bound to the node'
+        : undefined;
     case 'pods/status':
-      return (verb === 'update' || verb === 'patch') && await isBound(client, node, namespace, name) ? 'the pod is bound to the node' : undefined;
+      return (verb === 'update' || verb === 'patch') && (await isBound(client, node, namespace, name))
+        ? 'the pod is bound to the node'
+        : undefined;
     case 'secrets':
     case 'configmaps':
     case 'persistentvolumeclaims':
-      return readVerbs.has(verb) && await isReferred(client, node, resource as Referred, namespace, name) ? 'a pod of the node refers to it' : undefined;
+      return readVerbs.has(verb) && (await isReferred(client, node, resource as Referred, namespace, name))
+        ? 'a pod of the node refers to it'
+        : undefined;
     case 'serviceaccounts':
-      return verb === 'get' && await isReferred(client, node, resource as Referred, namespace, name) ? 'a pod of the node runs as it' : undefined;
+      return verb === 'get' && (await isReferred(client, node, resource as Referred, namespace, name))
+        ? 'a pod of the node runs as it'
+        : undefined;
     case 'serviceaccounts/token':
-      return verb === 'create' && await isReferred(client, node, 'serviceaccounts', namespace, name) ? 'a pod of the node runs as it' : undefined;
+      return verb === 'create' && (await isReferred(client, node, 'serviceaccounts', namespace, name))
+        ? 'a pod of the node runs as it'
+        : undefined;
     default:
       return undefined;
   }

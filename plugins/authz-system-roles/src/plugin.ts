@@ -4,7 +4,12 @@ import { z } from 'zod';
 import { nodeGrant, nodeOf } from './node-grants.ts';
 import { rules, type Rule } from './rules.ts';
 
-interface Compiled { readonly resources: ReadonlySet<string>; readonly paths: ReadonlySet<string>; readonly prefixes: readonly string[]; readonly verbs: ReadonlySet<string> }
+interface Compiled {
+  readonly resources: ReadonlySet<string>;
+  readonly paths: ReadonlySet<string>;
+  readonly prefixes: readonly string[];
+  readonly verbs: ReadonlySet<string>;
+}
 
 /** Rules by group, so that a decision looks only at those of the asker's groups. */
 function compile(all: readonly Rule[]): ReadonlyMap<string, readonly Compiled[]> {
@@ -12,8 +17,10 @@ function compile(all: readonly Rule[]): ReadonlyMap<string, readonly Compiled[]>
   for (const rule of all) {
     const paths = rule.paths ?? [];
     const compiled: Compiled = {
-      verbs: new Set(rule.verbs), resources: new Set(rule.resources ?? []),
-      paths: new Set(paths.filter((path) => !path.endsWith('*'))), prefixes: paths.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1)),
+      verbs: new Set(rule.verbs),
+      resources: new Set(rule.resources ?? []),
+      paths: new Set(paths.filter((path) => !path.endsWith('*'))),
+      prefixes: paths.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1)),
     };
     for (const group of rule.groups) byGroup.set(group, [...(byGroup.get(group) ?? []), compiled]);
   }
@@ -24,7 +31,12 @@ function matches(rule: Compiled, asked: Attributes): boolean {
   if (!rule.verbs.has(asked.verb)) return false;
   if (asked.kind === 'path') return rule.paths.has(asked.path) || rule.prefixes.some((prefix) => asked.path.startsWith(prefix));
   const base = asked.group === '' ? asked.resource : `${asked.resource}.${asked.group}`;
-  const name = asked.subresource === '' ? base : asked.group === '' ? `${asked.resource}/${asked.subresource}` : `${asked.resource}.${asked.group}/${asked.subresource}`;
+  const name =
+    asked.subresource === ''
+      ? base
+      : asked.group === ''
+        ? `${asked.resource}/${asked.subresource}`
+        : `${asked.resource}.${asked.group}/${asked.subresource}`;
   return rule.resources.has(name);
 }
 

@@ -11,17 +11,27 @@ export interface Rule {
 const read = ['get', 'list', 'watch'];
 
 export const rules: readonly Rule[] = [
-  { groups: ['system:authenticated', 'system:unauthenticated'], verbs: ['get'], paths: ['/healthz', '/livez', '/readyz', '/version', '/version/', '/oarlock/v1/ca'] },
+  {
+    groups: ['system:authenticated', 'system:unauthenticated'],
+    verbs: ['get'],
+    paths: ['/healthz', '/livez', '/readyz', '/version', '/version/', '/oarlock/v1/ca'],
+  },
   { groups: ['system:authenticated'], verbs: ['get'], paths: ['/', '/api', '/api/*', '/apis', '/apis/*', '/openapi', '/openapi/*'] },
   {
-    groups: ['system:authenticated'], verbs: ['create'],
-    resources: ['selfsubjectaccessreviews.authorization.k8s.io', 'selfsubjectrulesreviews.authorization.k8s.io', 'selfsubjectreviews.authentication.k8s.io'],
+    groups: ['system:authenticated'],
+    verbs: ['create'],
+    resources: [
+      'selfsubjectaccessreviews.authorization.k8s.io',
+      'selfsubjectrulesreviews.authorization.k8s.io',
+      'selfsubjectreviews.authentication.k8s.io',
+    ],
   },
   { groups: ['system:bootstrappers'], verbs: ['post'], paths: ['/oarlock/v1/join'] },
   { groups: ['system:nodes'], verbs: ['post'], paths: ['/oarlock/v1/spans'] },
   // what does not depend on which node it is; the rest is in node-grants.ts
   {
-    groups: ['system:nodes'], verbs: read,
+    groups: ['system:nodes'],
+    verbs: read,
     resources: ['services', 'endpointslices.discovery.k8s.io', 'nodes', 'pods', 'runtimeclasses.node.k8s.io', 'csidrivers.storage.k8s.io'],
   },
   { groups: ['system:nodes'], verbs: ['get'], resources: ['persistentvolumes'] },

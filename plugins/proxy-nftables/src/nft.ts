@@ -15,7 +15,12 @@ export class NftError extends Error {
 
 /** Runs commands as one transaction: all of them or none. @throws NftError */
 export async function nft(commands: string): Promise<void> {
-  const { failed, exitCode, stderr, timedOut, code } = await execa('nft', ['-f', '-'], { input: commands, reject: false, timeout: timeoutMs, maxBuffer: maxOutput });
+  const { failed, exitCode, stderr, timedOut, code } = await execa('nft', ['-f', '-'], {
+    input: commands,
+    reject: false,
+    timeout: timeoutMs,
+    maxBuffer: maxOutput,
+  });
   if (!failed) return;
   if (code === 'ENOENT') throw new NftError('NotInstalled', 'nft is not installed');
   if (timedOut) throw new NftError('TimedOut', `nft did not end within ${timeoutMs / 1000} s`);

@@ -28,11 +28,13 @@ export class NftablesProxy implements ServiceProxy {
   #masqueradeAll = false;
   #withoutConntrack = false;
 
-  constructor(options: NftablesProxyOptions) { this.#options = options; }
+  constructor(options: NftablesProxyOptions) {
+    this.#options = options;
+  }
 
   async start(): Promise<void> {
     const { masqueradeAll } = this.#options;
-    this.#masqueradeAll = masqueradeAll === 'auto' ? !await bridgePassesRules() : masqueradeAll;
+    this.#masqueradeAll = masqueradeAll === 'auto' ? !(await bridgePassesRules()) : masqueradeAll;
   }
 
   /** Rules stay when the process stops: traffic goes on, and the next start replaces them in one step. */
@@ -63,7 +65,10 @@ export class NftablesProxy implements ServiceProxy {
     } catch (error) {
       if (!(error instanceof NftError) || error.code !== 'NotInstalled') throw error;
       this.#withoutConntrack = true;
-      this.#options.log.warn({}, 'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went');
+      this.#options.log.warn(
+        {},
+        'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went',
+      );
     }
   }
 
@@ -73,15 +78,23 @@ export class NftablesProxy implements ServiceProxy {
     this.#programmed = new Map();
   }
 
-  #rules(family: Family): RulesetOptions { return { family, podCIDRs: this.#options.podCIDRs, masqueradeAll: this.#masqueradeAll }; }
+  #rules(family: Family): RulesetOptions {
+    return { family, podCIDRs: this.#options.podCIDRs, masqueradeAll: this.#masqueradeAll };
+  }
 }
 
 /** Where flows may have come to lead elsewhere: an address is new, it went, or an endpoint went. */
-function changedUdpDoors(known: ReadonlyMap<string, Programmed>, set: readonly ServicePort[], removed: readonly string[]): readonly UdpDoor[] {
+function changedUdpDoors(
+  known: ReadonlyMap<string, Programmed>,
+  set: readonly ServicePort[],
+  removed: readonly string[],
+): readonly UdpDoor[] {
   const doors = new Map<string, UdpDoor>();
   const open = (port: ServicePort, endpoints: readonly ProxyEndpoint[]) => {
     const names = new Set(endpoints.map(({ ip, port: number }) => `${ip} ${number}`));
-    const at = (address: string | undefined, number: number) => { doors.set(`${address} ${number}`, { address, port: number, endpoints: names }); };
+    const at = (address: string | undefined, number: number) => {
+      doors.set(`${address} ${number}`, { address, port: number, endpoints: names });
+    };
     for (const address of [...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]) at(address, port.port);
     if (port.nodePort !== undefined) at(undefined, port.nodePort);
   };
@@ -97,6 +110,10 @@ function changedUdpDoors(known: ReadonlyMap<string, Programmed>, set: readonly S
 
 /** Whether every flow of the one is a flow of the other. */
 function same(before: ServicePort | undefined, now: ServicePort | undefined): boolean {
-  const text = (port: ServicePort | undefined) => port && JSON.stringify([port.protocol, port.port, port.nodePort, port.clusterIPs, port.externalIPs, port.loadBalancerIPs]);
-  return text(before) === text(now) && before?.endpoints.every(({ ip, port }) => now?.endpoints.some((each) => each.ip === ip && each.port === port)) === true;
+  const text = (port: ServicePort | undefined) =>
+    port && JSON.stringify([port.protocol, port.port, port.nodePort, port.clusterIPs, port.externalIPs, port.loadBalancerIPs]);
+  return (
+    text(before) === text(now) &&
+    before?.endpoints.every(({ ip, port }) => now?.endpoints.some((each) => each.ip === ip && each.port === port)) === true
+  );
 }

@@ -11,7 +11,10 @@ export default Proxy.plugin({
   config: z.strictObject({
     /** Send all Service traffic with the node's address. `auto`: where the kernel has no bridge netfilter, because then it is the only way. */
     masqueradeAll: z.union([z.boolean(), z.literal('auto')]).default('auto'),
-    families: z.array(z.enum(['ip', 'ip6'])).min(1).default(['ip']),
+    families: z
+      .array(z.enum(['ip', 'ip6']))
+      .min(1)
+      .default(['ip']),
   }),
   needs: { facts: Cluster },
   async probe() {
@@ -21,5 +24,6 @@ export default Proxy.plugin({
     if (code === 'ENOENT') return unavailable('nft is not installed (Debian package nftables)');
     return failed ? unavailable(`nft does not work here: ${String(stderr).split('\n')[0]}`) : available;
   },
-  create: ({ config, facts }, { log }) => new NftablesProxy({ podCIDRs: facts.podCIDRs, masqueradeAll: config.masqueradeAll, families: config.families, log }),
+  create: ({ config, facts }, { log }) =>
+    new NftablesProxy({ podCIDRs: facts.podCIDRs, masqueradeAll: config.masqueradeAll, families: config.families, log }),
 });

@@ -56,9 +56,18 @@ table ${family} ${table} {
 }
 
 /** What of a port is in the kernel: enough to change or remove it later. */
-export interface Programmed { readonly port: ServicePort; readonly endpoints: readonly ProxyEndpoint[] }
+export interface Programmed {
+  readonly port: ServicePort;
+  readonly endpoints: readonly ProxyEndpoint[];
+}
 
-interface Door { readonly map: 'services' | 'node-ports'; readonly unserved: 'unserved' | 'unserved-node-ports'; readonly key: string; readonly chain: string; readonly open: boolean }
+interface Door {
+  readonly map: 'services' | 'node-ports';
+  readonly unserved: 'unserved' | 'unserved-node-ports';
+  readonly key: string;
+  readonly chain: string;
+  readonly open: boolean;
+}
 
 /** The addresses of a port as elements of the maps, each with the chain it leads to. */
 function doors(port: ServicePort, family: Family): readonly Door[] {
@@ -66,12 +75,28 @@ function doors(port: ServicePort, family: Family): readonly Door[] {
   const proto = port.protocol.toLowerCase();
   const inner = eligible(port, family, false);
   const outer = eligible(port, family, true);
-  const at = (ip: string, chain: string, open: boolean): Door => ({ map: 'services', unserved: 'unserved', key: `${ip} . ${proto} . ${port.port}`, chain, open });
+  const at = (ip: string, chain: string, open: boolean): Door => ({
+    map: 'services',
+    unserved: 'unserved',
+    key: `${ip} . ${proto} . ${port.port}`,
+    chain,
+    open,
+  });
   const chain = serviceChain(port.key);
   return [
     ...port.clusterIPs.filter(mine).map((ip) => at(ip, chain, inner.length > 0)),
     ...[...port.externalIPs, ...port.loadBalancerIPs].filter(mine).map((ip) => at(ip, `ext-${chain.slice(4)}`, outer.length > 0)),
-    ...(port.nodePort === undefined ? [] : [{ map: 'node-ports', unserved: 'unserved-node-ports', key: `${proto} . ${port.nodePort}`, chain: `ext-${chain.slice(4)}`, open: outer.length > 0 } satisfies Door]),
+    ...(port.nodePort === undefined
+      ? []
+      : [
+          {
+            map: 'node-ports',
+            unserved: 'unserved-node-ports',
+            key: `${proto} . ${port.nodePort}`,
+            chain: `ext-${chain.slice(4)}`,
+            open: outer.length > 0,
+          } satisfies Door,
+        ]),
   ];
 }
 
@@ -84,12 +109,22 @@ function eligible({ endpoints, internalLocal, externalLocal }: ServicePort, fami
  * nft commands in the order they have to run in: what one Service gives up another may take in the same transaction, a chain is filled before
  * a packet can come to it, and emptied before it goes.
  */
-export interface Steps { readonly release: string[]; readonly build: string[]; readonly open: string[]; readonly drop: string[] }
+export interface Steps {
+  readonly release: string[];
+  readonly build: string[];
+  readonly open: string[];
+  readonly drop: string[];
+}
 export const noSteps = (): Steps => ({ release: [], build: [], open: [], drop: [] });
 export const inOrder = ({ release, build, open, drop }: Steps): readonly string[] => [...release, ...build, ...open, ...drop];
 
 /** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
-export function portRules(before: Programmed | undefined, wanted: ServicePort | undefined, options: RulesetOptions, { release, build, open, drop }: Steps): void {
+export function portRules(
+  before: Programmed | undefined,
+  wanted: ServicePort | undefined,
+  options: RulesetOptions,
+  { release, build, open, drop }: Steps,
+): void {
   const { family } = options;
   const t = `${family} ${table}`;
   const key = wanted?.key ?? before?.port.key ?? '';
@@ -130,7 +165,9 @@ export function portRules(before: Programmed | undefined, wanted: ServicePort | 
   }
   for (const door of newDoors) {
     if (present.has(doorText(door))) continue;
-    open.push(door.open ? `add element ${t} ${door.map} { ${door.key} : goto ${door.chain} }` : `add element ${t} ${door.unserved} { ${door.key} }`);
+    open.push(
+      door.open ? `add element ${t} ${door.map} { ${door.key} : goto ${door.chain} }` : `add element ${t} ${door.unserved} { ${door.key} }`,
+    );
   }
   if (had && !has) for (const chain of chains) drop.push(`delete chain ${t} ${chain}`);
 }
@@ -143,7 +180,9 @@ function endpointRules(port: ServicePort, endpoint: ProxyEndpoint, { family }: R
   const type = family === 'ip' ? 'ipv4_addr' : 'ipv6_addr';
   return [
     `add chain ${t} ${chain}`,
-    ...(port.affinitySeconds === undefined ? [] : [`add set ${t} ${set} { type ${type}; flags dynamic,timeout; timeout ${port.affinitySeconds}s; }`]),
+    ...(port.affinitySeconds === undefined
+      ? []
+      : [`add set ${t} ${set} { type ${type}; flags dynamic,timeout; timeout ${port.affinitySeconds}s; }`]),
     // a pod that reaches itself through the Service has to see the answer come from the Service
     `add rule ${t} ${chain} ${family} saddr ${endpoint.ip} jump masquerade-mark`,
     ...(port.affinitySeconds === undefined ? [] : [`add rule ${t} ${chain} update @${set} { ${family} saddr }`]),
@@ -160,15 +199,24 @@ function balance(port: ServicePort, chain: string, external: boolean, options: R
   if (external && port.loadBalancerSourceRanges.length > 0 && port.loadBalancerIPs.length > 0) {
     const addresses = port.loadBalancerIPs.filter(ofFamily(family));
     const ranges = port.loadBalancerSourceRanges.filter(ofFamily(family));
-    if (addresses.length > 0) lines.push(`add rule ${t} ${chain} ${family} daddr { ${addresses.join(', ')} } ${ranges.length > 0 ? `${family} saddr != { ${ranges.join(', ')} } ` : ''}drop`);
+    if (addresses.length > 0)
+      lines.push(
+        `add rule ${t} ${chain} ${family} daddr { ${addresses.join(', ')} } ${ranges.length > 0 ? `${family} saddr != { ${ranges.join(', ')} } ` : ''}drop`,
+      );
   }
   if (masqueradeAll || (external && !port.externalLocal)) lines.push(`add rule ${t} ${chain} jump masquerade-mark`);
-  else if (!external && pods.length > 0) lines.push(`add rule ${t} ${chain} ${family} saddr != { ${pods.join(', ')} } jump masquerade-mark`);
+  else if (!external && pods.length > 0)
+    lines.push(`add rule ${t} ${chain} ${family} saddr != { ${pods.join(', ')} } jump masquerade-mark`);
   if (port.affinitySeconds !== undefined) {
-    for (const endpoint of endpoints) lines.push(`add rule ${t} ${chain} ${family} saddr @${affinitySet(endpointChain(port.key, endpoint))} goto ${endpointChain(port.key, endpoint)}`);
+    for (const endpoint of endpoints)
+      lines.push(
+        `add rule ${t} ${chain} ${family} saddr @${affinitySet(endpointChain(port.key, endpoint))} goto ${endpointChain(port.key, endpoint)}`,
+      );
   }
   if (endpoints.length > 0) {
-    lines.push(`add rule ${t} ${chain} numgen random mod ${endpoints.length} vmap { ${endpoints.map((endpoint, index) => `${index} : goto ${endpointChain(port.key, endpoint)}`).join(', ')} }`);
+    lines.push(
+      `add rule ${t} ${chain} numgen random mod ${endpoints.length} vmap { ${endpoints.map((endpoint, index) => `${index} : goto ${endpointChain(port.key, endpoint)}`).join(', ')} }`,
+    );
   }
   return lines;
 }

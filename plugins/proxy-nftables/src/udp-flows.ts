@@ -13,7 +13,14 @@ export interface UdpDoor {
   readonly endpoints: ReadonlySet<string>;
 }
 
-interface Flow { readonly src: string; readonly dst: string; readonly sport: string; readonly dport: string; readonly replySrc: string; readonly replyPort: string }
+interface Flow {
+  readonly src: string;
+  readonly dst: string;
+  readonly sport: string;
+  readonly dport: string;
+  readonly replySrc: string;
+  readonly replyPort: string;
+}
 
 async function conntrack(args: readonly string[]): Promise<string> {
   const { code, stdout, exitCode, stderr } = await execa('conntrack', args, { reject: false, timeout: timeoutMs, maxBuffer: maxOutput });
@@ -30,7 +37,13 @@ export function parseFlow(line: string): Flow | undefined {
   const [dst] = values('dst');
   const [sport, replyPort] = values('sport');
   const [dport] = values('dport');
-  return src === undefined || replySrc === undefined || dst === undefined || sport === undefined || replyPort === undefined || dport === undefined ? undefined
+  return src === undefined ||
+    replySrc === undefined ||
+    dst === undefined ||
+    sport === undefined ||
+    replyPort === undefined ||
+    dport === undefined
+    ? undefined
     : { src, dst, sport, dport, replySrc, replyPort };
 }
 
@@ -41,13 +54,30 @@ export function parseFlow(line: string): Flow | undefined {
  */
 export async function forgetStaleFlows(doors: readonly UdpDoor[], families: readonly ('ip' | 'ip6')[]): Promise<void> {
   for (const { address, port, endpoints } of doors) {
-    for (const family of address === undefined ? families : [isIPv6(address) ? 'ip6' as const : 'ip' as const]) {
+    for (const family of address === undefined ? families : [isIPv6(address) ? ('ip6' as const) : ('ip' as const)]) {
       const where = ['-f', family === 'ip6' ? 'ipv6' : 'ipv4', '-p', 'udp'];
-      const listed = await conntrack(['-L', ...where, ...(address === undefined ? [] : ['--orig-dst', address]), '--orig-port-dst', String(port)]);
+      const listed = await conntrack([
+        '-L',
+        ...where,
+        ...(address === undefined ? [] : ['--orig-dst', address]),
+        '--orig-port-dst',
+        String(port),
+      ]);
       for (const line of listed.split('\n')) {
         const flow = parseFlow(line);
         if (flow === undefined || endpoints.has(`${flow.replySrc} ${flow.replyPort}`)) continue;
-        await conntrack(['-D', ...where, '--orig-src', flow.src, '--orig-dst', flow.dst, '--orig-port-src', flow.sport, '--orig-port-dst', flow.dport]);
+        await conntrack([
+          '-D',
+          ...where,
+          '--orig-src',
+          flow.src,
+          '--orig-dst',
+          flow.dst,
+          '--orig-port-src',
+          flow.sport,
+          '--orig-port-dst',
+          flow.dport,
+        ]);
       }
     }
   }

@@ -42,8 +42,14 @@ else {
     };
     const proxy = await make();
     return {
-      proxy, restart: make, census,
-      podAddresses: pods, serviceAddresses: [1, 2, 3, 4].map((n) => `10.96.0.${n}`), externalAddress: '192.0.2.10', nodePorts: { address: node, ports: [30_080, 30_081] }, clientAddresses: clients,
+      proxy,
+      restart: make,
+      census,
+      podAddresses: pods,
+      serviceAddresses: [1, 2, 3, 4].map((n) => `10.96.0.${n}`),
+      externalAddress: '192.0.2.10',
+      nodePorts: { address: node, ports: [30_080, 30_081] },
+      clientAddresses: clients,
       // the kernel keeps this time itself
       pass: (seconds) => systemClock.sleep(seconds * 1000),
       dispose: () => proxy.clear(),

@@ -9,7 +9,9 @@ const run = promisify(execFile);
 export class Machine {
   readonly #holder: ChildProcess;
   readonly #servers: ChildProcess[] = [];
-  private constructor(holder: ChildProcess) { this.#holder = holder; }
+  private constructor(holder: ChildProcess) {
+    this.#holder = holder;
+  }
 
   /** `address` is the machine's, `gateway` this side's: both without prefix length, on a cable of their own. */
   static async connect(name: string, address: string, gateway: string): Promise<Machine> {
@@ -50,7 +52,9 @@ export class Machine {
     }
   }
 
-  #enter(): string[] { return [`--net=/proc/${this.#holder.pid}/ns/net`]; }
+  #enter(): string[] {
+    return [`--net=/proc/${this.#holder.pid}/ns/net`];
+  }
   async #inside(command: string, ...args: string[]): Promise<string> {
     return (await run('nsenter', [...this.#enter(), command, ...args], { timeout: 20_000 })).stdout;
   }

@@ -9,13 +9,19 @@ const marker = 'OARLOCK_TEST_NETWORK';
 /** Whether this process has a network namespace that is the test's alone. */
 export const isolated = process.env[marker] !== undefined;
 
-interface Outcome { readonly fullName: string; readonly status: 'passed' | 'failed' | 'skipped' | 'pending' | 'todo'; readonly failureMessages: readonly string[]; readonly meta?: unknown }
+interface Outcome {
+  readonly fullName: string;
+  readonly status: 'passed' | 'failed' | 'skipped' | 'pending' | 'todo';
+  readonly failureMessages: readonly string[];
+  readonly meta?: unknown;
+}
 
 /** Why rules cannot be tried here; undefined when they can. */
 function missing(): string | undefined {
   if (process.platform !== 'linux') return 'nftables is a part of Linux';
   if (process.getuid?.() !== 0) return 'packet rules and network namespaces need root';
-  if (spawnSync('unshare', ['--net', 'nft', 'list', 'tables']).status !== 0) return 'nft does not work in a network namespace here (Debian packages nftables and util-linux)';
+  if (spawnSync('unshare', ['--net', 'nft', 'list', 'tables']).status !== 0)
+    return 'nft does not work in a network namespace here (Debian packages nftables and util-linux)';
   return undefined;
 }
 
@@ -44,19 +50,44 @@ function runThere(file: string): readonly Outcome[] {
   const report = join(directory, 'report.json');
   const root = fileURLToPath(new URL('../../..', import.meta.url));
   try {
-    const { stderr, stdout } = spawnSync('unshare', ['--net', process.execPath, join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--config', join(root, 'vitest.config.ts'), '--root', root, '--reporter=json', `--outputFile=${report}`, fileURLToPath(file)], {
-      env: { ...process.env, [marker]: 'own', VITEST: undefined, VITEST_POOL_ID: undefined, VITEST_WORKER_ID: undefined }, cwd: root, encoding: 'utf8', timeout: 300_000, maxBuffer: 64 << 20,
-    });
+    const { stderr, stdout } = spawnSync(
+      'unshare',
+      [
+        '--net',
+        process.execPath,
+        join(root, 'node_modules/vitest/vitest.mjs'),
+        'run',
+        '--config',
+        join(root, 'vitest.config.ts'),
+        '--root',
+        root,
+        '--reporter=json',
+        `--outputFile=${report}`,
+        fileURLToPath(file),
+      ],
+      {
+        env: { ...process.env, [marker]: 'own', VITEST: undefined, VITEST_POOL_ID: undefined, VITEST_WORKER_ID: undefined },
+        cwd: root,
+        encoding: 'utf8',
+        timeout: 300_000,
+        maxBuffer: 64 << 20,
+      },
+    );
     let text: string;
     try {
       text = readFileSync(report, 'utf8');
     } catch (cause) {
       throw new Error(`the tests did not run in a namespace of their own: ${stderr}${stdout}`, { cause });
     }
-    const { success, testResults } = JSON.parse(text) as { readonly success: boolean; readonly testResults: readonly { readonly assertionResults: readonly Outcome[]; readonly message: string }[] };
+    const { success, testResults } = JSON.parse(text) as {
+      readonly success: boolean;
+      readonly testResults: readonly { readonly assertionResults: readonly Outcome[]; readonly message: string }[];
+    };
     const all = testResults.flatMap(({ assertionResults }) => assertionResults);
     if (all.length === 0 || (!success && !all.some(({ status }) => status === 'failed'))) {
-      throw new Error(`the tests could not run in a namespace of their own: ${testResults.map(({ message }) => message).join('\n')}${stderr}`);
+      throw new Error(
+        `the tests could not run in a namespace of their own: ${testResults.map(({ message }) => message).join('\n')}${stderr}`,
+      );
     }
     return all;
   } finally {
@@ -64,4 +95,6 @@ function runThere(file: string): readonly Outcome[] {
   }
 }
 
-export const ip = (...args: string[]): void => { execFileSync('ip', args, { stdio: ['ignore', 'pipe', 'pipe'] }); };
+export const ip = (...args: string[]): void => {
+  execFileSync('ip', args, { stdio: ['ignore', 'pipe', 'pipe'] });
+};

@@ -32,7 +32,9 @@ export class Balancer {
     this.#clock = clock;
   }
 
-  get port(): ServicePort { return this.#port; }
+  get port(): ServicePort {
+    return this.#port;
+  }
   update(port: ServicePort): void {
     this.#port = port;
     this.#sources = sourcesOf(port);
@@ -51,7 +53,11 @@ export class Balancer {
     const chosen = kept ?? eligible[this.#next++ % eligible.length];
     if (chosen === undefined) return undefined;
     this.#stuck.delete(client);
-    if (this.#stuck.size >= maxAffinities) for (const oldest of this.#stuck.keys()) { this.#stuck.delete(oldest); break; }
+    if (this.#stuck.size >= maxAffinities)
+      for (const oldest of this.#stuck.keys()) {
+        this.#stuck.delete(oldest);
+        break;
+      }
     this.#stuck.set(client, { endpoint: nameOf(chosen), until: now + affinitySeconds * 1000 });
     return chosen;
   }

@@ -18,14 +18,19 @@ export class TcpListener {
     const listener = new TcpListener(balancer, door);
     await new Promise<void>((resolve, reject) => {
       listener.#server.once('error', reject);
-      listener.#server.listen({ host: ip, port }, () => { listener.#server.off('error', reject); resolve(); });
+      listener.#server.listen({ host: ip, port }, () => {
+        listener.#server.off('error', reject);
+        resolve();
+      });
     });
     listener.#server.unref();
     return listener;
   }
 
   async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
     for (const socket of this.#sockets) socket.destroy();
     await closed;
   }
@@ -45,7 +50,10 @@ export class TcpListener {
     }
     const server = connect({ host: endpoint.ip, port: endpoint.port, allowHalfOpen: true, timeout: connectTimeoutMs });
     this.#hold(server);
-    const failed = () => { server.destroy(); this.#dial(client, balancer, door, left - 1); };
+    const failed = () => {
+      server.destroy();
+      this.#dial(client, balancer, door, left - 1);
+    };
     server.once('error', failed);
     server.once('timeout', failed);
     server.once('connect', () => {
@@ -54,7 +62,9 @@ export class TcpListener {
       server.setTimeout(0);
       server.setNoDelay(true);
       client.setNoDelay(true);
-      server.on('error', () => { client.resetAndDestroy(); });
+      server.on('error', () => {
+        client.resetAndDestroy();
+      });
       client.on('close', () => server.destroy());
       server.on('close', () => client.destroy());
       client.pipe(server);
@@ -67,4 +77,3 @@ export class TcpListener {
     socket.once('close', () => this.#sockets.delete(socket));
   }
 }
-

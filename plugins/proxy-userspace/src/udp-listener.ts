@@ -8,7 +8,13 @@ const idleMs = 60_000; // as the kernel forgets a UDP flow that nothing uses
 const maxFlows = 16_384;
 const maxWaiting = 64; // datagrams that wait for a new flow's socket
 
-interface Flow { readonly socket: Socket; readonly endpoint: ProxyEndpoint; timer: Timer; bound: boolean; readonly waiting: Buffer[] }
+interface Flow {
+  readonly socket: Socket;
+  readonly endpoint: ProxyEndpoint;
+  timer: Timer;
+  bound: boolean;
+  readonly waiting: Buffer[];
+}
 
 /** One address and port for datagrams. A client's datagrams go to one endpoint while the flow lives; the flow of an endpoint that went is ended. */
 export class UdpListener {
@@ -31,7 +37,10 @@ export class UdpListener {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
-      socket.bind({ address: ip, port, exclusive: true }, () => { socket.off('error', reject); resolve(); });
+      socket.bind({ address: ip, port, exclusive: true }, () => {
+        socket.off('error', reject);
+        resolve();
+      });
     });
     // an ICMP answer to one datagram is no reason to stop serving the others
     socket.on('error', () => {});
@@ -46,7 +55,9 @@ export class UdpListener {
 
   async close(): Promise<void> {
     for (const [key, flow] of this.#flows) this.#end(key, flow);
-    await new Promise<void>((resolve) => { this.#socket.close(() => resolve()); });
+    await new Promise<void>((resolve) => {
+      this.#socket.close(() => resolve());
+    });
   }
 
   #pass(data: Buffer, from: RemoteInfo): void {
@@ -65,7 +76,9 @@ export class UdpListener {
     const socket = createSocket({ type: isIPv6(endpoint.ip) ? 'udp6' : 'udp4' });
     const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), bound: false, waiting: [] };
     socket.on('error', () => this.#end(key, flow));
-    socket.on('message', (answer) => { this.#socket.send(answer, from.port, from.address); });
+    socket.on('message', (answer) => {
+      this.#socket.send(answer, from.port, from.address);
+    });
     socket.bind(() => {
       flow.bound = true;
       for (const data of flow.waiting.splice(0)) socket.send(data, endpoint.port, endpoint.ip);

@@ -5,8 +5,15 @@ import { Balancer, type Door } from './balancer.ts';
 import { TcpListener } from './tcp-listener.ts';
 import { UdpListener } from './udp-listener.ts';
 
-interface Served { readonly balancer: Balancer; readonly listeners: Map<string, TcpListener | UdpListener> }
-interface Address { readonly ip: string; readonly port: number; readonly door: Door }
+interface Served {
+  readonly balancer: Balancer;
+  readonly listeners: Map<string, TcpListener | UdpListener>;
+}
+interface Address {
+  readonly ip: string;
+  readonly port: number;
+  readonly door: Door;
+}
 
 /** Serves Services by listening on their addresses and passing traffic on. Addresses have to be ones this host can bind. */
 export class UserspaceProxy implements ServiceProxy {
@@ -74,7 +81,12 @@ export class UserspaceProxy implements ServiceProxy {
       else this.#log.warn({ service: port.key }, 'SCTP needs a proxy in the kernel: this port is not served');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      const why = code === 'EACCES' ? 'ports below 1024 need a privilege that this process does not have' : code === 'EADDRNOTAVAIL' ? 'the address is not one of this host' : (error as Error).message;
+      const why =
+        code === 'EACCES'
+          ? 'ports below 1024 need a privilege that this process does not have'
+          : code === 'EADDRNOTAVAIL'
+            ? 'the address is not one of this host'
+            : (error as Error).message;
       this.#log.warn({ service: port.key, address: `${ip}:${number}`, error: why }, 'a service address is not served');
     }
   }

@@ -12,7 +12,11 @@ const listening = '0A'; // TCP_LISTEN as the kernel prints it
 async function sockets(): Promise<number> {
   const links = await Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')));
   const own = new Set(links.map((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1]));
-  const lines = async (table: string) => (await readFile(`/proc/self/net/${table}`, 'utf8')).split('\n').slice(1).map((line) => line.trim().split(/\s+/));
+  const lines = async (table: string) =>
+    (await readFile(`/proc/self/net/${table}`, 'utf8'))
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim().split(/\s+/));
   const tcp = (await lines('tcp')).filter(([, , , state, , , , , , inode]) => state === listening && own.has(inode));
   const udp = (await lines('udp')).filter(([, , , , , , , , , inode]) => own.has(inode));
   return tcp.length + udp.length;
@@ -30,15 +34,22 @@ async function freePort(): Promise<number> {
 // on other systems only 127.0.0.1 is there to bind
 const unavailable = process.platform === 'linux' ? {} : { unavailable: 'addresses of 127.0.0.0/8 can be bound on Linux only' };
 
-proxyContract('proxy-userspace', async () => {
-  const clock = new FakeClock();
-  const proxy = new UserspaceProxy({ clock, log: silentLogger, nodePortAddress: '127.0.0.1' });
-  return {
-    proxy,
-    podAddresses: [1, 2, 3, 4].map((n) => `127.130.7.${n}`), serviceAddresses: [1, 2, 3, 4].map((n) => `127.97.7.${n}`), externalAddress: '127.98.7.1',
-    nodePorts: { address: '127.0.0.1', ports: [await freePort(), await freePort()] }, clientAddresses: ['127.99.7.1', '127.99.7.2'],
-    pass: (seconds) => clock.advance(seconds * 1000),
-    census: async () => ({ sockets: await sockets() }),
-    dispose: () => proxy.stop(),
-  };
-}, unavailable);
+proxyContract(
+  'proxy-userspace',
+  async () => {
+    const clock = new FakeClock();
+    const proxy = new UserspaceProxy({ clock, log: silentLogger, nodePortAddress: '127.0.0.1' });
+    return {
+      proxy,
+      podAddresses: [1, 2, 3, 4].map((n) => `127.130.7.${n}`),
+      serviceAddresses: [1, 2, 3, 4].map((n) => `127.97.7.${n}`),
+      externalAddress: '127.98.7.1',
+      nodePorts: { address: '127.0.0.1', ports: [await freePort(), await freePort()] },
+      clientAddresses: ['127.99.7.1', '127.99.7.2'],
+      pass: (seconds) => clock.advance(seconds * 1000),
+      census: async () => ({ sockets: await sockets() }),
+      dispose: () => proxy.stop(),
+    };
+  },
+  unavailable,
+);

@@ -15,12 +15,30 @@ import { ContainerdRuntime } from '../src/containerd-runtime.ts';
 const rounds = Number(process.argv[2] ?? 20);
 const dir = await mkdtemp(join(tmpdir(), 'oarlock-latency-'));
 await mkdir(join(dir, 'cni'));
-await writeFile(join(dir, 'cni', '10-bench.conflist'), JSON.stringify({
-  cniVersion: '0.4.0', name: 'bench',
-  plugins: [{ type: 'bridge', bridge: 'oarbn0', isGateway: true, ipam: { type: 'host-local', dataDir: join(dir, 'ipam'), ranges: [[{ subnet: '10.213.78.0/24' }]] } }],
-}));
-const containerd = await startContainerd({ dir, cniConfDir: join(dir, 'cni'), ...(process.argv[3] === 'native' && { snapshotter: 'native' as const }) });
-const driver = new ContainerdRuntime({ socket: containerd.socket, requestTimeoutSeconds: 60, imagePullTimeoutSeconds: 60, streamIdleSeconds: 600 }, { clock: systemClock, log: silentLogger });
+await writeFile(
+  join(dir, 'cni', '10-bench.conflist'),
+  JSON.stringify({
+    cniVersion: '0.4.0',
+    name: 'bench',
+    plugins: [
+      {
+        type: 'bridge',
+        bridge: 'oarbn0',
+        isGateway: true,
+        ipam: { type: 'host-local', dataDir: join(dir, 'ipam'), ranges: [[{ subnet: '10.213.78.0/24' }]] },
+      },
+    ],
+  }),
+);
+const containerd = await startContainerd({
+  dir,
+  cniConfDir: join(dir, 'cni'),
+  ...(process.argv[3] === 'native' && { snapshotter: 'native' as const }),
+});
+const driver = new ContainerdRuntime(
+  { socket: containerd.socket, requestTimeoutSeconds: 60, imagePullTimeoutSeconds: 60, streamIdleSeconds: 600 },
+  { clock: systemClock, log: silentLogger },
+);
 await driver.start(AbortSignal.timeout(10_000));
 
 const times = new Map<string, number[]>();
@@ -36,13 +54,28 @@ async function timed<T>(name: string, work: () => Promise<T>): Promise<T> {
 const sandboxConfig = (network: NamespaceMode): PodSandboxConfig => {
   const uid = randomUUID();
   return {
-    metadata: { name: uid, uid, namespace: 'bench', attempt: 0 }, hostname: 'bench', logDirectory: join(dir, 'logs', uid), portMappings: [], labels: {}, annotations: {},
+    metadata: { name: uid, uid, namespace: 'bench', attempt: 0 },
+    hostname: 'bench',
+    logDirectory: join(dir, 'logs', uid),
+    portMappings: [],
+    labels: {},
+    annotations: {},
     linux: { security: { namespaces: { network, pid: 'CONTAINER', ipc: 'POD' } } },
   };
 };
 const containerConfig: ContainerConfig = {
-  metadata: { name: 'main', attempt: 0 }, image: { image: busyboxImage }, command: ['/bin/sh', '-c', 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'], args: [],
-  envs: [], mounts: [], labels: {}, annotations: {}, logPath: 'main/0.log', stdin: false, stdinOnce: false, tty: false,
+  metadata: { name: 'main', attempt: 0 },
+  image: { image: busyboxImage },
+  command: ['/bin/sh', '-c', 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'],
+  args: [],
+  envs: [],
+  mounts: [],
+  labels: {},
+  annotations: {},
+  logPath: 'main/0.log',
+  stdin: false,
+  stdinOnce: false,
+  tty: false,
   linux: { resources: {}, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
 };
 for (const network of ['POD', 'NODE'] as const) {
@@ -60,8 +93,12 @@ for (const network of ['POD', 'NODE'] as const) {
     await timed('removePodSandbox', () => driver.removePodSandbox(sandbox));
   }
 }
-const quantile = (list: readonly number[], q: number) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * q))] ?? 0;
-for (const [name, list] of times) console.log(`${name.padEnd(34)} p50 ${quantile(list, 0.5).toFixed(1).padStart(7)} ms   p95 ${quantile(list, 0.95).toFixed(1).padStart(7)} ms`);
+const quantile = (list: readonly number[], q: number) =>
+  [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * q))] ?? 0;
+for (const [name, list] of times)
+  console.log(
+    `${name.padEnd(34)} p50 ${quantile(list, 0.5).toFixed(1).padStart(7)} ms   p95 ${quantile(list, 0.95).toFixed(1).padStart(7)} ms`,
+  );
 
 const config = sandboxConfig('NODE');
 const sandbox = await driver.runPodSandbox(config, '');
@@ -69,20 +106,38 @@ const id = await driver.createContainer(sandbox, containerConfig, config);
 await driver.startContainer(id);
 const gibibyte = 1024 ** 3;
 const peak = { rss: 0 };
-const watching = setInterval(() => { peak.rss = Math.max(peak.rss, process.memoryUsage().rss); }, 50);
+const watching = setInterval(() => {
+  peak.rss = Math.max(peak.rss, process.memoryUsage().rss);
+}, 50);
 let down = 0;
-const sink = new Writable({ write(chunk: Buffer, _encoding, done) { down += chunk.length; done(); } });
+const sink = new Writable({
+  write(chunk: Buffer, _encoding, done) {
+    down += chunk.length;
+    done();
+  },
+});
 const rate = async (direction: string, work: () => Promise<number>) => {
   const began = performance.now();
   await work();
   const seconds = (performance.now() - began) / 1000;
-  console.log(`exec, 1 GiB ${direction}: ${(1024 / seconds).toFixed(0)} MiB/s, resident memory up to ${(peak.rss / 1024 ** 2).toFixed(0)} MiB`);
+  console.log(
+    `exec, 1 GiB ${direction}: ${(1024 / seconds).toFixed(0)} MiB/s, resident memory up to ${(peak.rss / 1024 ** 2).toFixed(0)} MiB`,
+  );
 };
 await rate('out', () => driver.exec(id, ['head', '-c', `${gibibyte}`, '/dev/zero'], { tty: false, stdout: sink }));
 let left = 1024;
 const block = Buffer.alloc(1024 ** 2);
-const source = new Readable({ read() { this.push(left-- > 0 ? block : null); } });
-await rate('in', () => driver.exec(id, ['sh', '-c', `test "$(wc -c)" = ${gibibyte}`], { tty: false, stdin: source }).then((code) => { if (code !== 0) throw new Error('bytes were lost'); return code; }));
+const source = new Readable({
+  read() {
+    this.push(left-- > 0 ? block : null);
+  },
+});
+await rate('in', () =>
+  driver.exec(id, ['sh', '-c', `test "$(wc -c)" = ${gibibyte}`], { tty: false, stdin: source }).then((code) => {
+    if (code !== 0) throw new Error('bytes were lost');
+    return code;
+  }),
+);
 if (down !== gibibyte) throw new Error('bytes were lost');
 clearInterval(watching);
 

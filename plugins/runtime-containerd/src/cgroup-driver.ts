@@ -28,7 +28,10 @@ export async function detectCgroupDriver(channel: CriChannel): Promise<CgroupDri
 
 interface ContainerdConfig {
   readonly systemdCgroup?: boolean;
-  readonly containerd?: { readonly defaultRuntimeName?: string; readonly runtimes?: Readonly<Record<string, { readonly options?: { readonly SystemdCgroup?: boolean } | null }>> };
+  readonly containerd?: {
+    readonly defaultRuntimeName?: string;
+    readonly runtimes?: Readonly<Record<string, { readonly options?: { readonly SystemdCgroup?: boolean } | null }>>;
+  };
 }
 
 /** containerd's `info.config` is JSON of its CRI plugin's configuration; cgroupfs where it says nothing, as containerd's default. */

@@ -12,9 +12,12 @@ type Table = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 function rootOf(messages: Table, enums: Readonly<Record<string, readonly string[]>> = {}): protobuf.Root {
   const nested: Record<string, protobuf.AnyNestedObject> = {};
-  for (const [name, values] of Object.entries(enums)) nested[name] = { values: Object.fromEntries(values.map((value, index) => [value, index])) };
+  for (const [name, values] of Object.entries(enums))
+    nested[name] = { values: Object.fromEntries(values.map((value, index) => [value, index])) };
   for (const [name, fields] of Object.entries(messages)) {
-    nested[name] = { fields: Object.fromEntries(Object.entries(fields).map(([field, text]) => [field, fieldOf(`${name}.${field}`, text)])) };
+    nested[name] = {
+      fields: Object.fromEntries(Object.entries(fields).map(([field, text]) => [field, fieldOf(`${name}.${field}`, text)])),
+    };
   }
   return protobuf.Root.fromJSON({ nested: nested as { [k: string]: protobuf.AnyNestedObject } }).resolveAll() as protobuf.Root;
 }
@@ -41,7 +44,8 @@ export function codec<T extends object>(table: keyof typeof roots, message: stri
   const type = root.lookupType(message);
   const made: Codec<T> = {
     encode: (value) => Buffer.from(type.encode(type.fromObject(value)).finish()),
-    decode: (bytes) => type.toObject(type.decode(bytes), { longs: Number, enums: String, bytes: Buffer, defaults: true, arrays: true, objects: true }) as T,
+    decode: (bytes) =>
+      type.toObject(type.decode(bytes), { longs: Number, enums: String, bytes: Buffer, defaults: true, arrays: true, objects: true }) as T,
   };
   codecs.set(key, made as Codec<object>);
   return made;

@@ -1,8 +1,25 @@
 import type { Duplex } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import {
-  type Container, type ContainerConfig, type ContainerFilter, type ContainerStats, type ContainerStatus, type Image, type LinuxResources, type PodSandbox, type PodSandboxConfig,
-  type PodSandboxStatus, type RegistryAuth, type RuntimeCall, type RuntimeCondition, type RuntimeDriver, RuntimeError, type RuntimeEvent, type RuntimeInfo, type SandboxFilter, type Streams,
+  type Container,
+  type ContainerConfig,
+  type ContainerFilter,
+  type ContainerStats,
+  type ContainerStatus,
+  type Image,
+  type LinuxResources,
+  type PodSandbox,
+  type PodSandboxConfig,
+  type PodSandboxStatus,
+  type RegistryAuth,
+  type RuntimeCall,
+  type RuntimeCondition,
+  type RuntimeDriver,
+  RuntimeError,
+  type RuntimeEvent,
+  type RuntimeInfo,
+  type SandboxFilter,
+  type Streams,
 } from '@oarlock/spi/runtime';
 import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
 import { CriChannel } from './cri-channel.ts';
@@ -47,10 +64,14 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
       sources: [(signal) => containerdEvents(this.#channel, context.clock, signal), (signal) => criEvents(this.#channel, signal)],
       clock: context.clock,
       log: context.log,
-      refresh: async (signal) => { await Promise.all([this.listPodSandbox({}, { signal }), this.listContainers({}, { signal })]); },
+      refresh: async (signal) => {
+        await Promise.all([this.listPodSandbox({}, { signal }), this.listContainers({}, { signal })]);
+      },
       sandboxOf: (id, signal) => this.#sandboxOf(id, { signal }),
       look: (id, signal) => this.#look(id, { signal }),
-      forget: (id) => { this.#sandboxes.delete(id); },
+      forget: (id) => {
+        this.#sandboxes.delete(id);
+      },
     });
     this.#execs = new ExecProcesses(this.#channel, this.#hub, context);
   }
@@ -78,20 +99,31 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async version(call?: RuntimeCall): Promise<RuntimeInfo> {
-    const { runtimeName, runtimeVersion, runtimeApiVersion } = await this.#channel.cri<{ runtimeName: string; runtimeVersion: string; runtimeApiVersion: string }>('Version', {}, call);
+    const { runtimeName, runtimeVersion, runtimeApiVersion } = await this.#channel.cri<{
+      runtimeName: string;
+      runtimeVersion: string;
+      runtimeApiVersion: string;
+    }>('Version', {}, call);
     return { name: runtimeName, version: runtimeVersion, apiVersion: runtimeApiVersion };
   }
 
   async status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]> {
     const { status } = await this.#channel.cri<{ status: { conditions: readonly RuntimeCondition[] } | null }>('Status', {}, call);
     const required = (type: string): type is RuntimeCondition['type'] => type === 'RuntimeReady' || type === 'NetworkReady';
-    return (status?.conditions ?? []).filter(({ type }) => required(type)).map(({ type, status: holds, reason, message }) => ({ type, status: holds, reason, message }));
+    return (status?.conditions ?? [])
+      .filter(({ type }) => required(type))
+      .map(({ type, status: holds, reason, message }) => ({ type, status: holds, reason, message }));
   }
 
   async runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string> {
     const request = { config: sandboxConfig(config, await this.#parent(config)), runtimeHandler: handler };
     // upstream gives a sandbox twice the time of other calls: it holds the network's set up
-    const { podSandboxId } = await this.#channel.cri<{ podSandboxId: string }>('RunPodSandbox', request, call, this.#config.requestTimeoutSeconds * 2_000);
+    const { podSandboxId } = await this.#channel.cri<{ podSandboxId: string }>(
+      'RunPodSandbox',
+      request,
+      call,
+      this.#config.requestTimeoutSeconds * 2_000,
+    );
     this.#sandboxes.set(podSandboxId, podSandboxId);
     this.#tell('STARTED', podSandboxId);
     return podSandboxId;
@@ -112,13 +144,21 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCall): Promise<readonly PodSandbox[]> {
-    const { items } = await this.#channel.cri<{ items: readonly wire.WireSandbox[] }>('ListPodSandbox', { filter: wire.sandboxFilter(filter) }, call);
+    const { items } = await this.#channel.cri<{ items: readonly wire.WireSandbox[] }>(
+      'ListPodSandbox',
+      { filter: wire.sandboxFilter(filter) },
+      call,
+    );
     for (const { id } of items) this.#sandboxes.set(id, id);
     return items.map(wire.sandbox);
   }
 
   async createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call?: RuntimeCall): Promise<string> {
-    const request = { podSandboxId: sandboxId, config: containerConfig(config), sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) };
+    const request = {
+      podSandboxId: sandboxId,
+      config: containerConfig(config),
+      sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)),
+    };
     const { containerId } = await this.#channel.cri<{ containerId: string }>('CreateContainer', request, call);
     this.#sandboxes.set(containerId, sandboxId);
     this.#tell('CREATED', containerId);
@@ -133,7 +173,11 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
 
   async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
     const timeout = Math.max(0, Math.ceil(timeoutSeconds));
-    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000)));
+    await this.#hub.during(id, () =>
+      this.#unlessGone(
+        this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000),
+      ),
+    );
   }
 
   async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
@@ -144,11 +188,15 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   async containerStatus(id: string, call?: RuntimeCall): Promise<ContainerStatus> {
     const { status } = await this.#channel.cri<{ status: wire.WireContainerStatus | null }>('ContainerStatus', { containerId: id }, call);
     const found = required(status, 'ContainerStatus');
-    return wire.containerStatus(found, await this.#sandboxOf(found.id, call) ?? '');
+    return wire.containerStatus(found, (await this.#sandboxOf(found.id, call)) ?? '');
   }
 
   async listContainers(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly Container[]> {
-    const { containers } = await this.#channel.cri<{ containers: readonly wire.WireContainer[] }>('ListContainers', { filter: wire.containerFilter(filter) }, call);
+    const { containers } = await this.#channel.cri<{ containers: readonly wire.WireContainer[] }>(
+      'ListContainers',
+      { filter: wire.containerFilter(filter) },
+      call,
+    );
     for (const { id, podSandboxId } of containers) this.#sandboxes.set(id, podSandboxId);
     return containers.map(wire.container);
   }
@@ -161,24 +209,44 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     await this.#channel.cri('ReopenContainerLog', { containerId: id }, call);
   }
 
-  async execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCall = {}): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
+  async execSync(
+    id: string,
+    command: readonly string[],
+    timeoutSeconds: number,
+    call: RuntimeCall = {},
+  ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
     // the runtime counts in whole seconds, and 0 is forever
     const timeout = timeoutSeconds > 0 ? Math.max(1, Math.ceil(timeoutSeconds)) : 0;
     // containerd before 1.6.21 kills the command in time, but then waits for whoever else holds its output
     const deadline = timeout > 0 ? timeout * 1000 + answerMs : Number.POSITIVE_INFINITY;
-    return this.#execs.around(id, call.signal, () => this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline));
+    return this.#execs.around(id, call.signal, () =>
+      this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline),
+    );
   }
 
   async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
     return this.#execs.around(id, call.signal, async (overdue) => {
-      const request = { containerId: id, cmd: command, tty: streams.tty, stdin: streams.stdin !== undefined, stdout: true, stderr: !streams.tty && streams.stderr !== undefined };
+      const request = {
+        containerId: id,
+        cmd: command,
+        tty: streams.tty,
+        stdin: streams.stdin !== undefined,
+        stdout: true,
+        stderr: !streams.tty && streams.stderr !== undefined,
+      };
       const { url } = await this.#channel.cri<{ url: string }>('Exec', request, call);
       return remoteCommand(url, streams, { ...this.#session(call), overdue });
     });
   }
 
   async attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
-    const request = { containerId: id, tty: streams.tty, stdin: streams.stdin !== undefined, stdout: true, stderr: !streams.tty && streams.stderr !== undefined };
+    const request = {
+      containerId: id,
+      tty: streams.tty,
+      stdin: streams.stdin !== undefined,
+      stdout: true,
+      stderr: !streams.tty && streams.stderr !== undefined,
+    };
     const { url } = await this.#channel.cri<{ url: string }>('Attach', request, call);
     await remoteCommand(url, streams, this.#session(call));
   }
@@ -194,7 +262,11 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async listContainerStats({ id, sandboxId, labels, state }: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly ContainerStats[]> {
-    const filter = wire.containerFilter({ ...(id !== undefined && { id }), ...(sandboxId !== undefined && { sandboxId }), ...(labels && { labels }) });
+    const filter = wire.containerFilter({
+      ...(id !== undefined && { id }),
+      ...(sandboxId !== undefined && { sandboxId }),
+      ...(labels && { labels }),
+    });
     const { stats } = await this.#channel.cri<{ stats: readonly wire.WireContainerStats[] }>('ListContainerStats', { filter }, call);
     if (!state) return stats.map(wire.containerStats);
     const wanted = new Set((await this.listContainers({ state }, call)).map((one) => one.id));
@@ -215,9 +287,23 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     return found ? wire.image(found) : undefined;
   }
 
-  async pullImage(image: string, auth: RegistryAuth | undefined, sandbox: PodSandboxConfig | undefined, call?: RuntimeCall): Promise<string> {
-    const request = { image: { image }, ...(auth && { auth: authConfig(auth) }), ...(sandbox && { sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) }) };
-    const { imageRef } = await this.#channel.cri<{ imageRef: string }>('PullImage', request, call, this.#config.imagePullTimeoutSeconds * 1000);
+  async pullImage(
+    image: string,
+    auth: RegistryAuth | undefined,
+    sandbox: PodSandboxConfig | undefined,
+    call?: RuntimeCall,
+  ): Promise<string> {
+    const request = {
+      image: { image },
+      ...(auth && { auth: authConfig(auth) }),
+      ...(sandbox && { sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) }),
+    };
+    const { imageRef } = await this.#channel.cri<{ imageRef: string }>(
+      'PullImage',
+      request,
+      call,
+      this.#config.imagePullTimeoutSeconds * 1000,
+    );
     return imageRef;
   }
 
@@ -226,7 +312,11 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
-    type Usage = { readonly fsId: { readonly mountpoint: string } | null; readonly usedBytes: { readonly value: number } | null; readonly inodesUsed: { readonly value: number } | null };
+    type Usage = {
+      readonly fsId: { readonly mountpoint: string } | null;
+      readonly usedBytes: { readonly value: number } | null;
+      readonly inodesUsed: { readonly value: number } | null;
+    };
     const { imageFilesystems } = await this.#channel.cri<{ imageFilesystems: readonly Usage[] }>('ImageFsInfo', {}, call);
     const usage = required(imageFilesystems[0] ?? null, 'ImageFsInfo');
     return { mountpoint: usage.fsId?.mountpoint ?? '', usedBytes: usage.usedBytes?.value ?? 0, inodesUsed: usage.inodesUsed?.value ?? 0 };
@@ -238,10 +328,12 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
 
   async #parent(config: PodSandboxConfig): Promise<CgroupParent> {
     if (config.linux.cgroupParent === undefined) return (path) => path;
-    this.#cgroupParent ??= detectCgroupDriver(this.#channel).then(cgroupParentOf).catch((error: unknown) => {
-      this.#cgroupParent = undefined;
-      throw error;
-    });
+    this.#cgroupParent ??= detectCgroupDriver(this.#channel)
+      .then(cgroupParentOf)
+      .catch((error: unknown) => {
+        this.#cgroupParent = undefined;
+        throw error;
+      });
     return this.#cgroupParent;
   }
 

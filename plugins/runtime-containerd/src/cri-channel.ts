@@ -1,4 +1,12 @@
-import { type CallOptions, Client, credentials, Metadata, status as grpc, type ClientReadableStream, type ServiceError } from '@grpc/grpc-js';
+import {
+  type CallOptions,
+  Client,
+  credentials,
+  Metadata,
+  status as grpc,
+  type ClientReadableStream,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import { formatTraceparent } from '@oarlock/kernel/tracing';
 import type { RuntimeCall } from '@oarlock/spi/runtime';
 import { codec } from './codec.ts';
@@ -37,7 +45,15 @@ export class CriChannel {
     return this.unary('cri', `/runtime.v1.${service}/${method}`, `${method}Request`, `${method}Response`, request, call, timeoutMs);
   }
 
-  unary<Response extends object>(table: 'cri' | 'containerd', path: string, requestType: string, responseType: string, request: object, { signal, cause }: RuntimeCall, timeoutMs: number): Promise<Response> {
+  unary<Response extends object>(
+    table: 'cri' | 'containerd',
+    path: string,
+    requestType: string,
+    responseType: string,
+    request: object,
+    { signal, cause }: RuntimeCall,
+    timeoutMs: number,
+  ): Promise<Response> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     const options: CallOptions = Number.isFinite(timeoutMs) ? { deadline: Date.now() + timeoutMs } : {};
     return new Promise((resolve, reject) => {
@@ -48,14 +64,34 @@ export class CriChannel {
         else if (signal?.aborted) reject(signal.reason);
         else reject(toRuntimeError(error ?? noAnswer));
       };
-      const call = this.#client.makeUnaryRequest(path, codec(table, requestType).encode, codec<Response>(table, responseType).decode, request, metadata(table, cause), options, done);
+      const call = this.#client.makeUnaryRequest(
+        path,
+        codec(table, requestType).encode,
+        codec<Response>(table, responseType).decode,
+        request,
+        metadata(table, cause),
+        options,
+        done,
+      );
       signal?.addEventListener('abort', abort, { once: true });
     });
   }
 
   /** A stream from the server; it ends by `cancel`, or with an error. */
-  stream<Item extends object>(table: 'cri' | 'containerd', path: string, requestType: string, itemType: string, request: object): ClientReadableStream<Item> {
-    return this.#client.makeServerStreamRequest(path, codec(table, requestType).encode, codec<Item>(table, itemType).decode, request, metadata(table));
+  stream<Item extends object>(
+    table: 'cri' | 'containerd',
+    path: string,
+    requestType: string,
+    itemType: string,
+    request: object,
+  ): ClientReadableStream<Item> {
+    return this.#client.makeServerStreamRequest(
+      path,
+      codec(table, requestType).encode,
+      codec<Item>(table, itemType).decode,
+      request,
+      metadata(table),
+    );
   }
 
   close(): void {
@@ -63,7 +99,11 @@ export class CriChannel {
   }
 }
 
-const noAnswer: ServiceError = Object.assign(new Error('no answer'), { code: grpc.INTERNAL, details: 'no answer', metadata: new Metadata() });
+const noAnswer: ServiceError = Object.assign(new Error('no answer'), {
+  code: grpc.INTERNAL,
+  details: 'no answer',
+  metadata: new Metadata(),
+});
 
 function metadata(table: 'cri' | 'containerd', cause?: RuntimeCall['cause']): Metadata {
   const made = new Metadata();

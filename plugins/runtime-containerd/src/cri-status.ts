@@ -1,5 +1,15 @@
 import type {
-  Container, ContainerFilter, ContainerState, ContainerStats, ContainerStatus, Image, Mount, PodSandbox, PodSandboxStatus, SandboxFilter, SandboxState,
+  Container,
+  ContainerFilter,
+  ContainerState,
+  ContainerStats,
+  ContainerStatus,
+  Image,
+  Mount,
+  PodSandbox,
+  PodSandboxStatus,
+  SandboxFilter,
+  SandboxState,
 } from '@oarlock/spi/runtime';
 
 /** Messages are null when they are absent on the wire. */
@@ -35,7 +45,13 @@ export interface WireContainerStatus extends Omit<WireContainer, 'podSandboxId'>
   readonly exitCode: number;
   readonly reason: string;
   readonly message: string;
-  readonly mounts: readonly { readonly containerPath: string; readonly hostPath: string; readonly readonly: boolean; readonly selinuxRelabel: boolean; readonly propagation: string }[];
+  readonly mounts: readonly {
+    readonly containerPath: string;
+    readonly hostPath: string;
+    readonly readonly: boolean;
+    readonly selinuxRelabel: boolean;
+    readonly propagation: string;
+  }[];
   readonly logPath: string;
 }
 export interface WireContainerStats {
@@ -69,8 +85,15 @@ export function sandboxStatus(wire: WireSandboxStatus): PodSandboxStatus {
 export function container(wire: WireContainer): Container {
   const { id, podSandboxId, metadata, image, imageRef, state, createdAt, labels, annotations } = wire;
   return {
-    id, sandboxId: podSandboxId, metadata, image: image?.image ?? '', imageRef, state: state.slice('CONTAINER_'.length) as ContainerState,
-    createdAt: milliseconds(createdAt), labels, annotations,
+    id,
+    sandboxId: podSandboxId,
+    metadata,
+    image: image?.image ?? '',
+    imageRef,
+    state: state.slice('CONTAINER_'.length) as ContainerState,
+    createdAt: milliseconds(createdAt),
+    labels,
+    annotations,
   };
 }
 
@@ -83,10 +106,15 @@ export function containerStatus(wire: WireContainerStatus, sandboxId: string): C
     ...(base.state === 'EXITED' && { exitCode: wire.exitCode }),
     ...(wire.reason !== '' && { reason: wire.reason }),
     ...(wire.message !== '' && { message: wire.message }),
-    mounts: wire.mounts.map((one): Mount => ({
-      containerPath: one.containerPath, hostPath: one.hostPath, readonly: one.readonly, selinuxRelabel: one.selinuxRelabel,
-      propagation: one.propagation.slice('PROPAGATION_'.length) as NonNullable<Mount['propagation']>,
-    })),
+    mounts: wire.mounts.map(
+      (one): Mount => ({
+        containerPath: one.containerPath,
+        hostPath: one.hostPath,
+        readonly: one.readonly,
+        selinuxRelabel: one.selinuxRelabel,
+        propagation: one.propagation.slice('PROPAGATION_'.length) as NonNullable<Mount['propagation']>,
+      }),
+    ),
     logPath: wire.logPath,
   };
 }
@@ -104,15 +132,30 @@ export function containerStats(wire: WireContainerStats): ContainerStats {
 }
 
 export function image({ id, repoTags, repoDigests, size, uid, username, pinned }: WireImage): Image {
-  return { id, repoTags, repoDigests, sizeBytes: size, ...(uid && { uid: uid.value }), ...(username !== '' && { username }), ...(pinned && { pinned }) };
+  return {
+    id,
+    repoTags,
+    repoDigests,
+    sizeBytes: size,
+    ...(uid && { uid: uid.value }),
+    ...(username !== '' && { username }),
+    ...(pinned && { pinned }),
+  };
 }
 
 export function sandboxFilter({ id, state, labels }: SandboxFilter): object {
-  return { ...(id !== undefined && { id }), ...(state && { state: { state: `SANDBOX_${state}` } }), ...(labels && { labelSelector: labels }) };
+  return {
+    ...(id !== undefined && { id }),
+    ...(state && { state: { state: `SANDBOX_${state}` } }),
+    ...(labels && { labelSelector: labels }),
+  };
 }
 
 export function containerFilter({ id, sandboxId, state, labels }: ContainerFilter): object {
   return {
-    ...(id !== undefined && { id }), ...(sandboxId !== undefined && { podSandboxId: sandboxId }), ...(state && { state: { state: `CONTAINER_${state}` } }), ...(labels && { labelSelector: labels }),
+    ...(id !== undefined && { id }),
+    ...(sandboxId !== undefined && { podSandboxId: sandboxId }),
+    ...(state && { state: { state: `CONTAINER_${state}` } }),
+    ...(labels && { labelSelector: labels }),
   };
 }

@@ -58,15 +58,20 @@ export class EventHub {
   }
 
   /** True when exec processes are announced. */
-  get announcesExec(): boolean { return this.#live && this.#announcesExec; }
+  get announcesExec(): boolean {
+    return this.#live && this.#announcesExec;
+  }
 
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { sources, clock, log } = this.#options;
-    for (let pause = firstPause; !signal.aborted;) {
+    for (let pause = firstPause; !signal.aborted; ) {
       const source = sources[this.#source];
       if (!source) {
-        this.#unsupported = new RuntimeError('Unsupported', 'the runtime has no stream of events: neither containerd\'s nor CRI\'s (GetContainerEvents, which CRI-O has when enable_pod_events is set)');
+        this.#unsupported = new RuntimeError(
+          'Unsupported',
+          "the runtime has no stream of events: neither containerd's nor CRI's (GetContainerEvents, which CRI-O has when enable_pod_events is set)",
+        );
         for (const queue of this.#queues) queue.end(this.#unsupported);
         return;
       }
@@ -139,8 +144,13 @@ export class EventHub {
         if (waiters.size === 0) this.#execAdded.delete(containerId);
         patience.cancel();
         over.removeEventListener('abort', giveUp);
-        if (id === undefined) { resolve(undefined); return; }
-        const exited = new Promise<number>((tell) => { this.#execExited.set(id, tell); });
+        if (id === undefined) {
+          resolve(undefined);
+          return;
+        }
+        const exited = new Promise<number>((tell) => {
+          this.#execExited.set(id, tell);
+        });
         over.addEventListener('abort', () => this.#execExited.delete(id), { once: true });
         resolve({ id, exited });
       };
@@ -161,7 +171,7 @@ export class EventHub {
 
   #handle(event: Exclude<RawEvent, { kind: 'live' }>, signal: AbortSignal): void {
     if (event.kind === 'execAdded') {
-      for (const added of [...this.#execAdded.get(event.containerId) ?? []]) added(event.execId);
+      for (const added of [...(this.#execAdded.get(event.containerId) ?? [])]) added(event.execId);
       return;
     }
     if (event.kind === 'execExited') {
@@ -176,20 +186,23 @@ export class EventHub {
     }
     // events of one id stay in order; those of others do not wait for them
     const before = this.#handling.get(event.id) ?? Promise.resolve();
-    const handled = before.then(() => this.#tell(event, signal)).catch((error: unknown) => {
-      if (signal.aborted) return;
-      this.#options.log.warn({ id: event.id, error: (error as Error).message }, 'a runtime event could not be followed up');
-      for (const queue of this.#queues) queue.push('resync');
-    }).finally(() => {
-      if (this.#handling.get(event.id) === handled) this.#handling.delete(event.id);
-    });
+    const handled = before
+      .then(() => this.#tell(event, signal))
+      .catch((error: unknown) => {
+        if (signal.aborted) return;
+        this.#options.log.warn({ id: event.id, error: (error as Error).message }, 'a runtime event could not be followed up');
+        for (const queue of this.#queues) queue.push('resync');
+      })
+      .finally(() => {
+        if (this.#handling.get(event.id) === handled) this.#handling.delete(event.id);
+      });
     this.#handling.set(event.id, handled);
   }
 
   async #tell(event: RuntimeChange, signal: AbortSignal): Promise<void> {
     const { id, at } = event;
     const type = event.kind === 'outOfMemory' ? 'STOPPED' : event.type;
-    const sandboxId = (event.kind === 'settled' ? event.sandboxId : undefined) ?? await this.#options.sandboxOf(id, signal);
+    const sandboxId = (event.kind === 'settled' ? event.sandboxId : undefined) ?? (await this.#options.sandboxOf(id, signal));
     // nobody knows it any more, or it is no container of CRI's
     if (sandboxId === undefined) {
       this.#starved.delete(id);
@@ -200,7 +213,7 @@ export class EventHub {
       await this.#settle(id, event.killed && this.#starved.has(id) ? 'outOfMemory' : event.type, signal);
     } else if (event.kind === 'outOfMemory') {
       // its end is told when it comes; one process of it may have been enough
-      if (await this.#options.look(id, signal) === 'running') return;
+      if ((await this.#options.look(id, signal)) === 'running') return;
       await this.#settle(id, 'outOfMemory', signal);
     }
     if (type === 'DELETED') {
@@ -220,7 +233,10 @@ export class EventHub {
   async #settle(id: string, wanted: 'STARTED' | 'STOPPED' | 'DELETED' | 'outOfMemory', signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     const shows: Readonly<Record<typeof wanted, readonly Sighting[]>> = {
-      STARTED: ['running', 'stopped', 'outOfMemory', 'gone'], STOPPED: ['stopped', 'outOfMemory', 'gone'], DELETED: ['gone'], outOfMemory: ['outOfMemory', 'gone'],
+      STARTED: ['running', 'stopped', 'outOfMemory', 'gone'],
+      STOPPED: ['stopped', 'outOfMemory', 'gone'],
+      DELETED: ['gone'],
+      outOfMemory: ['outOfMemory', 'gone'],
     };
     const end = clock.monotonic() + settleMs;
     for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {

@@ -36,7 +36,9 @@ export class EventQueue implements AsyncIterable<Item> {
       for (let item = this.#items.shift(); item !== undefined; item = this.#items.shift()) yield item;
       if (this.#failure) throw this.#failure;
       if (this.#ended) return;
-      await new Promise<void>((resolve) => { this.#wake = resolve; });
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     }
   }
 }

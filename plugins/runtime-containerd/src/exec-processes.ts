@@ -76,19 +76,39 @@ export class ExecProcesses {
   async #turn(containerId: string): Promise<() => void> {
     const before = this.#turns.get(containerId) ?? Promise.resolve();
     let next: () => void = () => {};
-    const mine = before.then(() => new Promise<void>((resolve) => { next = resolve; }));
+    const mine = before.then(
+      () =>
+        new Promise<void>((resolve) => {
+          next = resolve;
+        }),
+    );
     this.#turns.set(containerId, mine);
-    void mine.then(() => { if (this.#turns.get(containerId) === mine) this.#turns.delete(containerId); });
+    void mine.then(() => {
+      if (this.#turns.get(containerId) === mine) this.#turns.delete(containerId);
+    });
     await before;
     return () => next();
   }
 
-  async #call(method: 'Kill' | 'DeleteProcess', request: { readonly containerId: string; readonly execId: string; readonly signal?: number }, response: string): Promise<void> {
+  async #call(
+    method: 'Kill' | 'DeleteProcess',
+    request: { readonly containerId: string; readonly execId: string; readonly signal?: number },
+    response: string,
+  ): Promise<void> {
     try {
-      await this.#channel.unary('containerd', `/containerd.services.tasks.v1.Tasks/${method}`, `${method}Request`, response, request, {}, callTimeoutMs);
+      await this.#channel.unary(
+        'containerd',
+        `/containerd.services.tasks.v1.Tasks/${method}`,
+        `${method}Request`,
+        response,
+        request,
+        {},
+        callTimeoutMs,
+      );
     } catch (error) {
       // it has ended, or was cleared away, by itself meanwhile
-      if (!isGone(error)) this.#log.warn({ ...request, method, error: (error as Error).message }, 'the process of an exec session could not be ended');
+      if (!isGone(error))
+        this.#log.warn({ ...request, method, error: (error as Error).message }, 'the process of an exec session could not be ended');
     }
   }
 }

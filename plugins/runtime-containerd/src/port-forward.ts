@@ -47,13 +47,17 @@ class ForwardedPort extends Duplex {
         else this.push(null);
       });
     });
-    data.once('close', () => { if (!data.ended) this.destroy(); });
+    data.once('close', () => {
+      if (!data.ended) this.destroy();
+    });
     if (signal) {
       const abort = () => this.destroy(signal.reason as Error);
       signal.addEventListener('abort', abort, { once: true });
       this.once('close', () => signal.removeEventListener('abort', abort));
     }
-    void connection.closed.then(() => { if (!data.ended) this.destroy(new RuntimeError('Unavailable', 'the connection to the runtime broke')); });
+    void connection.closed.then(() => {
+      if (!data.ended) this.destroy(new RuntimeError('Unavailable', 'the connection to the runtime broke'));
+    });
   }
 
   /** Text when the runtime could not connect; empty when it could, and nothing more is wrong. */
@@ -69,9 +73,15 @@ class ForwardedPort extends Duplex {
     }
   }
 
-  override _read(): void { this.#forward(); }
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void { this.#data.write(chunk, done); }
-  override _final(done: (error?: Error | null) => void): void { this.#data.end(done); }
+  override _read(): void {
+    this.#forward();
+  }
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#data.write(chunk, done);
+  }
+  override _final(done: (error?: Error | null) => void): void {
+    this.#data.end(done);
+  }
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#connection.destroy();
     done(error);

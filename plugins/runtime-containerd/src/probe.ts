@@ -11,7 +11,8 @@ export async function probeSocket(socket: string): Promise<Availability> {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return unavailable(`there is no socket at ${socket}: is containerd installed and running?`);
+    if (code === 'ENOENT' || code === 'ENOTDIR')
+      return unavailable(`there is no socket at ${socket}: is containerd installed and running?`);
     if (code === 'EACCES') return unavailable(`no permission to look at ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }
@@ -21,9 +22,11 @@ export async function probeSocket(socket: string): Promise<Availability> {
     return available;
   } catch (error) {
     if (!(error instanceof RuntimeError)) throw error;
-    if (/EACCES/.test(error.message)) return unavailable(`no permission to connect to ${socket}: run as root, or as a member of the socket's group`);
+    if (/EACCES/.test(error.message))
+      return unavailable(`no permission to connect to ${socket}: run as root, or as a member of the socket's group`);
     if (/ECONNREFUSED/.test(error.message)) return unavailable(`nobody listens at ${socket}: the runtime that made it has ended`);
-    if (error.code === 'Unsupported') return unavailable(`what listens at ${socket} does not speak CRI v1: its CRI plugin is disabled, or it is older than containerd 1.6`);
+    if (error.code === 'Unsupported')
+      return unavailable(`what listens at ${socket} does not speak CRI v1: its CRI plugin is disabled, or it is older than containerd 1.6`);
     if (error.code === 'DeadlineExceeded') return unavailable(`what listens at ${socket} did not answer within ${probeMs} ms`);
     return unavailable(`what listens at ${socket} does not speak CRI v1: ${error.message}`);
   } finally {

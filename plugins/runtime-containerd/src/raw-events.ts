@@ -11,8 +11,20 @@ import { toRuntimeError } from './runtime-errors.ts';
  */
 export type RawEvent =
   | { readonly kind: 'live'; readonly announcesExec: boolean }
-  | { readonly kind: 'settled'; readonly type: RuntimeEvent['type']; readonly id: string; readonly sandboxId: string | undefined; readonly at: number }
-  | { readonly kind: 'unsettled'; readonly type: 'STARTED' | 'STOPPED' | 'DELETED'; readonly id: string; readonly at: number; readonly killed?: boolean }
+  | {
+      readonly kind: 'settled';
+      readonly type: RuntimeEvent['type'];
+      readonly id: string;
+      readonly sandboxId: string | undefined;
+      readonly at: number;
+    }
+  | {
+      readonly kind: 'unsettled';
+      readonly type: 'STARTED' | 'STOPPED' | 'DELETED';
+      readonly id: string;
+      readonly at: number;
+      readonly killed?: boolean;
+    }
   | { readonly kind: 'outOfMemory'; readonly id: string; readonly at: number }
   | { readonly kind: 'execAdded'; readonly containerId: string; readonly execId: string }
   | { readonly kind: 'execExited'; readonly execId: string; readonly exitCode: number };
@@ -30,11 +42,19 @@ interface CriEvent {
  * @throws RuntimeError `Unsupported` where the runtime has no such stream
  */
 export async function* criEvents(channel: CriChannel, signal: AbortSignal): AsyncGenerator<RawEvent> {
-  const stream = channel.stream<CriEvent>('cri', '/runtime.v1.RuntimeService/GetContainerEvents', 'GetContainerEventsRequest', 'ContainerEventResponse', {});
+  const stream = channel.stream<CriEvent>(
+    'cri',
+    '/runtime.v1.RuntimeService/GetContainerEvents',
+    'GetContainerEventsRequest',
+    'ContainerEventResponse',
+    {},
+  );
   const items = itemsOf(stream, signal);
   const first = items.next();
   let refusal: unknown;
-  first.catch((error: unknown) => { refusal = error; });
+  first.catch((error: unknown) => {
+    refusal = error;
+  });
   // a method that is not implemented is answered at once, so before the second of these
   for (let call = 0; call < 2; call++) await channel.cri('Version', {}, { signal });
   if (refusal !== undefined) throw refusal;
@@ -64,15 +84,34 @@ let markers = 0;
 export async function* containerdEvents(channel: CriChannel, clock: Clock, signal: AbortSignal): AsyncGenerator<RawEvent> {
   const marker = `${markerTopic}/${process.pid}-${clock.now()}-${++markers}`;
   const filters = [...topics, marker].map((topic) => `topic=="${topic}"`);
-  const stream = channel.stream<Envelope>('containerd', '/containerd.services.events.v1.Events/Subscribe', 'SubscribeRequest', 'Envelope', { filters });
-  const send = () => channel.unary('containerd', '/containerd.services.events.v1.Events/Forward', 'ForwardRequest', 'Empty',
-    { envelope: { timestamp: timestamp(clock.now()), namespace: 'k8s.io', topic: marker, event: { typeUrl: 'oarlock.Marker', value: Buffer.alloc(0) } } }, { signal }, 5_000);
+  const stream = channel.stream<Envelope>('containerd', '/containerd.services.events.v1.Events/Subscribe', 'SubscribeRequest', 'Envelope', {
+    filters,
+  });
+  const send = () =>
+    channel.unary(
+      'containerd',
+      '/containerd.services.events.v1.Events/Forward',
+      'ForwardRequest',
+      'Empty',
+      {
+        envelope: {
+          timestamp: timestamp(clock.now()),
+          namespace: 'k8s.io',
+          topic: marker,
+          event: { typeUrl: 'oarlock.Marker', value: Buffer.alloc(0) },
+        },
+      },
+      { signal },
+      5_000,
+    );
   let live = false;
   const mark = async () => {
     // each round trip gives the subscription more time; the second is enough but for very bad luck
     while (!live && !signal.aborted) await send();
   };
-  const marking = mark().catch((error: unknown) => { stream.destroy(error as Error); });
+  const marking = mark().catch((error: unknown) => {
+    stream.destroy(error as Error);
+  });
   try {
     for await (const { topic, event, timestamp: at } of itemsOf(stream, signal)) {
       if (topic === marker) {
@@ -91,10 +130,18 @@ export async function* containerdEvents(channel: CriChannel, clock: Clock, signa
 function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent> {
   switch (topic) {
     case '/tasks/start':
-      yield { kind: 'unsettled', type: 'STARTED', id: codec<{ containerId: string }>('containerd', 'TaskStart').decode(value).containerId, at };
+      yield {
+        kind: 'unsettled',
+        type: 'STARTED',
+        id: codec<{ containerId: string }>('containerd', 'TaskStart').decode(value).containerId,
+        at,
+      };
       return;
     case '/tasks/delete': {
-      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>('containerd', 'TaskDelete').decode(value);
+      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>(
+        'containerd',
+        'TaskDelete',
+      ).decode(value);
       if (id === '' || id === containerId) yield { kind: 'unsettled', type: 'STOPPED', id: containerId, at, killed: exitStatus === 137 };
       return;
     }
@@ -102,7 +149,10 @@ function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent
       yield { kind: 'outOfMemory', id: codec<{ containerId: string }>('containerd', 'TaskOOM').decode(value).containerId, at };
       return;
     case '/tasks/exit': {
-      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>('containerd', 'TaskExit').decode(value);
+      const { containerId, id, exitStatus } = codec<{ containerId: string; id: string; exitStatus: number }>(
+        'containerd',
+        'TaskExit',
+      ).decode(value);
       // of a container itself /tasks/delete tells: its output is not all read before
       if (id !== containerId) yield { kind: 'execExited', execId: id, exitCode: exitStatus };
       return;
@@ -133,4 +183,5 @@ async function* itemsOf<T extends object>(stream: ClientReadableStream<T>, signa
   }
 }
 
-const isServiceError = (error: unknown): error is ServiceError => error instanceof Error && typeof (error as Partial<ServiceError>).code === 'number' && (error as ServiceError).code in grpc;
+const isServiceError = (error: unknown): error is ServiceError =>
+  error instanceof Error && typeof (error as Partial<ServiceError>).code === 'number' && (error as ServiceError).code in grpc;

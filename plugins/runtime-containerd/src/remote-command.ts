@@ -23,7 +23,11 @@ export interface CommandOptions extends SessionOptions {
  * Resolves with the exit code when all output was written. The caller's streams are not ended.
  * @throws RuntimeError; the signal's reason
  */
-export async function remoteCommand(url: string, streams: Streams, { signal, idleMs, overdue = new Promise(() => {}) }: CommandOptions): Promise<number> {
+export async function remoteCommand(
+  url: string,
+  streams: Streams,
+  { signal, idleMs, overdue = new Promise(() => {}) }: CommandOptions,
+): Promise<number> {
   const { connection } = await dialSpdy(url, { protocols: [protocol], idleMs, ...(signal && { signal }) }).catch(toRuntimeError);
   const abort = () => connection.destroy(signal?.reason as Error);
   signal?.addEventListener('abort', abort, { once: true });
@@ -67,8 +71,12 @@ function feed(source: Readable, stdin: SpdyStream, failed: (error: Error) => voi
     if (stdin.destroyed) stop();
     else if (!stdin.write(chunk)) source.pause();
   };
-  const resume = () => { source.resume(); };
-  const end = () => { stdin.end(); };
+  const resume = () => {
+    source.resume();
+  };
+  const end = () => {
+    stdin.end();
+  };
   const stop = () => {
     source.off('data', take).off('end', end).off('error', failed);
     stdin.off('drain', resume).off('close', stop);
@@ -112,7 +120,10 @@ async function drain(from: SpdyStream, to: Writable | undefined): Promise<void> 
 function write(to: Writable, chunk: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     const closed = () => reject(new RuntimeError('FailedPrecondition', 'the output was closed by its reader'));
-    if (to.destroyed) { closed(); return; }
+    if (to.destroyed) {
+      closed();
+      return;
+    }
     to.once('close', closed);
     to.write(chunk, (error) => {
       to.off('close', closed);

@@ -2,23 +2,52 @@ import { status as grpc, type ServiceError } from '@grpc/grpc-js';
 import { RuntimeError, type RuntimeErrorCode } from '@oarlock/spi/runtime';
 
 const byCode: Readonly<Partial<Record<grpc, RuntimeErrorCode>>> = {
-  [grpc.NOT_FOUND]: 'NotFound', [grpc.ALREADY_EXISTS]: 'AlreadyExists', [grpc.INVALID_ARGUMENT]: 'InvalidArgument', [grpc.OUT_OF_RANGE]: 'InvalidArgument',
-  [grpc.FAILED_PRECONDITION]: 'FailedPrecondition', [grpc.ABORTED]: 'FailedPrecondition', [grpc.DEADLINE_EXCEEDED]: 'DeadlineExceeded',
-  [grpc.PERMISSION_DENIED]: 'PermissionDenied', [grpc.UNAUTHENTICATED]: 'PermissionDenied', [grpc.UNIMPLEMENTED]: 'Unsupported', [grpc.UNAVAILABLE]: 'Unavailable',
+  [grpc.NOT_FOUND]: 'NotFound',
+  [grpc.ALREADY_EXISTS]: 'AlreadyExists',
+  [grpc.INVALID_ARGUMENT]: 'InvalidArgument',
+  [grpc.OUT_OF_RANGE]: 'InvalidArgument',
+  [grpc.FAILED_PRECONDITION]: 'FailedPrecondition',
+  [grpc.ABORTED]: 'FailedPrecondition',
+  [grpc.DEADLINE_EXCEEDED]: 'DeadlineExceeded',
+  [grpc.PERMISSION_DENIED]: 'PermissionDenied',
+  [grpc.UNAUTHENTICATED]: 'PermissionDenied',
+  [grpc.UNIMPLEMENTED]: 'Unsupported',
+  [grpc.UNAVAILABLE]: 'Unavailable',
 };
 
 // containerd says much by its message alone, with the code Unknown (or NotFound for a sandbox's network, say)
 const byMessage: readonly (readonly [RegExp, RuntimeErrorCode])[] = [
   [/\bname "[^"]*" is reserved for\b|\bis already in use\b/, 'AlreadyExists'],
-  [/\bis in CONTAINER_\w+ state\b|\bcontainer is not (?:in )?(?:running|created)\b|\bsandbox container "[^"]*" is not running\b|\bcontainer is in \w+ state\b/, 'FailedPrecondition'],
-  [/\b(?:authorization failed|insufficient_scope|no basic auth credentials|pull access denied)\b|\b40[13] (?:Unauthorized|Forbidden)\b/, 'PermissionDenied'],
+  [
+    /\bis in CONTAINER_\w+ state\b|\bcontainer is not (?:in )?(?:running|created)\b|\bsandbox container "[^"]*" is not running\b|\bcontainer is in \w+ state\b/,
+    'FailedPrecondition',
+  ],
+  [
+    /\b(?:authorization failed|insufficient_scope|no basic auth credentials|pull access denied)\b|\b40[13] (?:Unauthorized|Forbidden)\b/,
+    'PermissionDenied',
+  ],
   [/\bno runtime for "[^"]*" is configured\b/, 'InvalidArgument'],
 ];
 
 /** gRPC's names of codes, as Go prints them. */
 const goNames: Readonly<Record<number, string>> = {
-  0: 'OK', 1: 'Canceled', 2: 'Unknown', 3: 'InvalidArgument', 4: 'DeadlineExceeded', 5: 'NotFound', 6: 'AlreadyExists', 7: 'PermissionDenied', 8: 'ResourceExhausted',
-  9: 'FailedPrecondition', 10: 'Aborted', 11: 'OutOfRange', 12: 'Unimplemented', 13: 'Internal', 14: 'Unavailable', 15: 'DataLoss', 16: 'Unauthenticated',
+  0: 'OK',
+  1: 'Canceled',
+  2: 'Unknown',
+  3: 'InvalidArgument',
+  4: 'DeadlineExceeded',
+  5: 'NotFound',
+  6: 'AlreadyExists',
+  7: 'PermissionDenied',
+  8: 'ResourceExhausted',
+  9: 'FailedPrecondition',
+  10: 'Aborted',
+  11: 'OutOfRange',
+  12: 'Unimplemented',
+  13: 'Internal',
+  14: 'Unavailable',
+  15: 'DataLoss',
+  16: 'Unauthenticated',
 };
 
 /** The message reads as it does from a kubelet: events and statuses of pods carry it. */

@@ -12,15 +12,20 @@ import { buildImage, busyboxImage, busyboxLayer } from '../../../e2e/fixtures/te
 import { ContainerdRuntime } from '../src/containerd-runtime.ts';
 
 const run = promisify(execFile);
-const conflist = (dir: string) => JSON.stringify({
-  cniVersion: '0.4.0', name: 'contract',
-  plugins: [
-    {
-      type: 'bridge', bridge: 'oarct0', isGateway: true, ipMasq: false,
-      ipam: { type: 'host-local', dataDir: join(dir, 'ipam'), ranges: [[{ subnet: '10.213.77.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] },
-    },
-  ],
-});
+const conflist = (dir: string) =>
+  JSON.stringify({
+    cniVersion: '0.4.0',
+    name: 'contract',
+    plugins: [
+      {
+        type: 'bridge',
+        bridge: 'oarct0',
+        isGateway: true,
+        ipMasq: false,
+        ipam: { type: 'host-local', dataDir: join(dir, 'ipam'), ranges: [[{ subnet: '10.213.77.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] },
+      },
+    ],
+  });
 
 async function open(): Promise<RuntimeFixture> {
   const dir = await mkdtemp(join(tmpdir(), 'oarlock-containerd-'));
@@ -34,7 +39,10 @@ async function open(): Promise<RuntimeFixture> {
   ]);
   const opened = new Set<ContainerdRuntime>();
   const openDriver = async () => {
-    const driver = new ContainerdRuntime({ socket: containerd.socket, requestTimeoutSeconds: 60, imagePullTimeoutSeconds: 60, streamIdleSeconds: 600 }, { clock: systemClock, log: silentLogger });
+    const driver = new ContainerdRuntime(
+      { socket: containerd.socket, requestTimeoutSeconds: 60, imagePullTimeoutSeconds: 60, streamIdleSeconds: 600 },
+      { clock: systemClock, log: silentLogger },
+    );
     opened.add(driver);
     await driver.start(AbortSignal.timeout(20_000));
     return driver;
@@ -42,8 +50,12 @@ async function open(): Promise<RuntimeFixture> {
   let driver = await openDriver();
   const { version } = await driver.version();
   return {
-    ...(/^1\.[0-6]\./.test(version) && { lacks: { logBursts: `containerd ${version} closes its end of a container's pipe at the exit, with what it has not read yet` } }),
-    driver, image: busyboxImage, command: shellPrograms(),
+    ...(/^1\.[0-6]\./.test(version) && {
+      lacks: { logBursts: `containerd ${version} closes its end of a container's pipe at the exit, with what it has not read yet` },
+    }),
+    driver,
+    image: busyboxImage,
+    command: shellPrograms(),
     pull: { image: `${registry.host}/pulled:1`, auth: credentials, missing: `${registry.host}/missing:1` },
     async restartClient() {
       await driver.stop();

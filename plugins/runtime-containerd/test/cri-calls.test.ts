@@ -9,76 +9,175 @@ import { ContainerdRuntime } from '../src/containerd-runtime.ts';
 import { CriServer, failure, noSandboxes, version, type Methods } from './cri-server.ts';
 
 const cleanup: (() => Promise<void>)[] = [];
-afterEach(async () => { for (const one of cleanup.splice(0).reverse()) await one(); });
+afterEach(async () => {
+  for (const one of cleanup.splice(0).reverse()) await one();
+});
 
 async function open(methods: Methods, config: { requestTimeoutSeconds?: number } = {}) {
   const server = await CriServer.start({ ...methods, unary: { ...noSandboxes, ...methods.unary } });
   cleanup.push(() => server.dispose());
-  const driver = new ContainerdRuntime({ socket: server.socket, requestTimeoutSeconds: 5, imagePullTimeoutSeconds: 5, streamIdleSeconds: 5, ...config }, { clock: systemClock, log: silentLogger });
+  const driver = new ContainerdRuntime(
+    { socket: server.socket, requestTimeoutSeconds: 5, imagePullTimeoutSeconds: 5, streamIdleSeconds: 5, ...config },
+    { clock: systemClock, log: silentLogger },
+  );
   cleanup.push(() => driver.stop());
   return { server, driver };
 }
 
 const sandbox: PodSandboxConfig = {
-  metadata: { name: 'web-0', uid: 'u-1', namespace: 'shop', attempt: 2 }, hostname: 'web-0', logDirectory: '/var/log/pods/shop_web-0_u-1',
+  metadata: { name: 'web-0', uid: 'u-1', namespace: 'shop', attempt: 2 },
+  hostname: 'web-0',
+  logDirectory: '/var/log/pods/shop_web-0_u-1',
   dns: { servers: ['10.96.0.10'], searches: ['shop.svc.cluster.local'], options: ['ndots:5'] },
   portMappings: [{ protocol: 'UDP', containerPort: 53, hostPort: 5353, hostIp: '127.0.0.1' }],
-  labels: { app: 'web' }, annotations: { note: 'ü' },
+  labels: { app: 'web' },
+  annotations: { note: 'ü' },
   linux: {
-    cgroupParent: '/kubepods/burstable/podu-1', sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' }, overhead: { cpuShares: 10 }, resources: { memoryLimitBytes: 1 << 30 },
+    cgroupParent: '/kubepods/burstable/podu-1',
+    sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+    overhead: { cpuShares: 10 },
+    resources: { memoryLimitBytes: 1 << 30 },
     security: {
-      namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'NODE' }, runAsUser: 0, runAsGroup: 1000, supplementalGroups: [2000], readonlyRootfs: true, privileged: true,
-      seccomp: { type: 'RuntimeDefault' }, apparmor: { type: 'Localhost', localhostRef: 'tight' }, selinux: { level: 's0:c1,c2' },
+      namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'NODE' },
+      runAsUser: 0,
+      runAsGroup: 1000,
+      supplementalGroups: [2000],
+      readonlyRootfs: true,
+      privileged: true,
+      seccomp: { type: 'RuntimeDefault' },
+      apparmor: { type: 'Localhost', localhostRef: 'tight' },
+      selinux: { level: 's0:c1,c2' },
     },
   },
 };
 const container: ContainerConfig = {
-  metadata: { name: 'main', attempt: 7 }, image: { image: 'sha256:abc', userSpecifiedImage: 'web:1' }, command: ['/bin/web'], args: ['--port', '80'], workingDir: '/srv',
+  metadata: { name: 'main', attempt: 7 },
+  image: { image: 'sha256:abc', userSpecifiedImage: 'web:1' },
+  command: ['/bin/web'],
+  args: ['--port', '80'],
+  workingDir: '/srv',
   envs: [{ key: 'A', value: 'b' }],
-  mounts: [{ containerPath: '/data', hostPath: '/mnt/data', readonly: true, propagation: 'BIDIRECTIONAL', selinuxRelabel: true }, { containerPath: '/tmp', hostPath: '/tmp/x' }],
-  devices: [{ containerPath: '/dev/x', hostPath: '/dev/y', permissions: 'rw' }], labels: { l: 'v' }, annotations: { a: 'v' }, logPath: 'main/7.log', stdin: true, stdinOnce: true, tty: true, stopSignal: 'SIGRTMIN+3',
+  mounts: [
+    { containerPath: '/data', hostPath: '/mnt/data', readonly: true, propagation: 'BIDIRECTIONAL', selinuxRelabel: true },
+    { containerPath: '/tmp', hostPath: '/tmp/x' },
+  ],
+  devices: [{ containerPath: '/dev/x', hostPath: '/dev/y', permissions: 'rw' }],
+  labels: { l: 'v' },
+  annotations: { a: 'v' },
+  logPath: 'main/7.log',
+  stdin: true,
+  stdinOnce: true,
+  tty: true,
+  stopSignal: 'SIGRTMIN+3',
   linux: {
-    resources: { cpuPeriod: 100_000, cpuQuota: 50_000, cpuShares: 512, memoryLimitBytes: 5_000_000_000, memorySwapLimitBytes: 6_000_000_000, oomScoreAdj: -997, cpusetCpus: '0-1', cpusetMems: '0', unified: { 'memory.high': '1' } },
+    resources: {
+      cpuPeriod: 100_000,
+      cpuQuota: 50_000,
+      cpuShares: 512,
+      memoryLimitBytes: 5_000_000_000,
+      memorySwapLimitBytes: 6_000_000_000,
+      oomScoreAdj: -997,
+      cpusetCpus: '0-1',
+      cpusetMems: '0',
+      unified: { 'memory.high': '1' },
+    },
     security: {
-      namespaces: { network: 'POD', pid: 'TARGET', ipc: 'POD', targetId: 'other' }, capabilities: { add: ['NET_ADMIN'], drop: ['ALL'] }, runAsUsername: 'web', noNewPrivs: true,
-      maskedPaths: ['/proc/kcore'], readonlyPaths: ['/proc/sys'], seccomp: { type: 'Unconfined' },
+      namespaces: { network: 'POD', pid: 'TARGET', ipc: 'POD', targetId: 'other' },
+      capabilities: { add: ['NET_ADMIN'], drop: ['ALL'] },
+      runAsUsername: 'web',
+      noNewPrivs: true,
+      maskedPaths: ['/proc/kcore'],
+      readonlyPaths: ['/proc/sys'],
+      seccomp: { type: 'Unconfined' },
     },
   },
 };
 
 describe('configs on the wire', () => {
   it('carry all that was given for a sandbox and a container', async () => {
-    const { server, driver } = await open({ unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }), CreateContainer: () => ({ containerId: 'c1' }), RuntimeConfig: () => ({ linux: { cgroupDriver: 'CGROUPFS' } }) } });
+    const { server, driver } = await open({
+      unary: {
+        RunPodSandbox: () => ({ podSandboxId: 's1' }),
+        CreateContainer: () => ({ containerId: 'c1' }),
+        RuntimeConfig: () => ({ linux: { cgroupDriver: 'CGROUPFS' } }),
+      },
+    });
     expect(await driver.runPodSandbox(sandbox, 'gvisor')).toBe('s1');
     expect(await driver.createContainer('s1', container, sandbox)).toBe('c1');
-    const [run, create] = ['RunPodSandbox', 'CreateContainer'].map((method) => server.calls.find((call) => call.method === method)?.request ?? {});
+    const [run, create] = ['RunPodSandbox', 'CreateContainer'].map(
+      (method) => server.calls.find((call) => call.method === method)?.request ?? {},
+    );
     expect(run).toMatchObject({
       runtimeHandler: 'gvisor',
       config: {
-        metadata: sandbox.metadata, hostname: 'web-0', logDirectory: sandbox.logDirectory, dnsConfig: sandbox.dns, portMappings: sandbox.portMappings, labels: { app: 'web' }, annotations: { note: 'ü' },
+        metadata: sandbox.metadata,
+        hostname: 'web-0',
+        logDirectory: sandbox.logDirectory,
+        dnsConfig: sandbox.dns,
+        portMappings: sandbox.portMappings,
+        labels: { app: 'web' },
+        annotations: { note: 'ü' },
         linux: {
-          cgroupParent: '/kubepods/burstable/podu-1', sysctls: sandbox.linux.sysctls, overhead: { cpuShares: 10 }, resources: { memoryLimitInBytes: 1 << 30 },
+          cgroupParent: '/kubepods/burstable/podu-1',
+          sysctls: sandbox.linux.sysctls,
+          overhead: { cpuShares: 10 },
+          resources: { memoryLimitInBytes: 1 << 30 },
           securityContext: {
-            namespaceOptions: { network: 'POD', pid: 'CONTAINER', ipc: 'NODE' }, runAsUser: { value: 0 }, runAsGroup: { value: 1000 }, supplementalGroups: [2000], readonlyRootfs: true, privileged: true,
-            seccomp: { profileType: 'RuntimeDefault' }, apparmor: { profileType: 'Localhost', localhostRef: 'tight' }, selinuxOptions: { level: 's0:c1,c2' },
+            namespaceOptions: { network: 'POD', pid: 'CONTAINER', ipc: 'NODE' },
+            runAsUser: { value: 0 },
+            runAsGroup: { value: 1000 },
+            supplementalGroups: [2000],
+            readonlyRootfs: true,
+            privileged: true,
+            seccomp: { profileType: 'RuntimeDefault' },
+            apparmor: { profileType: 'Localhost', localhostRef: 'tight' },
+            selinuxOptions: { level: 's0:c1,c2' },
           },
         },
       },
     });
     expect(create).toMatchObject({
-      podSandboxId: 's1', sandboxConfig: run?.['config'],
+      podSandboxId: 's1',
+      sandboxConfig: run?.['config'],
       config: {
-        metadata: { name: 'main', attempt: 7 }, image: { image: 'sha256:abc', userSpecifiedImage: 'web:1' }, command: ['/bin/web'], args: ['--port', '80'], workingDir: '/srv', envs: container.envs,
+        metadata: { name: 'main', attempt: 7 },
+        image: { image: 'sha256:abc', userSpecifiedImage: 'web:1' },
+        command: ['/bin/web'],
+        args: ['--port', '80'],
+        workingDir: '/srv',
+        envs: container.envs,
         mounts: [
           { containerPath: '/data', hostPath: '/mnt/data', readonly: true, propagation: 'PROPAGATION_BIDIRECTIONAL', selinuxRelabel: true },
           { containerPath: '/tmp', hostPath: '/tmp/x', readonly: false, propagation: 'PROPAGATION_PRIVATE' },
         ],
-        devices: container.devices, logPath: 'main/7.log', stdin: true, stdinOnce: true, tty: true, stopSignal: 'SIGRTMINPLUS3',
+        devices: container.devices,
+        logPath: 'main/7.log',
+        stdin: true,
+        stdinOnce: true,
+        tty: true,
+        stopSignal: 'SIGRTMINPLUS3',
         linux: {
-          resources: { cpuPeriod: 100_000, cpuQuota: 50_000, cpuShares: 512, memoryLimitInBytes: 5_000_000_000, memorySwapLimitInBytes: 6_000_000_000, oomScoreAdj: -997, cpusetCpus: '0-1', cpusetMems: '0', unified: { 'memory.high': '1' } },
+          resources: {
+            cpuPeriod: 100_000,
+            cpuQuota: 50_000,
+            cpuShares: 512,
+            memoryLimitInBytes: 5_000_000_000,
+            memorySwapLimitInBytes: 6_000_000_000,
+            oomScoreAdj: -997,
+            cpusetCpus: '0-1',
+            cpusetMems: '0',
+            unified: { 'memory.high': '1' },
+          },
           securityContext: {
-            capabilities: { addCapabilities: ['NET_ADMIN'], dropCapabilities: ['ALL'] }, namespaceOptions: { pid: 'TARGET', targetId: 'other' }, runAsUsername: 'web', runAsUser: null, noNewPrivs: true,
-            maskedPaths: ['/proc/kcore'], readonlyPaths: ['/proc/sys'], seccomp: { profileType: 'Unconfined' }, apparmor: null,
+            capabilities: { addCapabilities: ['NET_ADMIN'], dropCapabilities: ['ALL'] },
+            namespaceOptions: { pid: 'TARGET', targetId: 'other' },
+            runAsUsername: 'web',
+            runAsUser: null,
+            noNewPrivs: true,
+            maskedPaths: ['/proc/kcore'],
+            readonlyPaths: ['/proc/sys'],
+            seccomp: { profileType: 'Unconfined' },
+            apparmor: null,
           },
         },
       },
@@ -87,29 +186,40 @@ describe('configs on the wire', () => {
 
   it('numbers signals as CRI does', () => {
     const numbers = (name: string) => codec('cri', 'ContainerConfig').encode({ stopSignal: name }).at(-1);
-    expect(['SIGABRT', 'SIGTERM', 'SIGWINCH', 'SIGRTMIN', 'SIGRTMINPLUS15', 'SIGRTMAXMINUS14', 'SIGRTMAX'].map(numbers)).toEqual([1, 23, 32, 35, 50, 51, 65]);
+    expect(['SIGABRT', 'SIGTERM', 'SIGWINCH', 'SIGRTMIN', 'SIGRTMINPLUS15', 'SIGRTMAXMINUS14', 'SIGRTMAX'].map(numbers)).toEqual([
+      1, 23, 32, 35, 50, 51, 65,
+    ]);
   });
 
-  it('leaves the hostname out on the host\'s network', async () => {
+  it("leaves the hostname out on the host's network", async () => {
     const { server, driver } = await open({ unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }) } });
     const { cgroupParent: _, ...linux } = sandbox.linux;
-    await driver.runPodSandbox({ ...sandbox, linux: { ...linux, security: { namespaces: { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' } } } }, '');
+    await driver.runPodSandbox(
+      { ...sandbox, linux: { ...linux, security: { namespaces: { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' } } } },
+      '',
+    );
     expect(server.calls.at(-1)?.request).toMatchObject({ config: { hostname: '' } });
   });
 });
 
 describe('cgroups', () => {
   it('are named for systemd where the runtime uses it', async () => {
-    const { server, driver } = await open({ unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }), RuntimeConfig: () => ({ linux: { cgroupDriver: 'SYSTEMD' } }) } });
+    const { server, driver } = await open({
+      unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }), RuntimeConfig: () => ({ linux: { cgroupDriver: 'SYSTEMD' } }) },
+    });
     await driver.runPodSandbox(sandbox, '');
-    expect(server.calls.at(-1)?.request).toMatchObject({ config: { linux: { cgroupParent: '/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podu_1.slice' } } });
+    expect(server.calls.at(-1)?.request).toMatchObject({
+      config: { linux: { cgroupParent: '/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podu_1.slice' } },
+    });
     await driver.runPodSandbox(sandbox, '');
     expect(server.calls.filter((call) => call.method === 'RuntimeConfig')).toHaveLength(1);
   });
 
   it('are asked for in the verbose status where there is no RuntimeConfig', async () => {
     const config = JSON.stringify({ containerd: { defaultRuntimeName: 'runc', runtimes: { runc: { options: { SystemdCgroup: true } } } } });
-    const { server, driver } = await open({ unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }), Status: () => ({ info: { config } }) } });
+    const { server, driver } = await open({
+      unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }), Status: () => ({ info: { config } }) },
+    });
     await driver.runPodSandbox(sandbox, '');
     expect(server.calls.at(-1)?.request).toMatchObject({ config: { linux: { cgroupParent: expect.stringContaining('.slice') } } });
   });
@@ -118,7 +228,11 @@ describe('cgroups', () => {
     expect(driverInConfig(undefined)).toBe('cgroupfs');
     expect(driverInConfig('{')).toBe('cgroupfs');
     expect(driverInConfig('{"systemdCgroup":true}')).toBe('systemd');
-    expect(driverInConfig('{"containerd":{"defaultRuntimeName":"a","runtimes":{"a":{"options":null},"runc":{"options":{"SystemdCgroup":true}}}}}')).toBe('cgroupfs');
+    expect(
+      driverInConfig(
+        '{"containerd":{"defaultRuntimeName":"a","runtimes":{"a":{"options":null},"runc":{"options":{"SystemdCgroup":true}}}}}',
+      ),
+    ).toBe('cgroupfs');
     expect(systemdSlice('/a-b/c')).toBe('/a_b.slice/a_b-c.slice');
     expect(systemdSlice('/a.slice/a-b.slice')).toBe('/a.slice/a-b.slice');
   });
@@ -139,9 +253,19 @@ describe('calls', () => {
 
   it('are cancelled at the runtime when the signal aborts', async () => {
     let cancelled: () => void = () => {};
-    const seen = new Promise<void>((resolve) => { cancelled = resolve; });
+    const seen = new Promise<void>((resolve) => {
+      cancelled = resolve;
+    });
     const stop = new AbortController();
-    const { driver } = await open({ unary: { Status: (_request, { onCancel }) => { onCancel(cancelled); stop.abort(new Error('no longer wanted')); return new Promise(() => {}); } } });
+    const { driver } = await open({
+      unary: {
+        Status: (_request, { onCancel }) => {
+          onCancel(cancelled);
+          stop.abort(new Error('no longer wanted'));
+          return new Promise(() => {});
+        },
+      },
+    });
     await expect(driver.status({ signal: stop.signal })).rejects.toThrow('no longer wanted');
     await seen;
   });
@@ -152,7 +276,16 @@ describe('calls', () => {
     server.end();
     await expect(driver.version()).rejects.toMatchObject({ code: 'Unavailable' });
     await server.restart({ unary: { Version: () => version } });
-    await expect.poll(() => driver.version().then((found) => found.name, () => 'away'), { timeout: 5_000, interval: 20 }).toBe('test');
+    await expect
+      .poll(
+        () =>
+          driver.version().then(
+            (found) => found.name,
+            () => 'away',
+          ),
+        { timeout: 5_000, interval: 20 },
+      )
+      .toBe('test');
   });
 
   const errors: readonly (readonly [status, string, string])[] = [
@@ -161,7 +294,11 @@ describe('calls', () => {
     [status.ALREADY_EXISTS, 'there already', 'AlreadyExists'],
     [status.UNKNOWN, 'container is in CONTAINER_EXITED state', 'FailedPrecondition'],
     [status.FAILED_PRECONDITION, 'not now', 'FailedPrecondition'],
-    [status.UNKNOWN, 'failed to pull and unpack image "r/x:1": failed to resolve reference "r/x:1": unexpected status from HEAD request to https://r/v2/x/manifests/1: 403 Forbidden', 'PermissionDenied'],
+    [
+      status.UNKNOWN,
+      'failed to pull and unpack image "r/x:1": failed to resolve reference "r/x:1": unexpected status from HEAD request to https://r/v2/x/manifests/1: 403 Forbidden',
+      'PermissionDenied',
+    ],
     [status.UNKNOWN, 'failed to get sandbox runtime: no runtime for "kata" is configured', 'InvalidArgument'],
     [status.UNAUTHENTICATED, 'who?', 'PermissionDenied'],
     [status.INVALID_ARGUMENT, 'what?', 'InvalidArgument'],
@@ -170,8 +307,17 @@ describe('calls', () => {
     [status.UNKNOWN, 'something else', 'Internal'],
   ];
   it.each(errors)('%i %s is %3$s', async (code, details, expected) => {
-    const { driver } = await open({ unary: { Status: () => { throw failure(code, details); } } });
-    await expect(driver.status()).rejects.toMatchObject({ code: expected, message: expect.stringMatching(/^rpc error: code = \w+ desc = /) });
+    const { driver } = await open({
+      unary: {
+        Status: () => {
+          throw failure(code, details);
+        },
+      },
+    });
+    await expect(driver.status()).rejects.toMatchObject({
+      code: expected,
+      message: expect.stringMatching(/^rpc error: code = \w+ desc = /),
+    });
     await expect(driver.status()).rejects.toThrow(details);
   });
 

@@ -1,10 +1,21 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type handleServerStreamingCall, type handleUnaryCall, Metadata, Server, ServerCredentials, type status, type StatusObject } from '@grpc/grpc-js';
+import {
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type status,
+  type StatusObject,
+} from '@grpc/grpc-js';
 import { codec } from '../src/codec.ts';
 
-type Unary = (request: Record<string, unknown>, call: { readonly metadata: Metadata; readonly onCancel: (listener: () => void) => void }) => object | Promise<object>;
+type Unary = (
+  request: Record<string, unknown>,
+  call: { readonly metadata: Metadata; readonly onCancel: (listener: () => void) => void },
+) => object | Promise<object>;
 type Stream = (send: (item: object) => void, end: () => void) => void;
 export interface Methods {
   readonly unary?: Readonly<Record<string, Unary>>;
@@ -12,7 +23,8 @@ export interface Methods {
   readonly streams?: Readonly<Record<string, Stream>>;
 }
 
-export const failure = (code: status, details: string): Partial<StatusObject> & Error => Object.assign(new Error(details), { code, details, metadata: new Metadata() });
+export const failure = (code: status, details: string): Partial<StatusObject> & Error =>
+  Object.assign(new Error(details), { code, details, metadata: new Metadata() });
 
 /** A runtime that answers as a test says. Methods it does not have are UNIMPLEMENTED, as in gRPC. */
 export class CriServer {
@@ -39,23 +51,36 @@ export class CriServer {
     this.#server = server;
     for (const [method, answer] of Object.entries(unary)) {
       const containerd = method === 'Forward' || method === 'Kill';
-      const path = method === 'Forward' ? '/containerd.services.events.v1.Events/Forward' : method === 'Kill' ? '/containerd.services.tasks.v1.Tasks/Kill'
-        : `/runtime.v1.${/Image/.test(method) ? 'ImageService' : 'RuntimeService'}/${method}`;
+      const path =
+        method === 'Forward'
+          ? '/containerd.services.events.v1.Events/Forward'
+          : method === 'Kill'
+            ? '/containerd.services.tasks.v1.Tasks/Kill'
+            : `/runtime.v1.${/Image/.test(method) ? 'ImageService' : 'RuntimeService'}/${method}`;
       const table = containerd ? 'containerd' : 'cri';
       const request = codec<Record<string, unknown>>(table, `${method}Request`);
       const response = codec<object>(table, containerd ? 'Empty' : `${method}Response`);
       const handler: handleUnaryCall<Record<string, unknown>, object> = (call, done) => {
         this.calls.push({ method, request: call.request, metadata: call.metadata });
-        Promise.resolve().then(() => answer(call.request, { metadata: call.metadata, onCancel: (listener) => call.on('cancelled', listener) }))
-          .then((value) => done(null, value), (error: Error) => done(error));
+        Promise.resolve()
+          .then(() => answer(call.request, { metadata: call.metadata, onCancel: (listener) => call.on('cancelled', listener) }))
+          .then(
+            (value) => done(null, value),
+            (error: Error) => done(error),
+          );
       };
       server.register(path, handler, response.encode, request.decode, 'unary');
     }
     for (const [method, run] of Object.entries(streams)) {
-      const [path, table, requestType, itemType] = method === 'Subscribe'
-        ? ['/containerd.services.events.v1.Events/Subscribe', 'containerd', 'SubscribeRequest', 'Envelope'] as const
-        : ['/runtime.v1.RuntimeService/GetContainerEvents', 'cri', 'GetContainerEventsRequest', 'ContainerEventResponse'] as const;
-      const handler: handleServerStreamingCall<object, object> = (call) => run((item) => call.write(item), () => call.end());
+      const [path, table, requestType, itemType] =
+        method === 'Subscribe'
+          ? (['/containerd.services.events.v1.Events/Subscribe', 'containerd', 'SubscribeRequest', 'Envelope'] as const)
+          : (['/runtime.v1.RuntimeService/GetContainerEvents', 'cri', 'GetContainerEventsRequest', 'ContainerEventResponse'] as const);
+      const handler: handleServerStreamingCall<object, object> = (call) =>
+        run(
+          (item) => call.write(item),
+          () => call.end(),
+        );
       server.register(path, handler, codec<object>(table, itemType).encode, codec<object>(table, requestType).decode, 'serverStream');
     }
     await new Promise<void>((resolve, reject) => {
@@ -77,4 +102,8 @@ export class CriServer {
 
 export const version = { version: '0.1.0', runtimeName: 'test', runtimeVersion: '1.2.3', runtimeApiVersion: 'v1' };
 export const empty: Unary = () => ({});
-export const noSandboxes: Methods['unary'] = { Version: () => version, ListPodSandbox: () => ({ items: [] }), ListContainers: () => ({ containers: [] }) };
+export const noSandboxes: Methods['unary'] = {
+  Version: () => version,
+  ListPodSandbox: () => ({ items: [] }),
+  ListContainers: () => ({ containers: [] }),
+};

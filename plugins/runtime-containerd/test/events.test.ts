@@ -8,12 +8,17 @@ import { EventQueue } from '../src/event-queue.ts';
 import { CriServer, noSandboxes, type Methods } from './cri-server.ts';
 
 const cleanup: (() => Promise<void>)[] = [];
-afterEach(async () => { for (const one of cleanup.splice(0).reverse()) await one(); });
+afterEach(async () => {
+  for (const one of cleanup.splice(0).reverse()) await one();
+});
 
 async function open(methods: Methods) {
   const server = await CriServer.start(methods);
   cleanup.push(() => server.dispose());
-  const driver = new ContainerdRuntime({ socket: server.socket, requestTimeoutSeconds: 5, imagePullTimeoutSeconds: 5, streamIdleSeconds: 5 }, { clock: systemClock, log: silentLogger });
+  const driver = new ContainerdRuntime(
+    { socket: server.socket, requestTimeoutSeconds: 5, imagePullTimeoutSeconds: 5, streamIdleSeconds: 5 },
+    { clock: systemClock, log: silentLogger },
+  );
   await driver.start(AbortSignal.timeout(5_000));
   cleanup.push(() => driver.stop());
   const stop = new AbortController();
@@ -30,24 +35,52 @@ function oneContainer() {
     ...noSandboxes,
     ListPodSandbox: () => ({ items: [{ id: 's', metadata: { name: 'p' } }] }),
     ListContainers: () => ({ containers: [{ ...container, state: state.container }] }),
-    ContainerStatus: () => { state.looked += 1; return { status: { ...container, state: state.container, reason: state.reason } }; },
+    ContainerStatus: () => {
+      state.looked += 1;
+      return { status: { ...container, state: state.container, reason: state.reason } };
+    },
   };
   return { state, unary };
 }
 
-const criEvent = (containerId: string, type: string) => ({ containerId, containerEventType: `CONTAINER_${type}_EVENT`, createdAt: 1_700_000_000_000_000_000, podSandboxStatus: { id: 's' } });
-const envelope = (topic: string, message: string, value: object) => ({ timestamp: { seconds: 1_700_000_000, nanos: 5e6 }, namespace: 'k8s.io', topic, event: { typeUrl: message, value: codec('containerd', message).encode(value) } });
+const criEvent = (containerId: string, type: string) => ({
+  containerId,
+  containerEventType: `CONTAINER_${type}_EVENT`,
+  createdAt: 1_700_000_000_000_000_000,
+  podSandboxStatus: { id: 's' },
+});
+const envelope = (topic: string, message: string, value: object) => ({
+  timestamp: { seconds: 1_700_000_000, nanos: 5e6 },
+  namespace: 'k8s.io',
+  topic,
+  event: { typeUrl: message, value: codec('containerd', message).encode(value) },
+});
 
 /** containerd's event service: what is forwarded comes back to the subscriber, as the real one does. */
 function eventService() {
   let subscriber: ((item: object) => void) | undefined;
   let waiting: (() => void) | undefined;
   return {
-    streams: { Subscribe: (send: (item: object) => void) => { subscriber = send; waiting?.(); } },
-    Forward: (request: Record<string, unknown>) => { subscriber?.(request['envelope'] as object); return {}; },
+    streams: {
+      Subscribe: (send: (item: object) => void) => {
+        subscriber = send;
+        waiting?.();
+      },
+    },
+    Forward: (request: Record<string, unknown>) => {
+      subscriber?.(request['envelope'] as object);
+      return {};
+    },
     send: (item: object) => subscriber?.(item),
-    drop: () => { subscriber = undefined; },
-    subscribed: () => (subscriber ? Promise.resolve() : new Promise<void>((resolve) => { waiting = resolve; })),
+    drop: () => {
+      subscriber = undefined;
+    },
+    subscribed: () =>
+      subscriber
+        ? Promise.resolve()
+        : new Promise<void>((resolve) => {
+            waiting = resolve;
+          }),
   };
 }
 
@@ -55,11 +88,19 @@ describe('events', () => {
   it('come from CRI where there is no containerd', async () => {
     let send: (item: object) => void = () => {};
     const { unary } = oneContainer();
-    const { next } = await open({ unary, streams: { GetContainerEvents: (out) => { send = out; } } });
+    const { next } = await open({
+      unary,
+      streams: {
+        GetContainerEvents: (out) => {
+          send = out;
+        },
+      },
+    });
     expect(await next()).toBe('resync');
     for (const type of ['CREATED', 'STARTED', 'STOPPED', 'DELETED']) send(criEvent('c', type));
     send(criEvent('s', 'STOPPED'));
-    for (const type of ['CREATED', 'STARTED', 'STOPPED', 'DELETED']) expect(await next()).toEqual({ type, sandboxId: 's', containerId: 'c', at: 1_700_000_000_000 });
+    for (const type of ['CREATED', 'STARTED', 'STOPPED', 'DELETED'])
+      expect(await next()).toEqual({ type, sandboxId: 's', containerId: 'c', at: 1_700_000_000_000 });
     expect(await next()).toEqual({ type: 'STOPPED', sandboxId: 's', at: 1_700_000_000_000 });
   });
 
@@ -114,7 +155,14 @@ describe('events', () => {
   it('begin again with resync after the runtime was away', async () => {
     const { unary } = oneContainer();
     let send: (item: object) => void = () => {};
-    const methods: Methods = { unary: unary ?? {}, streams: { GetContainerEvents: (out) => { send = out; } } };
+    const methods: Methods = {
+      unary: unary ?? {},
+      streams: {
+        GetContainerEvents: (out) => {
+          send = out;
+        },
+      },
+    };
     const { server, next } = await open(methods);
     expect(await next()).toBe('resync');
     server.end();
@@ -127,7 +175,14 @@ describe('events', () => {
   it('begin again with resync when the runtime ends the stream', async () => {
     const { unary } = oneContainer();
     let finish: () => void = () => {};
-    const { next } = await open({ unary: unary ?? {}, streams: { GetContainerEvents: (_send, end) => { finish = end; } } });
+    const { next } = await open({
+      unary: unary ?? {},
+      streams: {
+        GetContainerEvents: (_send, end) => {
+          finish = end;
+        },
+      },
+    });
     expect(await next()).toBe('resync');
     finish();
     expect(await next()).toBe('resync');

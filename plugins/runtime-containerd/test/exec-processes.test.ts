@@ -12,8 +12,14 @@ function handSource() {
   const items: (RawEvent | Error)[] = [];
   let wake: (() => void) | undefined;
   return {
-    send(event: RawEvent) { items.push(event); wake?.(); },
-    fail(error: Error) { items.push(error); wake?.(); },
+    send(event: RawEvent) {
+      items.push(event);
+      wake?.();
+    },
+    fail(error: Error) {
+      items.push(error);
+      wake?.();
+    },
     async *source(signal: AbortSignal): AsyncGenerator<RawEvent> {
       signal.addEventListener('abort', () => wake?.());
       while (!signal.aborted) {
@@ -21,12 +27,17 @@ function handSource() {
           if (item instanceof Error) throw item;
           yield item;
         }
-        await new Promise<void>((resolve) => { wake = resolve; });
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
       }
     },
   };
 }
-const turn = () => new Promise((resolve) => { setImmediate(resolve); });
+const turn = () =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 
 describe('processes of exec', () => {
   let clock: FakeClock;
@@ -43,9 +54,20 @@ describe('processes of exec', () => {
     events = handSource();
     stop = new AbortController();
     answer = () => Promise.resolve({});
-    const channel = { unary: (_table: string, path: string, _request: string, _response: string, request: object) => { calls.push({ method: path.split('/').at(-1) ?? '', request }); return answer(); } } as unknown as CriChannel;
+    const channel = {
+      unary: (_table: string, path: string, _request: string, _response: string, request: object) => {
+        calls.push({ method: path.split('/').at(-1) ?? '', request });
+        return answer();
+      },
+    } as unknown as CriChannel;
     const hub = new EventHub({
-      sources: [events.source], clock, log: silentLogger, refresh: async () => {}, sandboxOf: async () => undefined, look: async () => 'gone', forget: () => {},
+      sources: [events.source],
+      clock,
+      log: silentLogger,
+      refresh: async () => {},
+      sandboxOf: async () => undefined,
+      look: async () => 'gone',
+      forget: () => {},
     });
     running = hub.run(stop.signal);
     events.send({ kind: 'live', announcesExec: true });
@@ -62,7 +84,11 @@ describe('processes of exec', () => {
 
   it('are added to a container one after the other, to others at once', async () => {
     const began: string[] = [];
-    const session = (name: string, containerId: string) => execs.around(containerId, undefined, async () => { began.push(name); await new Promise(() => {}); });
+    const session = (name: string, containerId: string) =>
+      execs.around(containerId, undefined, async () => {
+        began.push(name);
+        await new Promise(() => {});
+      });
     void session('one', 'c');
     void session('two', 'c');
     void session('three', 'other');
@@ -81,7 +107,9 @@ describe('processes of exec', () => {
   it('let the next one go when nothing is told of them', async () => {
     void execs.around('c', undefined, () => new Promise(() => {}));
     let began = false;
-    void execs.around('c', undefined, async () => { began = true; });
+    void execs.around('c', undefined, async () => {
+      began = true;
+    });
     await clock.advance(9_999);
     expect(began).toBe(false);
     await clock.advance(1);
@@ -91,7 +119,9 @@ describe('processes of exec', () => {
   it('let the next one go when the stream of events is lost', async () => {
     void execs.around('c', undefined, () => new Promise(() => {}));
     let began = false;
-    void execs.around('c', undefined, async () => { began = true; });
+    void execs.around('c', undefined, async () => {
+      began = true;
+    });
     await turn();
     events.fail(new RuntimeError('Unavailable', 'gone'));
     await turn();
@@ -100,7 +130,15 @@ describe('processes of exec', () => {
 
   it('are killed when their session is aborted, each its own', async () => {
     const abort = new AbortController();
-    const session = (signal?: AbortSignal) => execs.around('c', signal, () => new Promise<never>((_, reject) => { signal?.addEventListener('abort', () => reject(new Error('aborted'))); }));
+    const session = (signal?: AbortSignal) =>
+      execs.around(
+        'c',
+        signal,
+        () =>
+          new Promise<never>((_, reject) => {
+            signal?.addEventListener('abort', () => reject(new Error('aborted')));
+          }),
+      );
     const first = session(abort.signal);
     await turn();
     added('e1');
@@ -115,7 +153,14 @@ describe('processes of exec', () => {
 
   it('are killed when they are announced only after the abort', async () => {
     const abort = new AbortController();
-    const session = execs.around('c', abort.signal, () => new Promise<never>((_, reject) => { abort.signal.addEventListener('abort', () => reject(new Error('aborted'))); }));
+    const session = execs.around(
+      'c',
+      abort.signal,
+      () =>
+        new Promise<never>((_, reject) => {
+          abort.signal.addEventListener('abort', () => reject(new Error('aborted')));
+        }),
+    );
     const failed = session.catch((error: Error) => error.message);
     await turn();
     abort.abort();
@@ -129,7 +174,14 @@ describe('processes of exec', () => {
   it('that ended by themselves are no fault', async () => {
     answer = () => Promise.reject(new RuntimeError('NotFound', 'process does not exist'));
     const abort = new AbortController();
-    const session = execs.around('c', abort.signal, () => new Promise<never>((_, reject) => { abort.signal.addEventListener('abort', () => reject(new Error('aborted'))); }));
+    const session = execs.around(
+      'c',
+      abort.signal,
+      () =>
+        new Promise<never>((_, reject) => {
+          abort.signal.addEventListener('abort', () => reject(new Error('aborted')));
+        }),
+    );
     await turn();
     added('e1');
     await turn();
@@ -152,7 +204,14 @@ describe('processes of exec', () => {
 
   it('leave a session alone that ends in time', async () => {
     let finish: (code: number) => void = () => {};
-    const session = execs.around('c', undefined, (overdue) => Promise.race([overdue, new Promise<number>((resolve) => { finish = resolve; })]));
+    const session = execs.around('c', undefined, (overdue) =>
+      Promise.race([
+        overdue,
+        new Promise<number>((resolve) => {
+          finish = resolve;
+        }),
+      ]),
+    );
     await turn();
     added('e1');
     exited('e1', 0);

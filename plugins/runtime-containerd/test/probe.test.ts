@@ -10,7 +10,9 @@ import { CriServer, version } from './cri-server.ts';
 
 let dir: string;
 const listening: Server[] = [];
-beforeAll(async () => { dir = await mkdtemp(join(tmpdir(), 'oarlock-probe-')); });
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'oarlock-probe-'));
+});
 afterAll(async () => {
   for (const server of listening) server.close();
   await rm(dir, { recursive: true, force: true });
@@ -36,16 +38,24 @@ describe('the probe', () => {
   });
 
   it('says why there is none', async () => {
-    expect(await probe(join(dir, 'none'))).toMatchObject({ available: false, because: expect.stringMatching(/no socket at .*installed and running/) });
+    expect(await probe(join(dir, 'none'))).toMatchObject({
+      available: false,
+      because: expect.stringMatching(/no socket at .*installed and running/),
+    });
     await writeFile(join(dir, 'file'), '');
     expect(await probe(join(dir, 'file'))).toMatchObject({ because: expect.stringContaining('is not a socket') });
     expect(await probe(join(dir, 'file', 'below'))).toMatchObject({ because: expect.stringContaining('no socket at') });
   });
 
   it('tells what is no runtime, too old, dead or dumb', async () => {
-    expect(await probe(await listen('http', 'HTTP/1.1 400 Bad Request\r\n\r\n'))).toMatchObject({ available: false, because: expect.stringContaining('does not speak CRI v1') });
+    expect(await probe(await listen('http', 'HTTP/1.1 400 Bad Request\r\n\r\n'))).toMatchObject({
+      available: false,
+      because: expect.stringContaining('does not speak CRI v1'),
+    });
     const old = await CriServer.start({});
-    expect(await probe(old.socket)).toMatchObject({ because: expect.stringContaining('does not speak CRI v1: its CRI plugin is disabled') });
+    expect(await probe(old.socket)).toMatchObject({
+      because: expect.stringContaining('does not speak CRI v1: its CRI plugin is disabled'),
+    });
     await old.dispose();
     const began = performance.now();
     expect(await probe(await listen('mute', ''))).toMatchObject({ because: expect.stringContaining('did not answer within') });
@@ -55,7 +65,11 @@ describe('the probe', () => {
   it('tells that the runtime has ended', async () => {
     const socket = join(dir, 'dead');
     // a process that is killed leaves its socket behind
-    const child = spawn(process.execPath, ['-e', `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(
+      process.execPath,
+      ['-e', `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
     await once(child.stdout, 'data');
     child.kill('SIGKILL');
     await once(child, 'exit');

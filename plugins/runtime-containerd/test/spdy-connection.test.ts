@@ -10,7 +10,9 @@ import { dataHead, encodeFrame } from '../src/spdy/frames.ts';
 import type { SpdyStream } from '../src/spdy/stream.ts';
 
 const opened: { destroy(): void }[] = [];
-afterEach(() => { for (const one of opened.splice(0)) one.destroy(); });
+afterEach(() => {
+  for (const one of opened.splice(0)) one.destroy();
+});
 
 async function sockets(): Promise<[Socket, Socket]> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -41,11 +43,13 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     const { client } = await pair((stream) => {
       stream.reply({ status: '200' });
       // reads to the end first: the answer needs the other half to be still open
-      void readAll(stream).then((bytes) => { stream.end(`${stream.headers['streamtype']} had ${bytes.length}`); });
+      void readAll(stream).then((bytes) => {
+        stream.end(`${stream.headers['streamtype']} had ${bytes.length}`);
+      });
     }, options);
     const one = client.open({ streamType: 'stdin' });
     const two = client.open({ streamType: 'resize' });
-    expect({ ...await one.replied }).toEqual({ status: '200' });
+    expect({ ...(await one.replied) }).toEqual({ status: '200' });
     one.end('twelve bytes');
     two.end();
     expect((await readAll(one)).toString()).toBe('stdin had 12');
@@ -59,11 +63,13 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
       stream.pipe(stream);
     }, options);
     const blocks = Array.from({ length: 4 }, () => randomBytes(5 * 1024 * 1024));
-    const echoes = await Promise.all(blocks.map((block) => {
-      const stream = client.open({ streamType: 'data' });
-      stream.end(block);
-      return readAll(stream);
-    }));
+    const echoes = await Promise.all(
+      blocks.map((block) => {
+        const stream = client.open({ streamType: 'data' });
+        stream.end(block);
+        return readAll(stream);
+      }),
+    );
     expect(echoes.map(sha)).toEqual(blocks.map(sha));
   });
 
@@ -72,17 +78,28 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     let taken = 0;
     const { client, near } = await pair((stream) => {
       stream.reply();
-      stream.pipe(new Writable({ highWaterMark: 1, write(chunk: Buffer, _encoding, done) { taken += chunk.length; held = done; } }));
+      stream.pipe(
+        new Writable({
+          highWaterMark: 1,
+          write(chunk: Buffer, _encoding, done) {
+            taken += chunk.length;
+            held = done;
+          },
+        }),
+      );
     }, options);
     const stream = client.open({ streamType: 'data' });
     const total = 64 * 1024 * 1024;
     const block = Buffer.alloc(64 * 1024);
     const written = (async () => {
-      for (let sent = 0; sent < total; sent += block.length) await new Promise((resolve) => { stream.write(block, resolve); });
+      for (let sent = 0; sent < total; sent += block.length)
+        await new Promise((resolve) => {
+          stream.write(block, resolve);
+        });
       stream.end();
     })();
     // sending goes on until nothing moves any more
-    for (let before = -1; near.bytesWritten !== before;) {
+    for (let before = -1; near.bytesWritten !== before; ) {
       before = near.bytesWritten;
       for (let round = 0; round < 200; round++) await turn();
     }
@@ -117,7 +134,11 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     }, options);
     const stream = client.open({ streamType: 'stdin' });
     const block = Buffer.alloc(64 * 1024);
-    const endless = new Readable({ read() { this.push(block); } });
+    const endless = new Readable({
+      read() {
+        this.push(block);
+      },
+    });
     endless.pipe(stream);
     stream.resume();
     await once(stream, 'close');
@@ -177,7 +198,8 @@ describe('a connection', () => {
   it('reads the last words of a peer that is gone, whatever is written to it', async () => {
     const shared = new Int32Array(new SharedArrayBuffer(4));
     // answers the first frame, then waits to be told to say its last words and go; it does so while this thread stands still
-    const peer = new Worker(`
+    const peer = new Worker(
+      `
       const { workerData, parentPort } = require('node:worker_threads');
       const server = require('node:net').createServer((socket) => {
         socket.on('error', () => {});
@@ -186,7 +208,9 @@ describe('a connection', () => {
           socket.write(Buffer.from(workerData.words), () => { socket.destroy(); server.close(); Atomics.store(workerData.shared, 0, 2); Atomics.notify(workerData.shared, 0); });
         });
       }).listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
-    `, { eval: true, workerData: { shared, words: Buffer.concat([dataHead(1, 5, true), Buffer.from('words')]) } });
+    `,
+      { eval: true, workerData: { shared, words: Buffer.concat([dataHead(1, 5, true), Buffer.from('words')]) } },
+    );
     const exited = once(peer, 'exit');
     const [port] = (await once(peer, 'message')) as [number];
     const socket = connect(port, '127.0.0.1');
@@ -200,7 +224,11 @@ describe('a connection', () => {
     Atomics.store(shared, 0, 1);
     Atomics.notify(shared, 0);
     Atomics.wait(shared, 0, 1);
-    for (let round = 0; round < 20; round++) client.open({}).on('error', () => {}).write('is anybody there?');
+    for (let round = 0; round < 20; round++)
+      client
+        .open({})
+        .on('error', () => {})
+        .write('is anybody there?');
     expect((await read).toString()).toBe('words');
     await client.closed;
     await exited;
@@ -210,11 +238,13 @@ describe('a connection', () => {
     const [near, far] = await sockets();
     const client = new SpdyConnection(near, { role: 'client', flowControl: true });
     let bytes = 0;
-    far.on('data', (chunk: Buffer) => { bytes += chunk.length; });
+    far.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+    });
     const stream = client.open({});
     stream.write(Buffer.alloc(1024 * 1024));
     const sent = async () => {
-      for (let before = -1; before !== bytes;) {
+      for (let before = -1; before !== bytes; ) {
         before = bytes;
         for (let round = 0; round < 100; round++) await turn();
       }
@@ -222,14 +252,27 @@ describe('a connection', () => {
     };
     const window = 64 * 1024;
     expect(await sent()).toBeLessThan(window + 1024);
-    far.write(Buffer.concat([encodeFrame({ type: 'windowUpdate', stream: 1, delta: window }), encodeFrame({ type: 'windowUpdate', stream: 0, delta: window })]));
+    far.write(
+      Buffer.concat([
+        encodeFrame({ type: 'windowUpdate', stream: 1, delta: window }),
+        encodeFrame({ type: 'windowUpdate', stream: 0, delta: window }),
+      ]),
+    );
     expect(await sent()).toBeGreaterThan(2 * window);
     expect(bytes).toBeLessThan(2 * window + 1024);
   });
 
   it('ends when it is sent more than its window', async () => {
     const [near, far] = await sockets();
-    const server = new SpdyConnection(far, { role: 'server', flowControl: true, highWaterMark: 1024, onStream: (stream) => { stream.reply(); stream.on('error', () => {}); } });
+    const server = new SpdyConnection(far, {
+      role: 'server',
+      flowControl: true,
+      highWaterMark: 1024,
+      onStream: (stream) => {
+        stream.reply();
+        stream.on('error', () => {});
+      },
+    });
     const client = new SpdyConnection(near, { role: 'client' });
     const stream = client.open({});
     stream.on('error', () => {});

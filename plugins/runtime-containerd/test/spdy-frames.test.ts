@@ -27,11 +27,13 @@ describe('header blocks', () => {
 
   const headers = fc.dictionary(fc.stringMatching(/^[a-z][a-z-]{0,20}$/), fc.string({ unit: 'binary', maxLength: 200 }), { maxKeys: 8 });
   it('come out as they went in, one after the other', () => {
-    fc.assert(fc.property(fc.array(headers, { minLength: 1, maxLength: 12 }), (blocks) => {
-      const compressor = new HeaderCompressor();
-      const decompressor = new HeaderDecompressor();
-      for (const block of blocks) expect({ ...decompressor.decompress(compressor.compress(block)) }).toEqual({ ...block });
-    }));
+    fc.assert(
+      fc.property(fc.array(headers, { minLength: 1, maxLength: 12 }), (blocks) => {
+        const compressor = new HeaderCompressor();
+        const decompressor = new HeaderDecompressor();
+        for (const block of blocks) expect({ ...decompressor.decompress(compressor.compress(block)) }).toEqual({ ...block });
+      }),
+    );
   });
 
   it('are read by any zlib stream with the dictionary, past its window too', async () => {
@@ -40,15 +42,24 @@ describe('header blocks', () => {
     inflate.on('data', (chunk: Buffer) => plain.push(chunk));
     const compressor = new HeaderCompressor();
     const blocks = Array.from({ length: 40 }, (_, index) => ({ streamtype: 'stdin', noise: `${index}`.repeat(900), port: `${index}` }));
-    for (const block of blocks) await new Promise((resolve) => { inflate.write(compressor.compress(block), resolve); });
-    await new Promise<void>((resolve) => { inflate.flush(() => resolve()); });
+    for (const block of blocks)
+      await new Promise((resolve) => {
+        inflate.write(compressor.compress(block), resolve);
+      });
+    await new Promise<void>((resolve) => {
+      inflate.flush(() => resolve());
+    });
     const text = Buffer.concat(plain).toString('latin1');
     for (const { noise } of blocks) expect(text).toContain(noise);
   });
 
   it('are read from any zlib stream, with and without the dictionary', async () => {
     for (const dictionary of [headerDictionary, undefined]) {
-      const deflate = createDeflate({ ...(dictionary && { dictionary: Buffer.from(dictionary) }), flush: constants.Z_SYNC_FLUSH, level: 9 });
+      const deflate = createDeflate({
+        ...(dictionary && { dictionary: Buffer.from(dictionary) }),
+        flush: constants.Z_SYNC_FLUSH,
+        level: 9,
+      });
       const decompressor = new HeaderDecompressor();
       for (let index = 0; index < 30; index++) {
         const value = `value ${index} `.repeat(200);
@@ -85,7 +96,13 @@ describe('frames', () => {
     { type: 'synStream', stream: 1, fin: true, unidirectional: false, priority: 5, block },
     { type: 'synReply', stream: 1, fin: false, block },
     { type: 'rstStream', stream: 7, status: 5 },
-    { type: 'settings', values: new Map([[4, 100], [7, 131072]]) },
+    {
+      type: 'settings',
+      values: new Map([
+        [4, 100],
+        [7, 131072],
+      ]),
+    },
     { type: 'ping', id: 0x80000001 },
     { type: 'goAway', lastStream: 9, status: 0 },
     { type: 'headers', stream: 3, fin: true, block },
@@ -99,20 +116,30 @@ describe('frames', () => {
     expect(hex({ type: 'goAway', lastStream: 1, status: 0 })).toBe('80030007000000080000000100000000');
     expect(hex({ type: 'windowUpdate', stream: 0, delta: 65536 })).toBe('80030009000000080000000000010000');
     expect(hex({ type: 'settings', values: new Map([[7, 65536]]) })).toBe('800300040000000c000000010000000700010000');
-    expect(hex({ type: 'synStream', stream: 1, fin: true, unidirectional: true, priority: 7, block: Buffer.from([0xaa]) })).toBe('800300010300000b0000000100000000e000aa');
+    expect(hex({ type: 'synStream', stream: 1, fin: true, unidirectional: true, priority: 7, block: Buffer.from([0xaa]) })).toBe(
+      '800300010300000b0000000100000000e000aa',
+    );
     expect(dataHead(5, 300, true).toString('hex')).toBe('000000050100012c');
   });
 
   it('come out of any pieces of the byte stream', () => {
     const body = Buffer.from('some data, and more of it');
-    const wire = Buffer.concat([...frames.map(encodeFrame), dataHead(5, body.length, true), body, dataHead(5, 0, true), encodeFrame({ type: 'ping', id: 2 })]);
-    fc.assert(fc.property(fc.integer({ min: 1, max: wire.length }), (cut) => {
-      const got = read(wire, cut);
-      expect(got.filter((frame) => frame.type !== 'data')).toEqual([...frames, { type: 'ping', id: 2 }]);
-      const data = got.filter((frame) => frame.type === 'data');
-      expect(Buffer.concat(data.map((frame) => frame.bytes))).toEqual(body);
-      expect(data.filter((frame) => frame.fin)).toHaveLength(2);
-    }));
+    const wire = Buffer.concat([
+      ...frames.map(encodeFrame),
+      dataHead(5, body.length, true),
+      body,
+      dataHead(5, 0, true),
+      encodeFrame({ type: 'ping', id: 2 }),
+    ]);
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: wire.length }), (cut) => {
+        const got = read(wire, cut);
+        expect(got.filter((frame) => frame.type !== 'data')).toEqual([...frames, { type: 'ping', id: 2 }]);
+        const data = got.filter((frame) => frame.type === 'data');
+        expect(Buffer.concat(data.map((frame) => frame.bytes))).toEqual(body);
+        expect(data.filter((frame) => frame.fin)).toHaveLength(2);
+      }),
+    );
   });
 
   it('of data are handed on as they come, however long', () => {
@@ -123,7 +150,9 @@ describe('frames', () => {
   });
 
   it('of an unknown type are passed over, broken ones end the connection', () => {
-    expect(read(Buffer.concat([Buffer.from('8003000b000000020102', 'hex'), encodeFrame({ type: 'ping', id: 1 })]))).toEqual([{ type: 'ping', id: 1 }]);
+    expect(read(Buffer.concat([Buffer.from('8003000b000000020102', 'hex'), encodeFrame({ type: 'ping', id: 1 })]))).toEqual([
+      { type: 'ping', id: 1 },
+    ]);
     expect(() => read(Buffer.from('800200060000000400000001', 'hex'))).toThrow(/SPDY version 2/);
     expect(() => read(Buffer.from('80030003000000040000000300', 'hex'))).toThrow(/cut short/);
     expect(() => read(Buffer.from('80030001007fffff00', 'hex'))).toThrow(/control frame of 8388607 bytes/);
@@ -131,12 +160,14 @@ describe('frames', () => {
   });
 
   it('made of noise never do worse than be refused', () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 300 }), (noise) => {
-      try {
-        read(Buffer.from(noise));
-      } catch (error) {
-        expect(error).toMatchObject({ name: 'SpdyError', code: 'Protocol' });
-      }
-    }));
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), (noise) => {
+        try {
+          read(Buffer.from(noise));
+        } catch (error) {
+          expect(error).toMatchObject({ name: 'SpdyError', code: 'Protocol' });
+        }
+      }),
+    );
   });
 });

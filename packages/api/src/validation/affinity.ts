@@ -156,7 +156,9 @@ export function topologySpread(errors: Errors, path: string, list: readonly Topo
       const selected =
         Object.hasOwn(selector?.matchLabels ?? {}, key) ||
         // the server itself adds the pod's own value of each key (KEP-3243)
-        selector?.matchExpressions?.some(({ key: own, operator, values }) => own === key && !(operator === 'In' && values?.length === 1)) === true;
+        selector?.matchExpressions?.some(
+          ({ key: own, operator, values }) => own === key && !(operator === 'In' && values?.length === 1),
+        ) === true;
       if (selected) errors.push(invalid(`${at}.matchLabelKeys[${j}]`, key, 'exists in both matchLabelKeys and labelSelector'));
     }
     labelSelector(errors, `${at}.labelSelector`, selector);

@@ -1,2 +1,2 @@
 throw new Error('this module does not load');
-export {};
+export const nothing = 1;

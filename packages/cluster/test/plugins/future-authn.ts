@@ -3,4 +3,6 @@ import { abstained, type Authenticator } from '@oarlock/spi/authn';
 import { z } from 'zod';
 
 /** Made for a later version of the slot. */
-export default slot.chain<Authenticator>('authn/v2').plugin({ id: 'authn-future', config: z.strictObject({}), create: () => ({ authenticate: () => abstained }) });
+export default slot
+  .chain<Authenticator>('authn/v2')
+  .plugin({ id: 'authn-future', config: z.strictObject({}), create: () => ({ authenticate: () => abstained }) });

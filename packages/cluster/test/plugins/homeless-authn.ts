@@ -5,4 +5,9 @@ import { z } from 'zod';
 const Directory = slot.one<{ find(name: string): string | undefined }>('directory/v1');
 
 /** Needs what nothing fills. */
-export default Authn.plugin({ id: 'authn-homeless', config: z.strictObject({}), needs: { directory: Directory }, create: () => ({ authenticate: () => abstained }) });
+export default Authn.plugin({
+  id: 'authn-homeless',
+  config: z.strictObject({}),
+  needs: { directory: Directory },
+  create: () => ({ authenticate: () => abstained }),
+});

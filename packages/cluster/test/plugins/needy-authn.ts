@@ -3,4 +3,9 @@ import { Authz } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
 /** Asks the authorizers who somebody is, which ask the authenticators: a cycle with `needy-authz`. */
-export default Authn.plugin({ id: 'authn-needy', config: z.strictObject({}), needs: { authz: Authz }, create: () => ({ authenticate: () => abstained }) });
+export default Authn.plugin({
+  id: 'authn-needy',
+  config: z.strictObject({}),
+  needs: { authz: Authz },
+  create: () => ({ authenticate: () => abstained }),
+});

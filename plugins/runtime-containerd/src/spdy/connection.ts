@@ -26,9 +26,16 @@ const largestData = 32 * 1024;
 /** Credit is given back in pieces of at least this. */
 const creditStep = 16 * 1024;
 
-interface Flow { send: number; receive: number; owed: number }
+interface Flow {
+  send: number;
+  receive: number;
+  owed: number;
+}
 const newFlow = (send: number): Flow => ({ send, receive: initialWindow, owed: 0 });
-interface Waiting { bytes: Buffer; readonly done: (error?: Error | null) => void }
+interface Waiting {
+  bytes: Buffer;
+  readonly done: (error?: Error | null) => void;
+}
 
 /** One SPDY/3.1 connection over a socket: the peer's frames in, streams out. The same code serves both ends. */
 export class SpdyConnection {
@@ -64,7 +71,8 @@ export class SpdyConnection {
     this.#port = {
       data: (stream, bytes, done) => this.#sendData(stream, bytes, done),
       fin: (stream, done) => this.#send(dataHead(stream.id, 0, true), done),
-      reply: (stream, headers) => this.#send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
+      reply: (stream, headers) =>
+        this.#send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
       reset: (stream, status) => this.#send(encodeFrame({ type: 'rstStream', stream: stream.id, status })),
       block: (stream) => {
         this.#behind.add(stream);
@@ -73,10 +81,17 @@ export class SpdyConnection {
       unblock: (stream) => this.#unblock(stream),
       forget: (stream) => this.#forget(stream),
     };
-    this.closed = new Promise((resolve) => { socket.once('close', () => { this.#end(); resolve(); }); });
+    this.closed = new Promise((resolve) => {
+      socket.once('close', () => {
+        this.#end();
+        resolve();
+      });
+    });
     // a WINDOW_UPDATE or a key stroke must not wait for more to come
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
-    readOn(socket, () => { this.#deaf = true; });
+    readOn(socket, () => {
+      this.#deaf = true;
+    });
     socket.once('end', () => {
       this.#end();
       if (this.#deaf) socket.destroy();
@@ -94,7 +109,16 @@ export class SpdyConnection {
     const id = this.#nextStream;
     this.#nextStream += 2;
     const stream = this.#add(id, headers);
-    this.#send(encodeFrame({ type: 'synStream', stream: id, fin: false, unidirectional: false, priority: 0, block: this.#compressor.compress(headers) }));
+    this.#send(
+      encodeFrame({
+        type: 'synStream',
+        stream: id,
+        fin: false,
+        unidirectional: false,
+        priority: 0,
+        block: this.#compressor.compress(headers),
+      }),
+    );
     return stream;
   }
 
@@ -221,8 +245,12 @@ export class SpdyConnection {
 
   #handle(frame: Frame): void {
     switch (frame.type) {
-      case 'data': this.#data(frame.stream, frame.bytes, frame.fin); return;
-      case 'synStream': this.#accept(frame.stream, this.#decompressor.decompress(frame.block), frame.fin); return;
+      case 'data':
+        this.#data(frame.stream, frame.bytes, frame.fin);
+        return;
+      case 'synStream':
+        this.#accept(frame.stream, this.#decompressor.decompress(frame.block), frame.fin);
+        return;
       case 'synReply': {
         const headers = this.#decompressor.decompress(frame.block);
         const stream = this.#streams.get(frame.stream);
@@ -235,12 +263,21 @@ export class SpdyConnection {
         this.#decompressor.decompress(frame.block);
         if (frame.fin) this.#streams.get(frame.stream)?.finished('fin');
         return;
-      case 'rstStream': this.#streams.get(frame.stream)?.finished('reset', frame.status); return;
-      case 'settings': this.#settings(frame.values); return;
-      case 'ping': this.#pinged(frame.id); return;
-      case 'windowUpdate': this.#windowUpdate(frame.stream, frame.delta); return;
+      case 'rstStream':
+        this.#streams.get(frame.stream)?.finished('reset', frame.status);
+        return;
+      case 'settings':
+        this.#settings(frame.values);
+        return;
+      case 'ping':
+        this.#pinged(frame.id);
+        return;
+      case 'windowUpdate':
+        this.#windowUpdate(frame.stream, frame.delta);
+        return;
       // open streams go on; the socket's end comes by itself
-      case 'goAway': return;
+      case 'goAway':
+        return;
     }
   }
 
@@ -263,7 +300,10 @@ export class SpdyConnection {
     if (this.#options.flowControl) {
       this.#session.receive -= bytes.length;
       this.#session.owed += bytes.length;
-      if (flow) { flow.receive -= bytes.length; flow.owed += bytes.length; }
+      if (flow) {
+        flow.receive -= bytes.length;
+        flow.owed += bytes.length;
+      }
       if (this.#session.receive < 0) throw new SpdyError('Protocol', 'the peer sent more than the window of the session');
       if (stream && flow && flow.receive < 0) {
         stream.reset(rst.flowControlError);

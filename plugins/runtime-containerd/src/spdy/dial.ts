@@ -11,7 +11,10 @@ export interface DialOptions extends Partial<Omit<SpdyOptions, 'role'>> {
   /** Ends a connection over which nothing went for so long. Milliseconds. */
   readonly idleMs?: number;
 }
-export interface Dialled { readonly connection: SpdyConnection; readonly protocol: string }
+export interface Dialled {
+  readonly connection: SpdyConnection;
+  readonly protocol: string;
+}
 
 /** Of an answer that is not the upgrade. */
 const longestRefusal = 16 * 1024;
@@ -21,7 +24,9 @@ export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }:
   return new Promise((resolve, reject) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
     const request = send(url, {
-      method: 'POST', agent: false, ...(signal && { signal }),
+      method: 'POST',
+      agent: false,
+      ...(signal && { signal }),
       headers: { Connection: 'Upgrade', Upgrade: 'SPDY/3.1', 'X-Stream-Protocol-Version': [...protocols] },
     });
     request.once('upgrade', (response, socket: Socket, head) => {
@@ -42,9 +47,13 @@ export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }:
         text += piece;
         if (text.length > longestRefusal) response.destroy();
       });
-      response.once('close', () => reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, longestRefusal)}`, { status })));
+      response.once('close', () =>
+        reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, longestRefusal)}`, { status })),
+      );
     });
-    request.once('error', (cause) => reject(signal?.aborted ? signal.reason : new SpdyError('Closed', `cannot reach ${new URL(url).host}: ${cause.message}`, { cause })));
+    request.once('error', (cause) =>
+      reject(signal?.aborted ? signal.reason : new SpdyError('Closed', `cannot reach ${new URL(url).host}: ${cause.message}`, { cause })),
+    );
     request.end();
   });
 }

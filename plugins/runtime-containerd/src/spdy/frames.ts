@@ -13,13 +13,29 @@ export class SpdyError extends Error {
 }
 
 /** RST_STREAM status codes (SPDY/3, section 2.4.2). */
-export const rst = { protocolError: 1, invalidStream: 2, refusedStream: 3, cancel: 5, internalError: 6, flowControlError: 7, streamInUse: 8, streamAlreadyClosed: 9 } as const;
+export const rst = {
+  protocolError: 1,
+  invalidStream: 2,
+  refusedStream: 3,
+  cancel: 5,
+  internalError: 6,
+  flowControlError: 7,
+  streamInUse: 8,
+  streamAlreadyClosed: 9,
+} as const;
 export const settingInitialWindow = 7;
 
 /** Header blocks are still packed: who owns the connection's (de)compressor unpacks them, in the order they come. */
 export type Frame =
   | { readonly type: 'data'; readonly stream: number; readonly fin: boolean; readonly bytes: Buffer }
-  | { readonly type: 'synStream'; readonly stream: number; readonly fin: boolean; readonly unidirectional: boolean; readonly priority: number; readonly block: Buffer }
+  | {
+      readonly type: 'synStream';
+      readonly stream: number;
+      readonly fin: boolean;
+      readonly unidirectional: boolean;
+      readonly priority: number;
+      readonly block: Buffer;
+    }
   | { readonly type: 'synReply'; readonly stream: number; readonly fin: boolean; readonly block: Buffer }
   | { readonly type: 'rstStream'; readonly stream: number; readonly status: number }
   | { readonly type: 'settings'; readonly values: ReadonlyMap<number, number> }
@@ -38,7 +54,9 @@ const largestControlFrame = 64 * 1024;
 
 const numbers = (...values: number[]): Buffer => {
   const bytes = Buffer.alloc(values.length * 4);
-  values.forEach((value, index) => { bytes.writeUInt32BE(value >>> 0, index * 4); });
+  values.forEach((value, index) => {
+    bytes.writeUInt32BE(value >>> 0, index * 4);
+  });
   return bytes;
 };
 const head = (first: number, flags: number, length: number) => numbers(first, ((flags << 24) | length) >>> 0);
@@ -57,15 +75,28 @@ export function encodeFrame(frame: Exclude<Frame, { type: 'data' }>): Buffer {
   switch (frame.type) {
     case 'synStream': {
       const rest = Buffer.from([frame.priority << 5, 0]);
-      return controlFrame(control.synStream, fin | (frame.unidirectional ? flagUnidirectional : 0), numbers(frame.stream, 0), rest, frame.block);
+      return controlFrame(
+        control.synStream,
+        fin | (frame.unidirectional ? flagUnidirectional : 0),
+        numbers(frame.stream, 0),
+        rest,
+        frame.block,
+      );
     }
-    case 'synReply': return controlFrame(control.synReply, fin, numbers(frame.stream), frame.block);
-    case 'rstStream': return controlFrame(control.rstStream, 0, numbers(frame.stream, frame.status));
-    case 'settings': return controlFrame(control.settings, 0, numbers(frame.values.size, ...[...frame.values].flat()));
-    case 'ping': return controlFrame(control.ping, 0, numbers(frame.id));
-    case 'goAway': return controlFrame(control.goAway, 0, numbers(frame.lastStream, frame.status));
-    case 'headers': return controlFrame(control.headers, fin, numbers(frame.stream), frame.block);
-    case 'windowUpdate': return controlFrame(control.windowUpdate, 0, numbers(frame.stream, frame.delta));
+    case 'synReply':
+      return controlFrame(control.synReply, fin, numbers(frame.stream), frame.block);
+    case 'rstStream':
+      return controlFrame(control.rstStream, 0, numbers(frame.stream, frame.status));
+    case 'settings':
+      return controlFrame(control.settings, 0, numbers(frame.values.size, ...[...frame.values].flat()));
+    case 'ping':
+      return controlFrame(control.ping, 0, numbers(frame.id));
+    case 'goAway':
+      return controlFrame(control.goAway, 0, numbers(frame.lastStream, frame.status));
+    case 'headers':
+      return controlFrame(control.headers, fin, numbers(frame.stream), frame.block);
+    case 'windowUpdate':
+      return controlFrame(control.windowUpdate, 0, numbers(frame.stream, frame.delta));
   }
 }
 
@@ -121,9 +152,18 @@ function decodeControl(first: number, flags: number, body: Buffer): Frame | unde
   switch (first & 0xffff) {
     case control.synStream:
       id(4);
-      return { type: 'synStream', stream: id(0), fin, unidirectional: (flags & flagUnidirectional) !== 0, priority: (body[8] ?? 0) >>> 5, block: body.subarray(10) };
-    case control.synReply: return { type: 'synReply', stream: id(0), fin, block: body.subarray(4) };
-    case control.rstStream: return { type: 'rstStream', stream: id(0), status: number(4) };
+      return {
+        type: 'synStream',
+        stream: id(0),
+        fin,
+        unidirectional: (flags & flagUnidirectional) !== 0,
+        priority: (body[8] ?? 0) >>> 5,
+        block: body.subarray(10),
+      };
+    case control.synReply:
+      return { type: 'synReply', stream: id(0), fin, block: body.subarray(4) };
+    case control.rstStream:
+      return { type: 'rstStream', stream: id(0), status: number(4) };
     case control.settings: {
       const values = new Map<number, number>();
       const count = number(0);
@@ -131,10 +171,15 @@ function decodeControl(first: number, flags: number, body: Buffer): Frame | unde
       for (let entry = 0; entry < count; entry++) values.set(number(4 + entry * 8) & 0xffffff, number(8 + entry * 8));
       return { type: 'settings', values };
     }
-    case control.ping: return { type: 'ping', id: number(0) };
-    case control.goAway: return { type: 'goAway', lastStream: id(0), status: number(4) };
-    case control.headers: return { type: 'headers', stream: id(0), fin, block: body.subarray(4) };
-    case control.windowUpdate: return { type: 'windowUpdate', stream: id(0), delta: id(4) };
-    default: return undefined;
+    case control.ping:
+      return { type: 'ping', id: number(0) };
+    case control.goAway:
+      return { type: 'goAway', lastStream: id(0), status: number(4) };
+    case control.headers:
+      return { type: 'headers', stream: id(0), fin, block: body.subarray(4) };
+    case control.windowUpdate:
+      return { type: 'windowUpdate', stream: id(0), delta: id(4) };
+    default:
+      return undefined;
   }
 }

@@ -55,12 +55,14 @@ export class HeaderDecompressor {
   /** RFC 1950, section 2.2: two bytes, and four more that name the dictionary when there is one. */
   #skipZlibHeader(packed: Buffer): number {
     const flags = packed[1] ?? 0;
-    if (packed.length < 2 || ((packed[0] ?? 0) & 0x0f) !== 8 || packed.readUInt16BE(0) % 31 !== 0) throw new SpdyError('Protocol', 'header blocks are not a zlib stream');
+    if (packed.length < 2 || ((packed[0] ?? 0) & 0x0f) !== 8 || packed.readUInt16BE(0) % 31 !== 0)
+      throw new SpdyError('Protocol', 'header blocks are not a zlib stream');
     if ((flags & 0x20) === 0) {
       this.#window = Buffer.alloc(0);
       return 2;
     }
-    if (packed.length < 6 || packed.readUInt32BE(2) !== headerDictionaryId) throw new SpdyError('Protocol', 'header blocks use another dictionary than SPDY/3');
+    if (packed.length < 6 || packed.readUInt32BE(2) !== headerDictionaryId)
+      throw new SpdyError('Protocol', 'header blocks use another dictionary than SPDY/3');
     return 6;
   }
 }

@@ -40,14 +40,21 @@ export class SpdyStream extends Duplex {
     this.#port = port;
     this.id = id;
     this.headers = headers;
-    this.replied = new Promise((resolve, reject) => { this.#resolveReply = resolve; this.#rejectReply = reject; });
+    this.replied = new Promise((resolve, reject) => {
+      this.#resolveReply = resolve;
+      this.#rejectReply = reject;
+    });
     // who does not wait for the reply learns of the failure by the stream itself
     this.replied.catch(() => {});
-    this.once('end', () => { if (this.ended !== 'fin') this.destroy(); });
+    this.once('end', () => {
+      if (this.ended !== 'fin') this.destroy();
+    });
   }
 
   /** Accepts a stream that the peer opened. */
-  reply(headers: Headers = {}): void { this.#port.reply(this, headers); }
+  reply(headers: Headers = {}): void {
+    this.#port.reply(this, headers);
+  }
 
   /** Ends both halves at once; the peer is told. */
   reset(status: number = rst.cancel): void {
@@ -81,7 +88,9 @@ export class SpdyStream extends Duplex {
   }
 
   /** For the connection: the peer's answer. */
-  answered(headers: Headers): void { this.#resolveReply(headers); }
+  answered(headers: Headers): void {
+    this.#resolveReply(headers);
+  }
 
   /** For the connection: data from the peer. True when the consumer keeps up. */
   received(bytes: Buffer): boolean {
@@ -98,7 +107,14 @@ export class SpdyStream extends Duplex {
     const before = this.ended;
     this.ended = how;
     this.resetStatus = status;
-    if (how !== 'fin') this.#rejectReply(how === 'reset' ? new SpdyError('Reset', `the peer reset stream ${this.id} with status ${status}`, { ...(status !== undefined && { status }) }) : new SpdyError('Closed', 'the connection ended'));
-    if (before === 'fin') { if (this.readableEnded) this.destroy(); } else if (!this.destroyed) this.push(null);
+    if (how !== 'fin')
+      this.#rejectReply(
+        how === 'reset'
+          ? new SpdyError('Reset', `the peer reset stream ${this.id} with status ${status}`, { ...(status !== undefined && { status }) })
+          : new SpdyError('Closed', 'the connection ended'),
+      );
+    if (before === 'fin') {
+      if (this.readableEnded) this.destroy();
+    } else if (!this.destroyed) this.push(null);
   }
 }
