@@ -94,7 +94,6 @@ async function signLeaf(ca: KeyPair, publicKey: webcrypto.CryptoKey, request: Ce
       new lib.ExtendedKeyUsageExtension(usages),
       await lib.SubjectKeyIdentifierExtension.create(publicKey),
       await lib.AuthorityKeyIdentifierExtension.create(await issuer.publicKey.export()),
-      await lib.AuthorityKeyIdentifierExtension.create(await issuer.publicKey.export()),
       ...(names.length > 0 ? [new lib.SubjectAlternativeNameExtension(names)] : []),
     ],
   });

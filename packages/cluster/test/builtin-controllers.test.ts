@@ -129,20 +129,18 @@ async function kubelet(api: MemoryApi): Promise<boolean> {
       changed = true;
     } else if (!isReady(pod) && pod.status?.phase !== 'Failed') {
       const at = { lastTransitionTime: formatTime(Date.UTC(2026, 0, 1)) };
-      await api
-        .client()
-        .update(
-          pods,
-          {
-            ...pod,
-            status: {
-              phase: 'Running',
-              podIP: `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`,
-              conditions: [{ type: 'Ready', status: 'True', ...at }],
-            },
+      await api.client().update(
+        pods,
+        {
+          ...pod,
+          status: {
+            phase: 'Running',
+            podIP: `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`,
+            conditions: [{ type: 'Ready', status: 'True', ...at }],
           },
-          { subresource: 'status' },
-        );
+        },
+        { subresource: 'status' },
+      );
       changed = true;
     }
   }
