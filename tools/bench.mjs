@@ -1,0 +1,30 @@
+// `npm run bench [-- name]`: each prints its figures beside a reference from the same run. Timing decides nothing.
+import { join } from 'node:path';
+import { root, run, setup } from './setup.mjs';
+
+const source = ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register'];
+const benches = {
+  'cold-start': ['e2e/bench/cold-start.mjs'],
+  'simulated-1000': ['e2e/bench/simulated-1000.mjs'],
+  scheduler: [...source, 'packages/scheduler/bench/drain.ts', '1000', '3000'],
+  'scheduler-5000': [...source, 'packages/scheduler/bench/drain.ts', '5000', '3000'],
+  apiserver: [...source, 'packages/apiserver/bench/core.ts'],
+  storage: [...source, 'plugins/storage-memory/bench/commits.ts'],
+  containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
+};
+
+const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
+const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));
+if (unknown.length > 0) {
+  console.error(`there is no bench ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}`);
+  process.exit(2);
+}
+await setup({ system: wanted.includes('containerd') || wanted.length === 0 });
+let failed = 0;
+for (const [name, args] of Object.entries(benches)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  console.log(`\n# ${name}`);
+  const { code } = await run(process.execPath, args, { show: true, cwd: root, env: { ...process.env, OARLOCK_CHECKOUT: join(root) } });
+  if (code !== 0) failed += 1;
+}
+process.exit(failed === 0 ? 0 : 1);
