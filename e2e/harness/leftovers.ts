@@ -39,8 +39,9 @@ export async function hostState(): Promise<HostState> {
   return {
     links: lines((await runProgram('ip', ['-o', 'link'])).stdout).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
     namespaces: await readdir('/run/netns').catch(() => []),
-    tables: lines(await said('nft', ['list', 'tables'])),
-    rules: lines(await said('iptables-save', [])).filter((line) => line.includes('oarlock')),
+    // iptables makes its own tables when it is first asked anything
+    tables: lines(await said('nft', ['list', 'tables'])).filter((table) => table.includes('oarlock')),
+    rules: lines(await said('iptables-save', [])).filter((line) => /oarlock|CNI-/.test(line)),
     mounts: lines(await readFile('/proc/self/mountinfo', 'utf8'))
       .map((line) => line.split(' ')[4] ?? '')
       .sort(),

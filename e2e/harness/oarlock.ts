@@ -27,8 +27,6 @@ export interface ListedPlugin {
 
 /** What `oarlock plugins list -o json` tells. @throws Error when it fails */
 export async function listPlugins(): Promise<readonly ListedPlugin[]> {
-  if (process.env['E2E_PLUGINS'])
-    return JSON.parse((await import('node:fs')).readFileSync(process.env['E2E_PLUGINS'], 'utf8')) as ListedPlugin[]; // DEVONLY
   const { code, stdout, stderr } = await runOarlock(['plugins', 'list', '-o', 'json']);
   if (code !== 0) throw new Error(`oarlock plugins list -o json ended with ${code}: ${stderr}`);
   return JSON.parse(stdout) as ListedPlugin[];
