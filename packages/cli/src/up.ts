@@ -10,8 +10,6 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
 import { run, type Running } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './exit.ts';
 
-const impatienceMs = 1000;
-
 export interface UpOptions {
   readonly file?: string;
   readonly dataDir: string;

@@ -1,2 +1,4 @@
-throw new Error('this module does not load');
-export const nothing = 1;
+function load(): never {
+  throw new Error('this module does not load');
+}
+export default load();
