@@ -55,12 +55,6 @@ const mistakes: readonly {
   },
   { what: 'an unknown role', text: `${head}spec:\n  roles: [apiserver, kublet]\n`, line: 5, says: /kublet/, remedy: /kubelet/ },
   {
-    what: 'a role without what it needs',
-    text: `${head}spec:\n  roles: [apiserver, kubelet]\n  storage: storage-memory\n  runtimes: []\n`,
-    line: 7,
-    says: /runtime/,
-  },
-  {
     what: 'a missing value of a plugin',
     text: `${head}spec:\n  roles: [apiserver]\n  authn:\n    - use: authn-static-token\n      config: {}\n`,
     line: 8,

@@ -142,6 +142,8 @@ describe('kubectl', () => {
       expect(object.metadata).toMatchObject({ labels: { app: 'web', more: 'yes' } });
       expect(object.metadata.annotations).not.toHaveProperty('note');
       delete object.metadata.labels['more'];
+      // the status moves on by itself: this replaces whatever version there is
+      delete (object.metadata as { resourceVersion?: string }).resourceVersion;
       expect(await kubectl.run(['-n', namespace, 'replace', '-f', '-'], { input: JSON.stringify(object) })).toBe(
         'deployment.apps/web replaced\n',
       );

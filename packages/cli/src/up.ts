@@ -10,6 +10,9 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
 import { run, type Running } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './exit.ts';
 
+/** A second request to stop within this time is an echo of the first. */
+const impatienceMs = 1000;
+
 export interface UpOptions {
   readonly file?: string;
   readonly dataDir: string;
@@ -47,11 +50,15 @@ export async function up(options: UpOptions): Promise<void> {
   const remote = await remoteOf(options, roles ?? file.spec.roles);
   const stop = new AbortController();
   const asked = new Promise<void>((done) => {
+    let since: number | undefined;
     const end = () => {
+      // the terminal and npm both pass a Ctrl-C on: only one that comes later is meant as "at once"
+      if (since !== undefined && performance.now() - since > impatienceMs) process.exit(exitCodes.failed);
+      since ??= performance.now();
       stop.abort();
       done();
     };
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, end);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
   });
   // timers of the cluster do not keep the process alive; its purpose does
   const alive = setInterval(() => {}, 1 << 30);

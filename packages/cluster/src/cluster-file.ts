@@ -109,7 +109,7 @@ function parse(text: string, file: string): { readonly read: ClusterFile | undef
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const parsed = clusterSchema.safeParse(value);
     if (parsed.success) return { read: { name: parsed.data.metadata.name, spec: parsed.data.spec, file, locate }, faults };
-    const issues = configIssues(parsed.error, value);
+    const issues = configIssues(parsed.error, value, clusterSchema);
     for (const issue of issues) {
       const at = locate(issue.locate) ?? start;
       const fault: Fault = {

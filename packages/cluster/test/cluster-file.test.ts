@@ -47,7 +47,7 @@ const mistake = (
 ): Mistake => ({ title, text, code, line, column, ...(path !== undefined && { path }), message, remedy });
 
 const listed = /docs\/cluster-yaml\.md/;
-const spelling = /remove it or correct its spelling/;
+const spelling = /remove it or correct its spelling|did you mean/;
 const mistakes: readonly Mistake[] = [
   mistake('YAML that is none', `${head}spec:\n  storage: [oops\n`, [
     'ConfigInvalid',

@@ -59,6 +59,8 @@ export class PluginHost {
   readonly #provided = new Map<symbol, string>();
   readonly #units: Unit[] = [];
   readonly #faults: Fault[] = [];
+  /** Their config is wrong; their slot is meant to be filled all the same. */
+  readonly #refused: PlacedNode[] = [];
   /** In order of creation, so dependencies come first. */
   readonly #created: Unit[] = [];
   #started: Unit[] = [];
@@ -86,7 +88,7 @@ export class PluginHost {
     const name = placement.name ?? plugin.id;
     const parsed = plugin.config.safeParse(placement.config ?? {});
     if (!parsed.success) {
-      for (const issue of configIssues(parsed.error, placement.config)) {
+      for (const issue of configIssues(parsed.error, placement.config, plugin.config)) {
         const spot = placement.locate?.(issue.locate) ?? at;
         const keys = [...(placement.configPath === undefined ? [] : [placement.configPath]), ...issue.path.map(String)].join('.');
         this.#faults.push({
@@ -97,6 +99,7 @@ export class PluginHost {
           remedy: issue.remedy ?? `the README of ${plugin.id} describes its config`,
         });
       }
+      this.#refused.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
       return this;
     }
     const unit: Unit = {
@@ -118,7 +121,7 @@ export class PluginHost {
 
   /** Everything that is wrong, found without running anything. */
   check(): readonly Fault[] {
-    return [...this.#faults, ...checkGraph(this.#units, this.#provided)];
+    return [...this.#faults, ...checkGraph([...this.#units, ...this.#refused], this.#provided)];
   }
 
   /** Asks each plugin whether this machine has what it needs. */
