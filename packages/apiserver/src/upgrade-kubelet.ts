@@ -122,14 +122,20 @@ export class KubeletProxy {
     }
   }
 
-  async #get(target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
+  async #get(target: KubeletTarget, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
     const agent = await this.#connections();
     return new Promise((resolve, reject) => {
-      const request = httpsRequest({ ...this.#address(target), method: 'GET', path: target.path, agent, signal });
+      const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
+      const request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
       request.setTimeout(connectMs, () => {
         request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
       });
-      request.once('error', (error) => {
+      request.once('error', (error: NodeJS.ErrnoException) => {
+        // the kubelet closed a connection it had not heard of for a while, just as it was used again
+        if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
+          resolve(this.#get(target, signal, true));
+          return;
+        }
         reject(unreachable(target, error));
       });
       request.once('response', (response) => {

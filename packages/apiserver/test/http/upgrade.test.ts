@@ -104,6 +104,21 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
     expect(answer.text.length).toBeLessThan(120_000);
   });
 
+  it('are asked for again when a kept connection turns out to be closed', async () => {
+    onRequest = (_, response) => {
+      response.end('one\n');
+    };
+    expect((await server[protocol]('GET', log)).text).toBe('one\n');
+    let asked = 0;
+    onRequest = (request, response) => {
+      asked += 1;
+      if (asked === 1) request.socket.destroy();
+      else response.end('two\n');
+    };
+    expect(await server[protocol]('GET', log)).toMatchObject({ code: 200, text: 'two\n' });
+    expect(asked).toBe(2);
+  });
+
   it('are cut off, not ended, when the kubelet breaks off', async () => {
     onRequest = (_, response) => {
       response.write('half');
