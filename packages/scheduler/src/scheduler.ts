@@ -95,6 +95,7 @@ export class Scheduler {
     ];
     const stop = () => this.#queue.close();
     signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop(); // the event has been and gone
     try {
       await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
       this.#running = true;

@@ -74,6 +74,10 @@ export class ControllerLife<A extends ContractApi> {
   get delayed(): boolean {
     return this.#delayed.size > 0;
   }
+  /** How often it was asked to reconcile, in this life. */
+  get reconciles(): number {
+    return this.#reconciles;
+  }
   /** Every key that was ever woken. */
   get seen(): ReadonlySet<ObjectKey> {
     return this.#seen;

@@ -1,0 +1,8 @@
+import { defineConfig, mergeConfig } from 'vitest/config';
+import base from '../../../vitest.config.ts';
+
+/** What can-fail.test.ts runs: tests that are meant to fail. */
+export default mergeConfig(
+  { ...base, test: { ...base.test, include: [] } },
+  defineConfig({ test: { include: ['packages/spi/test/broken.suite.ts'], testTimeout: 10_000, maxWorkers: 1 } }),
+);
