@@ -12,5 +12,7 @@ export default defineConfig({
     hookTimeout: 180_000,
     teardownTimeout: 60_000,
     slowTestThreshold: 30_000,
+    // as for the contract tests: real daemons on a busy machine
+    retry: process.env['CI'] ? 2 : 0,
   },
 });

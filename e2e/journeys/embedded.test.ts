@@ -1,0 +1,101 @@
+import { access, constants, lstat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { untilAnswers } from '../harness/http.ts';
+import { Machine } from '../harness/machine.ts';
+import { oarlock, root } from '../harness/oarlock.ts';
+import { Daemon, freePort, processesBelow, runProgram } from '../harness/programs.ts';
+
+const nobody = { uid: 65534, gid: 65534 };
+const isRoot = process.getuid?.() === 0;
+/** As root we step down; who is nobody special already runs as himself. */
+const runAs = isRoot ? nobody : undefined;
+
+async function readable(): Promise<boolean> {
+  if (runAs === undefined)
+    return access(oarlock.args.at(-1) ?? '', constants.R_OK).then(
+      () => true,
+      () => false,
+    );
+  return (await runProgram('test', ['-r', oarlock.args.at(-1) ?? ''], runAs)).code === 0;
+}
+const checkout = await readable();
+
+describe.skipIf(!checkout)(
+  `the first minute: embedded, without root${checkout ? '' : ' (the checkout is not readable for other users)'}`,
+  () => {
+    const machine = Machine.use();
+    let cluster: Cluster;
+    beforeAll(async () => {
+      cluster = await machine.cluster({
+        spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }),
+        ...(runAs && { runAs }),
+      });
+    });
+
+    it('runs as nobody, and writes for nobody else', async () => {
+      expect((await readFile(`/proc/${cluster.pid}/status`, 'utf8')).match(/^Uid:\s+(\d+)/m)?.[1]).toBe(
+        String(runAs?.uid ?? process.getuid?.()),
+      );
+      expect((await lstat(cluster.dataDir)).mode & 0o777).toBe(0o700);
+      expect((await lstat(cluster.kubeconfig)).mode & 0o777).toBe(0o600);
+    });
+
+    it('the example is three pods that answer at the Service', async () => {
+      const said = await cluster.kubectl.run(['apply', '-f', join(root, 'examples', 'hello')]);
+      expect(said).toBe('deployment.apps/hello created\nservice/hello created\n');
+      await cluster.kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=60s']);
+      const pods = await cluster.api.untilReady('default', 'hello', 3);
+      expect(new Set(pods.map(({ status }) => status.podIP)).size).toBe(3);
+      for (const { status } of pods) expect(status.podIP).toMatch(/^127\./);
+      const address = await cluster.kubectl.run(['get', 'service', 'hello', '-o', 'jsonpath={.spec.clusterIP}']);
+      await untilAnswers(
+        `http://${address}:8080/`,
+        pods.map(({ metadata }) => `hello from ${metadata.name}`),
+      );
+      expect(await cluster.kubectl.run(['logs', `pod/${pods[0]?.metadata.name}`])).toContain('listens on 127.');
+      expect(await cluster.kubectl.run(['exec', 'deployment/hello', '--', 'id', '-u'])).toBe(`${runAs?.uid ?? process.getuid?.()}\n`);
+    });
+
+    it('refuses real images, and says what would run them', async () => {
+      await cluster.kubectl.run(['run', 'image', '--image=busybox:1.36', '--restart=Never']);
+      const pods = await cluster.api.until('the pod is refused', cluster.api.pods('default'), (items) =>
+        items.some((item) => item.metadata.name === 'image' && JSON.stringify(item).includes('runtime-containerd')),
+      );
+      expect(JSON.stringify(pods.find(({ metadata }) => metadata.name === 'image'))).toMatch(/busybox:1\.36.*\\"host\\"/);
+    });
+
+    it('deletes what it made, and leaves nothing running when it stops', async () => {
+      await cluster.kubectl.run(['delete', '-f', join(root, 'examples', 'hello')]);
+      await cluster.kubectl.run(['delete', 'pod', 'image']);
+      await cluster.api.until('no pods', cluster.api.pods('default'), (pods) => pods.length === 0);
+      await cluster.stop();
+      expect((await processesBelow(cluster.dataDir)).length).toBe(0);
+    });
+  },
+);
+
+describe('without a file', () => {
+  const machine = Machine.use();
+  it('says which composition it picked, and why', async () => {
+    const port = await freePort();
+    const dir = machine.path('chosen');
+    const daemon = new Daemon(
+      oarlock.file,
+      [...oarlock.args, 'up', '--data-dir', join(dir, 'data'), '--port', String(port), '--roles', 'apiserver,controllers,scheduler'],
+      { cwd: dirname(dir) },
+    );
+    try {
+      const [line] = await daemon.line(/^Composition .*$/);
+      expect(line).toMatch(
+        /^Composition (embedded: pods run as processes of this host, because \S+ is not available: .+|containerd-bridge: .+containerd.+)\.$/,
+      );
+      await daemon.line(/^Oarlock is ready at /);
+    } finally {
+      expect(await daemon.stop()).toBe(0);
+    }
+  });
+});
