@@ -144,8 +144,12 @@ export class ServiceProxyLoop {
       this.#firstApplied.resolve();
     } catch (error) {
       this.#error = (error as Error).message;
-      log.error({ error: this.#error }, 'services could not be applied; trying again');
-      for (const [key, why] of batch) if (!this.#dirty.has(key)) this.#dirty.set(key, why);
+      log.error({ error: this.#error }, 'services could not be applied; all of them are applied again');
+      // what is in force is not known any more, perhaps because somebody else changed it: it is replaced as a whole
+      this.#first = true;
+      this.#applied.clear();
+      for (const service of this.#services.list()) this.#dirty.set(objectKey(service), this.#dirty.get(objectKey(service)));
+      for (const [key, why] of batch) this.#dirty.set(key, this.#dirty.get(key) ?? why);
     } finally {
       this.#lastApply = clock.monotonic();
     }

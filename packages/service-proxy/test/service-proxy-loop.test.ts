@@ -214,7 +214,7 @@ describe('the service proxy', () => {
     expect(proxy.applied.length, 'not before its time').toBeLessThanOrEqual(1);
     await clock.advance(3_000);
     expect(role.health()).toEqual({ healthy: true });
-    expect(proxy.applied.at(-1)).toMatchObject({ replace: false });
+    expect(proxy.applied.at(-1)).toMatchObject({ replace: true });
     const last = new Map(
       proxy.applied
         .slice(-2)
