@@ -28,6 +28,7 @@ export interface KubeletServerOptions {
 
 const maxFrame = 1024 * 1024;
 const maxSessions = 1000;
+const maxHead = 256 * 1024;
 const truthy = (text: string | null) => text === '1' || text === 'true';
 const codes: Readonly<Record<number, string>> = {
   400: 'Bad Request',
@@ -68,6 +69,8 @@ export class KubeletServer {
       requestCert: true,
       rejectUnauthorized: false,
       minVersion: 'TLSv1.2',
+      // a command of exec is part of the URL
+      maxHeaderSize: maxHead,
       ALPNProtocols: ['http/1.1'],
       // a resumed session would not show its certificate
       secureOptions: constants.SSL_OP_NO_TICKET,
