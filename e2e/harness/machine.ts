@@ -2,10 +2,10 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import { containerdMissing, startContainerd, type RunningContainerd } from '../fixtures/containerd.ts';
+import { startContainerd, type RunningContainerd } from '../fixtures/containerd.ts';
 import { Cleanup } from './cleanup.ts';
 import { Cluster, type ClusterOptions } from './cluster.ts';
-import { etcdMissing, startEtcd, type RunningEtcd } from './etcd.ts';
+import { startEtcd, type RunningEtcd } from './etcd.ts';
 import { expectNothingLeft, hostState, type HostState } from './leftovers.ts';
 import { endProcessesBelow } from './programs.ts';
 
@@ -103,9 +103,3 @@ export class Machine {
     return this.#containerd;
   }
 }
-
-/** Why a component cannot be had here; undefined: it can. */
-export const missing: { readonly etcd: () => string | undefined; readonly containerd: () => Promise<string | undefined> } = {
-  etcd: etcdMissing,
-  containerd: containerdMissing,
-};

@@ -2,7 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { hello } from '../harness/hello.ts';
-import { everythingIsNeeded, Machine, missing } from '../harness/machine.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { missing } from '../harness/machine-parts.ts';
 import { untilValue } from '../harness/until.ts';
 
 interface Span {

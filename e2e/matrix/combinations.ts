@@ -1,5 +1,5 @@
 import type { NetworkName, RuntimeName, StorageName } from '../harness/composition.ts';
-import { missing } from '../harness/machine.ts';
+import { missing } from '../harness/machine-parts.ts';
 import { listPlugins, type ListedPlugin } from '../harness/oarlock.ts';
 
 export interface Combination {

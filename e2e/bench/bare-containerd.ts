@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { ContainerdRuntime } from '@oarlock/runtime-containerd/containerd-runtime';
+import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
+import { busyboxImage } from '../fixtures/test-image.ts';
+
+export interface BareRuntime {
+  /** Sandbox with network, container, start: what is left of a pod without Kubernetes. Returns the sandbox. */
+  startPod(): Promise<string>;
+  removePod(sandbox: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** containerd by CRI calls, without a cluster: the reference for everything that starts pods. */
+export async function bareRuntime(socket: string): Promise<BareRuntime> {
+  const dir = await mkdtemp(join(tmpdir(), 'oarlock-bare-'));
+  const driver = new ContainerdRuntime(
+    { socket, requestTimeoutSeconds: 60, imagePullTimeoutSeconds: 60, streamIdleSeconds: 600 },
+    { clock: systemClock, log: silentLogger },
+  );
+  await driver.start(AbortSignal.timeout(10_000));
+  const call = {};
+  return {
+    async startPod() {
+      const uid = randomUUID();
+      const namespaces = { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } as const;
+      const sandboxConfig: PodSandboxConfig = {
+        metadata: { name: uid, uid, namespace: 'bare', attempt: 0 },
+        hostname: 'bare',
+        logDirectory: join(dir, uid),
+        portMappings: [],
+        labels: {},
+        annotations: {},
+        linux: { security: { namespaces } },
+      };
+      const sandbox = await driver.runPodSandbox(sandboxConfig, '', call);
+      const config: ContainerConfig = {
+        metadata: { name: 'main', attempt: 0 },
+        image: { image: busyboxImage },
+        command: ['sleep', '3600'],
+        args: [],
+        envs: [],
+        mounts: [],
+        labels: {},
+        annotations: {},
+        logPath: 'main/0.log',
+        stdin: false,
+        stdinOnce: false,
+        tty: false,
+        linux: { resources: {}, security: { namespaces } },
+      };
+      await driver.startContainer(await driver.createContainer(sandbox, config, sandboxConfig, call), call);
+      return sandbox;
+    },
+    async removePod(sandbox) {
+      await driver.stopPodSandbox(sandbox, call);
+      await driver.removePodSandbox(sandbox, call);
+    },
+    async close() {
+      await driver.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
