@@ -24,7 +24,19 @@ function runBroken(): readonly Outcome[] {
     const config = fileURLToPath(new URL('./broken.config.ts', import.meta.url));
     const { stderr } = spawnSync(
       process.execPath,
-      [vitest, 'run', '--config', config, '--root', root, '--reporter=json', `--outputFile=${report}`, '--testNamePattern', wanted],
+      [
+        vitest,
+        'run',
+        '--retry=0',
+        '--config',
+        config,
+        '--root',
+        root,
+        '--reporter=json',
+        `--outputFile=${report}`,
+        '--testNamePattern',
+        wanted,
+      ],
       {
         cwd: root,
         encoding: 'utf8',
