@@ -1,5 +1,6 @@
 import type { Span, Tracer } from '@opentelemetry/api';
 import { groupResource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
 import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 
@@ -67,8 +68,13 @@ export class Call {
   end(code: number, error?: unknown): void {
     if (this.#span === undefined) return;
     this.#span.setAttribute('http.response.status_code', code);
-    if (error !== undefined) failSpan(this.#span, error);
+    if (error !== undefined && !this.#overtaken(error)) failSpan(this.#span, error);
     this.#span.end();
+  }
+
+  /** Somebody else was sooner, and who asked looks again: no step that failed, though the code says so. */
+  #overtaken(error: unknown): boolean {
+    return isStatus(error, 'Conflict') || (this.request.verb === 'delete' && isStatus(error, 'NotFound'));
   }
 
   #name(): string {

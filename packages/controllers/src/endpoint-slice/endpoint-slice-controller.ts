@@ -3,9 +3,11 @@ import { endpointSlices, nodes, pods as podResource, services } from '@oarlock/a
 import { isStatus } from '@oarlock/api/status';
 import type { Node, Pod, Service } from '@oarlock/api/types/core-v1';
 import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
+import type { Clock } from '@oarlock/kernel/clock';
 import { Informers, type Client, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { Expectations } from '../expectations.ts';
 import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
 import { SelectorIndex } from './selector-index.ts';
 
@@ -23,6 +25,7 @@ interface Parts {
   readonly slices: Informer<EndpointSlice>;
   readonly nodes: Informer<Node>;
   readonly maxEndpoints: number;
+  readonly clock: Clock;
 }
 /** Endpoints that share ports and family go into the same slices. */
 interface Group {
@@ -37,9 +40,11 @@ export class EndpointSliceController implements Controller {
   readonly watches;
   readonly #parts: Parts;
   readonly #selectors: SelectorIndex;
+  readonly #expectations: Expectations;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#expectations = new Expectations(parts.clock);
     this.#selectors = new SelectorIndex(parts.services, parts.pods);
     parts.slices.addIndex(byService, serviceOf);
     this.watches = [
@@ -47,13 +52,26 @@ export class EndpointSliceController implements Controller {
       watch(parts.pods, (pod, old) => (old === undefined || matters(pod, old) ? this.#selectors.servicesOf(pod, old) : [])),
       watch(parts.slices, serviceOf),
     ];
+    parts.slices.on({
+      added: (slice) => {
+        for (const key of serviceOf(slice)) this.#expectations.created(key);
+      },
+      deleted: (slice) => {
+        for (const key of serviceOf(slice)) this.#expectations.deleted(key, slice.metadata?.uid ?? '');
+      },
+    });
   }
 
   async reconcile(key: string, { client }: ReconcileContext): Promise<void> {
     const service = this.#parts.services.get(key);
     const present = this.#parts.slices.byIndex(byService, key).filter((slice) => slice.metadata?.deletionTimestamp === undefined);
     // the garbage collector takes the slices of a Service that is gone
-    if (service === undefined || service.metadata?.deletionTimestamp !== undefined) return;
+    if (service === undefined || service.metadata?.deletionTimestamp !== undefined) {
+      this.#expectations.forget(key);
+      return;
+    }
+    // what was made and removed last is still on its way to the cache, and will wake this key when it is there
+    if (!this.#expectations.met(key)) return;
     // without a selector somebody else writes the slices
     if (service.spec?.type === 'ExternalName' || Object.keys(service.spec?.selector ?? {}).length === 0) return;
     const groups = this.#groups(service);
@@ -61,9 +79,9 @@ export class EndpointSliceController implements Controller {
     for (const group of groups.values()) {
       const own = present.filter((slice) => slice.addressType === group.family && samePorts(slice.ports ?? [], group.ports));
       for (const slice of own) unused.delete(slice);
-      await this.#bring(service, group, own, client);
+      await this.#bring(key, service, group, own, client);
     }
-    for (const slice of unused) await this.#remove(slice, client);
+    for (const slice of unused) await this.#remove(key, slice, client);
   }
 
   #groups(service: Service): ReadonlyMap<string, Group> {
@@ -90,7 +108,7 @@ export class EndpointSliceController implements Controller {
   }
 
   /** Changes as few slices as possible: first what is there is corrected, then the rest goes where there is room. */
-  async #bring(service: Service, group: Group, own: readonly EndpointSlice[], client: Client): Promise<void> {
+  async #bring(key: string, service: Service, group: Group, own: readonly EndpointSlice[], client: Client): Promise<void> {
     const waiting = new Map(group.endpoints);
     const labels = sliceLabels(service);
     const planned = own.map((slice) => {
@@ -113,7 +131,7 @@ export class EndpointSliceController implements Controller {
     for (const { slice, kept } of planned) {
       if (kept.length === 0 && (left > 1 || waiting.size > 0)) {
         left -= 1;
-        await this.#remove(slice, client);
+        await this.#remove(key, slice, client);
       } else if (!sameEndpoints(slice.endpoints ?? [], kept) || !sameLabels(slice.metadata?.labels ?? {}, labels)) {
         await client.update(endpointSlices, {
           ...slice,
@@ -126,30 +144,43 @@ export class EndpointSliceController implements Controller {
     }
     const rest = [...waiting.values()];
     for (let at = 0; at < rest.length || (left === 0 && at === 0); at += this.#parts.maxEndpoints) {
+      await this.#make(key, service, group, rest.slice(at, at + this.#parts.maxEndpoints), client);
+    }
+  }
+
+  async #make(key: string, service: Service, group: Group, endpoints: readonly Endpoint[], client: Client): Promise<void> {
+    this.#expectations.creations(key, 1);
+    try {
       await client.create(endpointSlices, {
         apiVersion: 'discovery.k8s.io/v1',
         kind: 'EndpointSlice',
         addressType: group.family,
         ports: group.ports,
-        endpoints: rest.slice(at, at + this.#parts.maxEndpoints),
+        endpoints,
         metadata: {
           generateName: `${service.metadata?.name}-`,
           ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }),
-          labels,
+          labels: sliceLabels(service),
           ownerReferences: [controllerRef({ ...service, apiVersion: 'v1', kind: 'Service' })],
         },
       });
+    } catch (error) {
+      this.#expectations.creationFailed(key);
+      throw error;
     }
   }
 
-  async #remove(slice: EndpointSlice, client: Client): Promise<void> {
+  async #remove(key: string, slice: EndpointSlice, client: Client): Promise<void> {
+    const uid = slice.metadata?.uid ?? '';
+    this.#expectations.deletion(key, uid);
     try {
       await client.delete(
         endpointSlices,
         { namespace: slice.metadata?.namespace ?? '', name: slice.metadata?.name ?? '' },
-        { preconditions: { uid: slice.metadata?.uid ?? '' } },
+        { preconditions: { uid } },
       );
     } catch (error) {
+      this.#expectations.deleted(key, uid);
       if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
     }
   }
@@ -193,12 +224,13 @@ export default Controllers.plugin({
   id: 'controller-endpoint-slice',
   config: z.strictObject({ maxEndpointsPerSlice: z.number().int().min(1).max(1000).default(100) }),
   needs: { informers: Informers },
-  create: ({ config, informers }) =>
+  create: ({ config, informers }, { clock }) =>
     new EndpointSliceController({
       services: informers.of(services),
       pods: informers.of(podResource),
       slices: informers.of(endpointSlices),
       nodes: informers.of(nodes),
       maxEndpoints: config.maxEndpointsPerSlice,
+      clock,
     }),
 });
