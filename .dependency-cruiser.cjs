@@ -14,6 +14,7 @@ module.exports = {
     only('kernel-is-alone', 'kernel', [], 'kernel imports nothing of ours'),
     only('spi-is-interfaces', 'spi', ['api', 'kernel'], 'spi names only api and kernel'),
     only('client-is-below', 'client', ['api', 'kernel', 'spi'], 'the client is a room of spi with two transports (ADR 2)'),
+    only('mvcc-is-below', 'mvcc', ['kernel', 'spi'], 'what storage plugins share knows no server'),
     only('tracing-is-below', 'tracing', ['api', 'kernel', 'spi'], 'tracing knows no server'),
     only('apiserver-knows-no-client', 'apiserver', ['api', 'kernel', 'spi'], 'the loop closes only as a new request'),
     ...['controllers', 'scheduler', 'kubelet', 'service-proxy'].map((name) => only(`${name}-knows-no-server`, name, ['api', 'kernel', 'spi', 'client'], 'roles meet only through the API')),

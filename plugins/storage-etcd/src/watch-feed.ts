@@ -7,9 +7,9 @@ import { bytesOf, changeOf, revisionOf } from './event-changes.ts';
 import type { GrpcError } from './grpc-error.ts';
 import type { Duplex } from './grpc-session.ts';
 import type { KeySpace } from './key-space.ts';
-import { PrefixGroups } from './prefix-groups.ts';
+import { PrefixGroups } from '@oarlock/mvcc/prefix-groups';
 import { RecentChanges } from './recent-changes.ts';
-import type { WatchQueue } from './watch-queue.ts';
+import type { WatchQueue } from '@oarlock/mvcc/watch-queue';
 
 /** One reader's watch. */
 export interface Watcher {

@@ -7,7 +7,7 @@ import { int, rpcs } from './etcd-messages.ts';
 import { checkText, type KeySpace } from './key-space.ts';
 import { Shared } from './shared-call.ts';
 import { WatchFeed, type FeedOwner, type Watcher } from './watch-feed.ts';
-import { WatchQueue, type QueueLimits } from './watch-queue.ts';
+import { WatchQueue, type QueueLimits } from '@oarlock/mvcc/watch-queue';
 
 /**
  * Serves all watches of a driver, mostly from one feed. A watch from further back than that one remembers gets a feed of its own, which

@@ -13,7 +13,7 @@ interface Group {
 const bytesOf = (change: Change) => (change.type === 'put' ? change.entry.value.length : 0) + (change.previous?.value.length ?? 0);
 
 /** Hands changes to the watches whose prefix they are under, those of one turn of the event loop as one batch. */
-export class WatchHub {
+export class ChangeHub {
   readonly #groups = new PrefixGroups<Group>();
   readonly #dirty: Group[] = [];
   #revision: Revision;
