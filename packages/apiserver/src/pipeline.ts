@@ -20,6 +20,7 @@ import { Compactor } from './compactor.ts';
 import type { Machinery } from './machinery.ts';
 import { ObjectStore } from './object-store.ts';
 import { systemRandom, type Random } from './random.ts';
+import { rbacEscalation } from './rbac-escalation.ts';
 import { create } from './registry-create.ts';
 import { remove, removeCollection } from './registry-delete.ts';
 import { Reader } from './registry-read.ts';
@@ -123,7 +124,10 @@ export class Pipeline {
     this.#machinery = {
       objects: new ObjectStore(storage, this.#cache),
       reader: new Reader({ storage, cache: this.#cache, clock, random: next }),
-      admission: new AdmissionChain(admission, names.admission),
+      admission: new AdmissionChain(
+        [...admission, rbacEscalation(() => this.#machinery)],
+        [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+      ),
       authz,
       authn,
       facts,
