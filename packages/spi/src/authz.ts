@@ -1,3 +1,4 @@
+import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 import { slot } from '@oarlock/kernel/slot';
 import type { Identity } from './authn.ts';
 
@@ -31,8 +32,18 @@ export type Decision =
 
 export const noOpinion: Decision = { decision: 'no-opinion' };
 
+/** What somebody may do, as rules. Fields mean what they mean in a PolicyRule of RBAC. */
+export interface Rules {
+  readonly resources: readonly PolicyRule[];
+  readonly paths: readonly PolicyRule[];
+  /** Why this is not all, where it is not: `evaluationError` of a rules review. */
+  readonly incomplete?: string;
+}
+
 export interface Authorizer {
   authorize(attributes: Attributes): Decision | Promise<Decision>;
+  /** All that somebody may do in a namespace and in the cluster as a whole. An authorizer without it decides, and cannot say beforehand what. */
+  rulesFor?(identity: Identity, namespace: string): Rules | Promise<Rules>;
 }
 
 export const Authz = slot.chain<Authorizer>('authz/v1');

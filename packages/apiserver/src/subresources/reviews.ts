@@ -9,6 +9,7 @@ import type {
   SelfSubjectAccessReview,
   SelfSubjectRulesReview,
   SubjectAccessReview,
+  SubjectRulesReviewStatus,
 } from '@oarlock/api/types/authorization-v1';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
@@ -69,16 +70,33 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
   'selfsubjectrulesreviews.authorization.k8s.io': async (machinery, kind, call) => {
     const body = await admitted<SelfSubjectRulesReview>(machinery, kind, call);
     if ((body.spec?.namespace ?? '') === '') refuse(kind, [required('spec.namespace', 'no namespace on request')]);
-    // authorizers answer questions; none of them lists its rules
-    const status = {
-      resourceRules: [],
-      nonResourceRules: [],
-      incomplete: true,
-      evaluationError: 'the authorizers of this server do not support listing their rules',
-    };
+    const status = await rulesReview(machinery, call.request.identity, body.spec?.namespace ?? '');
     return made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   },
 };
+
+/** What the chain can say of it. Who only answers questions makes the list incomplete. */
+async function rulesReview({ authz }: Machinery, identity: Identity, namespace: string): Promise<SubjectRulesReviewStatus> {
+  const all = await Promise.all(authz.map((authorizer) => authorizer.rulesFor?.(identity, namespace)));
+  const listed = all.filter((rules) => rules !== undefined);
+  const reasons = listed.flatMap(({ incomplete }) => (incomplete === undefined ? [] : [incomplete]));
+  if (listed.length === 0) reasons.push('the authorizers of this server do not support listing their rules');
+  return {
+    resourceRules: listed.flatMap(({ resources }) =>
+      resources.map(({ verbs, apiGroups = [], resources: names = [], resourceNames }) => ({
+        verbs: [...verbs],
+        apiGroups: [...apiGroups],
+        resources: [...names],
+        ...(resourceNames !== undefined && resourceNames.length > 0 && { resourceNames: [...resourceNames] }),
+      })),
+    ),
+    nonResourceRules: listed.flatMap(({ paths }) =>
+      paths.map(({ verbs, nonResourceURLs = [] }) => ({ verbs: [...verbs], nonResourceURLs: [...nonResourceURLs] })),
+    ),
+    incomplete: reasons.length > 0,
+    ...(reasons.length > 0 && { evaluationError: reasons.join(', ') }),
+  };
+}
 
 /** A copy: answers are frozen, identities are their authenticators'. */
 function userOf({ name, uid, groups, extra }: Identity) {

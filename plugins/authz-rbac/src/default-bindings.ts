@@ -1,0 +1,50 @@
+import type { BindingRow } from './default-objects.ts';
+
+/** Who holds the default ClusterRoles. Controllers hold those that are named after them. */
+export const clusterBindingRows: readonly BindingRow[] = [
+  { name: 'cluster-admin', to: ['group system:masters'] },
+  { name: 'system:basic-user', to: ['group system:authenticated'] },
+  { name: 'system:discovery', to: ['group system:authenticated'] },
+  { name: 'system:kube-controller-manager', to: ['user system:kube-controller-manager'] },
+  { name: 'system:kube-dns', to: ['account kube-system/kube-dns'] },
+  { name: 'system:kube-scheduler', to: ['user system:kube-scheduler'] },
+  { name: 'system:monitoring', to: ['group system:monitoring'] },
+  { name: 'system:node', to: [] },
+  { name: 'system:node-proxier', to: ['user system:kube-proxy'] },
+  { name: 'system:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
+  { name: 'system:service-account-issuer-discovery', to: ['group system:serviceaccounts'] },
+  { name: 'system:volume-scheduler', to: ['user system:kube-scheduler'] },
+  { name: 'oarlock:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
+  { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
+  { name: 'oarlock:node', to: ['group system:nodes'] },
+  // a node that joined proxies Services with the certificate of its kubelet
+  { name: 'oarlock:node-proxier', role: 'system:node-proxier', to: ['group system:nodes'] },
+];
+
+/** Who holds the default Roles; all of the same namespace. */
+export const namespaceBindingRows: readonly BindingRow[] = [
+  { namespace: 'kube-public', name: 'system:controller:bootstrap-signer', to: ['account kube-system/bootstrap-signer'] },
+  {
+    namespace: 'kube-system',
+    name: 'system::extension-apiserver-authentication-reader',
+    role: 'extension-apiserver-authentication-reader',
+    to: ['user system:kube-controller-manager', 'user system:kube-scheduler'],
+  },
+  {
+    namespace: 'kube-system',
+    name: 'system::leader-locking-kube-controller-manager',
+    to: [
+      'user system:kube-controller-manager',
+      'account kube-system/kube-controller-manager',
+      'account kube-system/leader-election-controller',
+    ],
+  },
+  {
+    namespace: 'kube-system',
+    name: 'system::leader-locking-kube-scheduler',
+    to: ['user system:kube-scheduler', 'account kube-system/kube-scheduler'],
+  },
+  { namespace: 'kube-system', name: 'system:controller:bootstrap-signer', to: ['account kube-system/bootstrap-signer'] },
+  { namespace: 'kube-system', name: 'system:controller:cloud-provider', to: ['account kube-system/cloud-provider'] },
+  { namespace: 'kube-system', name: 'system:controller:token-cleaner', to: ['account kube-system/token-cleaner'] },
+];

@@ -1,0 +1,91 @@
+import type { ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, Subject } from '@oarlock/api/types/rbac-v1';
+import { clusterBindingRows, namespaceBindingRows } from './default-bindings.ts';
+import { clusterRoleRows } from './default-cluster-roles.ts';
+import { controllerRoleRows } from './default-controller-roles.ts';
+import { namespaceRoleRows } from './default-namespace-roles.ts';
+
+/** A role in short. A rule is `verbs | groups | resources | names` or `verbs | paths`, lists with commas, `core` for the group without a name. */
+export interface RoleRow {
+  readonly namespace?: string;
+  readonly name: string;
+  /** The aggregated role that takes over its rules, and the one whose rules it is made of. */
+  readonly into?: string;
+  readonly from?: string;
+  readonly rules?: readonly string[];
+}
+
+/** A binding in short. Subjects are `user NAME`, `group NAME` or `account NAMESPACE/NAME`; the role has the binding's name unless said otherwise. */
+export interface BindingRow {
+  readonly namespace?: string;
+  readonly name: string;
+  readonly role?: string;
+  readonly to: readonly string[];
+}
+
+export const autoupdate = 'rbac.authorization.kubernetes.io/autoupdate';
+const annotations = { [autoupdate]: 'true' };
+const labels = { 'kubernetes.io/bootstrapping': 'rbac-defaults' };
+const apiGroup = 'rbac.authorization.k8s.io';
+const apiVersion = `${apiGroup}/v1`;
+const aggregateTo = (role: string) => ({ [`${apiGroup}/aggregate-to-${role}`]: 'true' });
+
+function ruleOf(text: string): PolicyRule {
+  const [verbs = [], second = [], resources, resourceNames] = text.split(' | ').map((list) => list.split(','));
+  if (resources === undefined) return { verbs, nonResourceURLs: second };
+  return { verbs, apiGroups: second.map((group) => (group === 'core' ? '' : group)), resources, ...(resourceNames && { resourceNames }) };
+}
+
+function subjectOf(text: string): Subject {
+  const [kind, name = ''] = text.split(' ');
+  if (kind === 'account') {
+    const [namespace = '', account = ''] = name.split('/');
+    return { kind: 'ServiceAccount', namespace, name: account };
+  }
+  return { apiGroup, kind: kind === 'user' ? 'User' : 'Group', name };
+}
+
+const clusterRole = ({ name, into, from, rules }: RoleRow): ClusterRole => ({
+  apiVersion,
+  kind: 'ClusterRole',
+  metadata: { name, annotations, labels: into === undefined ? labels : { ...labels, ...aggregateTo(into) } },
+  ...(from !== undefined && { aggregationRule: { clusterRoleSelectors: [{ matchLabels: aggregateTo(from) }] } }),
+  ...(rules && { rules: rules.map(ruleOf) }),
+});
+
+const clusterBinding = ({ name, role = name, to }: BindingRow): ClusterRoleBinding => ({
+  apiVersion,
+  kind: 'ClusterRoleBinding',
+  metadata: { name, annotations, labels },
+  roleRef: { apiGroup, kind: 'ClusterRole', name: role },
+  ...(to.length > 0 && { subjects: to.map(subjectOf) }),
+});
+
+/** Every role and binding that a cluster has from the beginning. Made anew for each call: nobody needs them twice. */
+export function defaultObjects(): {
+  readonly clusterRoles: readonly ClusterRole[];
+  readonly clusterRoleBindings: readonly ClusterRoleBinding[];
+  readonly roles: readonly Role[];
+  readonly roleBindings: readonly RoleBinding[];
+} {
+  const ofController = ({ name }: RoleRow): BindingRow => ({
+    name,
+    to: [`account kube-system/${name.slice('system:controller:'.length)}`],
+  });
+  return {
+    clusterRoles: [...clusterRoleRows, ...controllerRoleRows].map(clusterRole),
+    clusterRoleBindings: [...clusterBindingRows, ...controllerRoleRows.map(ofController)].map(clusterBinding),
+    roles: namespaceRoleRows.map(({ namespace = '', name, rules = [] }) => ({
+      apiVersion,
+      kind: 'Role',
+      metadata: { namespace, name, annotations, labels },
+      rules: rules.map(ruleOf),
+    })),
+    roleBindings: namespaceBindingRows.map(({ namespace = '', name, role = name, to }) => ({
+      apiVersion,
+      kind: 'RoleBinding',
+      metadata: { namespace, name, annotations, labels },
+      roleRef: { apiGroup, kind: 'Role', name: role },
+      subjects: to.map(subjectOf),
+    })),
+  };
+}

@@ -1,0 +1,116 @@
+import type { ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject } from '@oarlock/api/types/rbac-v1';
+import type { Identity } from '@oarlock/spi/authn';
+import { CompiledRule } from './compiled-rule.ts';
+
+/** A binding as one subject sees it. */
+export interface Grant {
+  /** Key of the role in `roleKey`'s form. */
+  readonly role: string;
+  readonly binding: ClusterRoleBinding | RoleBinding;
+  readonly subject: Subject;
+}
+
+type Grants = Map<string, Grant>; // by key of the binding
+const accountName = /^system:serviceaccount:([^:]+):([^:]+)$/;
+const none: readonly CompiledRule[] = [];
+
+const roleKey = ({ kind, name }: RoleRef, namespace: string) => (kind === 'ClusterRole' ? name : `${namespace}/${name}`);
+const keyOf = ({ metadata }: Role | ClusterRole | RoleBinding) =>
+  metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? '');
+
+/** Under which key a subject is found: that of a user, a group or a service account. */
+function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: string): string | undefined {
+  if (kind === 'User') return `u${name}`;
+  if (kind === 'Group') return `g${name}`;
+  const within = namespace === '' ? bindingNamespace : namespace;
+  return kind === 'ServiceAccount' && within !== '' ? `a${within}/${name}` : undefined;
+}
+
+/**
+ * Roles and bindings, found by who asks and where: a decision looks at the bindings of the asker's own name and groups, in the cluster and in
+ * one namespace, and at no others. Kept up to date object by object.
+ */
+export class GrantIndex {
+  readonly #roles = new Map<string, readonly CompiledRule[]>();
+  /** By namespace ('' for the cluster), then subject, then binding. */
+  readonly #grants = new Map<string, Map<string, Grants>>();
+
+  putRole(role: Role | ClusterRole): void {
+    this.#roles.set(
+      keyOf(role),
+      (role.rules ?? []).map((rule) => new CompiledRule(rule)),
+    );
+  }
+  removeRole(role: Role | ClusterRole): void {
+    this.#roles.delete(keyOf(role));
+  }
+  rulesOf(role: string): readonly CompiledRule[] | undefined {
+    return this.#roles.get(role);
+  }
+
+  putBinding(binding: ClusterRoleBinding | RoleBinding, old: ClusterRoleBinding | RoleBinding | undefined): void {
+    if (old !== undefined) this.removeBinding(old);
+    const namespace = binding.metadata?.namespace ?? '';
+    const role = roleKey(binding.roleRef, namespace);
+    let here = this.#grants.get(namespace);
+    if (here === undefined) this.#grants.set(namespace, (here = new Map()));
+    for (const subject of binding.subjects ?? []) {
+      const key = subjectKey(subject, namespace);
+      if (key === undefined) continue;
+      let grants = here.get(key);
+      if (grants === undefined) here.set(key, (grants = new Map()));
+      if (!grants.has(keyOf(binding))) grants.set(keyOf(binding), { role, binding, subject });
+    }
+  }
+  removeBinding(binding: ClusterRoleBinding | RoleBinding): void {
+    const namespace = binding.metadata?.namespace ?? '';
+    const here = this.#grants.get(namespace);
+    if (here === undefined) return;
+    for (const subject of binding.subjects ?? []) {
+      const key = subjectKey(subject, namespace);
+      const grants = key === undefined ? undefined : here.get(key);
+      if (key === undefined || grants === undefined) continue;
+      grants.delete(keyOf(binding));
+      if (grants.size === 0) here.delete(key);
+    }
+    if (here.size === 0) this.#grants.delete(namespace);
+  }
+
+  /** The first grant for which `visit` returns true; those of the cluster come first. A role that is not there has no rules, and `missing` hears of it. */
+  find(
+    { name, groups }: Identity,
+    namespace: string,
+    visit: (rules: readonly CompiledRule[], grant: Grant) => boolean,
+    missing?: (grant: Grant) => void,
+  ): Grant | undefined {
+    const account = name.startsWith('system:serviceaccount:') ? accountName.exec(name) : null;
+    const scopes = namespace === '' ? [''] : ['', namespace];
+    for (const scope of scopes) {
+      const here = this.#grants.get(scope);
+      if (here === undefined) continue;
+      const found =
+        this.#among(here.get(`u${name}`), visit, missing) ??
+        (account === null ? undefined : this.#among(here.get(`a${account[1]}/${account[2]}`), visit, missing));
+      if (found !== undefined) return found;
+      for (const group of groups) {
+        const held = this.#among(here.get(`g${group}`), visit, missing);
+        if (held !== undefined) return held;
+      }
+    }
+    return undefined;
+  }
+
+  #among(
+    grants: Grants | undefined,
+    visit: (rules: readonly CompiledRule[], grant: Grant) => boolean,
+    missing: ((grant: Grant) => void) | undefined,
+  ): Grant | undefined {
+    if (grants === undefined) return undefined;
+    for (const grant of grants.values()) {
+      const rules = this.#roles.get(grant.role);
+      if (rules === undefined) missing?.(grant);
+      if (visit(rules ?? none, grant)) return grant;
+    }
+    return undefined;
+  }
+}

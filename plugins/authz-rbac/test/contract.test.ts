@@ -1,0 +1,246 @@
+import { clusterRoleBindings, clusterRoles, roleBindings, roles } from '@oarlock/api/resources';
+import type { PolicyRule, Subject } from '@oarlock/api/types/rbac-v1';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Authz, type Attributes } from '@oarlock/spi/authz';
+import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { Client, Informers } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const apiGroup = 'rbac.authorization.k8s.io';
+const clusterRole = (name: string, ...rules: PolicyRule[]) => ({ metadata: { name }, rules });
+const role = (namespace: string, name: string, ...rules: PolicyRule[]) => ({ metadata: { namespace, name }, rules });
+const bind = (name: string, kind: string, role: string, ...subjects: Subject[]) => ({
+  metadata: { name },
+  roleRef: { apiGroup, kind, name: role },
+  subjects,
+});
+const bindIn = (namespace: string, name: string, kind: string, role: string, ...subjects: Subject[]) => ({
+  ...bind(name, kind, role, ...subjects),
+  metadata: { namespace, name },
+});
+const group = (name: string): Subject => ({ apiGroup, kind: 'Group', name });
+const person = (name: string): Subject => ({ apiGroup, kind: 'User', name });
+const account = (namespace: string, name: string): Subject => ({ kind: 'ServiceAccount', namespace, name });
+
+async function open(config: object = { defaults: false }) {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(
+    clusterRoles,
+    clusterRole('reader', { apiGroups: [''], resources: ['pods', 'pods/log'], verbs: ['get', 'list'] }),
+    clusterRole('scaler', { apiGroups: ['apps'], resources: ['*/scale'], verbs: ['*'] }),
+    clusterRole('paths', { nonResourceURLs: ['/metrics', '/debug/*'], verbs: ['get'] }),
+    clusterRole('everything', { apiGroups: ['*'], resources: ['*'], verbs: ['*'] }, { nonResourceURLs: ['*'], verbs: ['*'] }),
+  );
+  api.seed(
+    roles,
+    role('a', 'one-secret', { apiGroups: [''], resources: ['secrets'], resourceNames: ['s1', 's2'], verbs: ['get', 'watch'] }),
+  );
+  api.seed(
+    clusterRoleBindings,
+    bind('readers', 'ClusterRole', 'reader', group('readers')),
+    bind('paths', 'ClusterRole', 'paths', person('probe'), account('mon', 'prom')),
+    bind('everything', 'ClusterRole', 'everything', person('root')),
+    bind('dangling', 'ClusterRole', 'nowhere', person('lost')),
+  );
+  api.seed(
+    roleBindings,
+    bindIn('a', 'secret', 'Role', 'one-secret', person('ada'), account('', 'robot')),
+    bindIn('a', 'scale', 'ClusterRole', 'scaler', group('ops')),
+    bindIn('b', 'all', 'ClusterRole', 'everything', account('b', 'robot')),
+    bindIn('c', 'other', 'Role', 'one-secret', person('ada')),
+  );
+  const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin, config });
+  const [authorizer] = host.get(Authz);
+  if (authorizer === undefined) throw new Error('not created');
+  await host.start();
+  await clock.settle();
+  return {
+    api,
+    clock,
+    authorizer,
+    dispose: async () => {
+      await host.stop();
+      await api.stop();
+    },
+  };
+}
+const robot = (namespace: string, name = 'robot') =>
+  user(
+    `system:serviceaccount:${namespace}:${name}`,
+    'system:serviceaccounts',
+    `system:serviceaccounts:${namespace}`,
+    'system:authenticated',
+  );
+
+authzContract('authz-rbac', async () => ({
+  ...(await open()),
+  allowed: [
+    ask(user('bob', 'readers'), 'get', 'pods', 'x', 'p'),
+    ask(user('bob', 'readers'), 'list', 'pods'),
+    ask(user('bob', 'readers'), 'get', 'pods/log', 'x', 'p'),
+    ask(user('ada'), 'get', 'secrets', 'a', 's1'),
+    ask(user('ada'), 'watch', 'secrets', 'a', 's2'),
+    ask(robot('a'), 'get', 'secrets', 'a', 's1'),
+    ask(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'a', 'web'),
+    askPath(user('probe'), 'get', '/metrics'),
+    askPath(robot('mon', 'prom'), 'get', '/debug/pprof/heap'),
+    ask(user('root'), 'impersonate', 'users', '', 'x'),
+    askPath(user('root'), 'delete', '/anything'),
+    ask(robot('b'), 'delete', 'deployments.apps', 'b', 'web'),
+  ],
+  open: [
+    ask(user('bob', 'readers'), 'create', 'pods', 'x'),
+    ask(user('bob', 'readers'), 'get', 'pods/exec', 'x', 'p'),
+    ask(user('bob', 'readers'), 'get', 'pods.apps', 'x', 'p'),
+    ask(user('readers'), 'get', 'pods', 'x', 'p'),
+    ask(user('ada'), 'get', 'secrets', 'a', 's3'),
+    ask(user('ada'), 'watch', 'secrets', 'a'),
+    ask(user('ada'), 'get', 'secrets', '', 's1'),
+    ask(user('ada'), 'get', 'secrets', 'c', 's1'),
+    ask(robot('b'), 'get', 'secrets', 'a', 's1'),
+    ask(robot('b'), 'get', 'pods'),
+    ask(robot('a'), 'get', 'pods', 'b', 'p'),
+    askPath(robot('b'), 'get', '/metrics'),
+    ask(user('eve', 'ops'), 'patch', 'deployments.apps', 'a', 'web'),
+    ask(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'b', 'web'),
+    ask(user('eve', 'ops'), 'get', 'replicationcontrollers/scale', 'a', 'web'),
+    askPath(user('probe'), 'get', '/metrics/'),
+    askPath(user('probe'), 'get', '/debug'),
+    askPath(user('probe'), 'post', '/metrics'),
+    ask(user('lost'), 'get', 'pods', 'a', 'p'),
+  ],
+}));
+
+const said = async (authorizer: Awaited<ReturnType<typeof open>>['authorizer'], asked: Attributes) => await authorizer.authorize(asked);
+
+describe('authz-rbac', () => {
+  it('says which binding, role and subject allowed it', async () => {
+    const { authorizer, dispose } = await open();
+    const because = async (asked: Attributes) => (await said(authorizer, asked)).because;
+    expect(await because(ask(user('bob', 'readers'), 'get', 'pods', 'x', 'p'))).toBe(
+      'RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "readers"',
+    );
+    expect(await because(ask(robot('a'), 'get', 'secrets', 'a', 's1'))).toBe(
+      'RBAC: allowed by RoleBinding "secret/a" of Role "one-secret" to ServiceAccount "robot/a"',
+    );
+    expect(await because(ask(user('lost'), 'get', 'pods', 'a', 'p'))).toBe(
+      'RBAC: clusterrole.rbac.authorization.k8s.io "nowhere" not found',
+    );
+    await dispose();
+  });
+
+  it('follows roles and bindings as they change', async () => {
+    const { api, clock, authorizer, dispose } = await open();
+    const may = async (asked: Attributes) => (await said(authorizer, asked)).decision === 'allow';
+    const question = ask(user('new'), 'get', 'pods', 'x', 'p');
+    expect(await may(question)).toBe(false);
+    const client = api.client();
+    await client.create(clusterRoleBindings, bind('late', 'ClusterRole', 'reader', person('new')));
+    await clock.settle();
+    expect(await may(question)).toBe(true);
+    const held = await client.get(clusterRoles, { name: 'reader' });
+    await client.update(clusterRoles, { ...held, rules: [] });
+    await clock.settle();
+    expect(await may(question)).toBe(false);
+    await client.update(clusterRoles, { ...(await client.get(clusterRoles, { name: 'reader' })), rules: held.rules ?? [] });
+    const late = await client.get(clusterRoleBindings, { name: 'late' });
+    await client.update(clusterRoleBindings, { ...late, subjects: [person('other')] });
+    await clock.settle();
+    expect(await may(question)).toBe(false);
+    expect(await may(ask(user('other'), 'get', 'pods', 'x', 'p'))).toBe(true);
+    await client.delete(clusterRoleBindings, { name: 'late' });
+    await clock.settle();
+    expect(await may(ask(user('other'), 'get', 'pods', 'x', 'p'))).toBe(false);
+    await dispose();
+  });
+
+  it('lists the rules of a user for a namespace', async () => {
+    const { authorizer, dispose } = await open();
+    expect(await authorizer.rulesFor?.(user('ada', 'readers'), 'a')).toEqual({
+      resources: [
+        { apiGroups: [''], resources: ['pods', 'pods/log'], verbs: ['get', 'list'] },
+        { apiGroups: [''], resources: ['secrets'], resourceNames: ['s1', 's2'], verbs: ['get', 'watch'] },
+      ],
+      paths: [],
+    });
+    expect(await authorizer.rulesFor?.(robot('b'), 'b')).toMatchObject({ resources: [{ verbs: ['*'] }], paths: [] });
+    await dispose();
+  });
+});
+
+describe('default roles and bindings', () => {
+  it('are made at start and allow what they should', async () => {
+    const { api, authorizer, dispose } = await open({});
+    const may = async (asked: Attributes) => (await said(authorizer, asked)).decision === 'allow';
+    expect(api.objects(clusterRoles).length).toBeGreaterThan(70);
+    expect(api.object(clusterRoles, { name: 'admin' })).toMatchObject({
+      metadata: {
+        labels: { 'kubernetes.io/bootstrapping': 'rbac-defaults' },
+        annotations: { 'rbac.authorization.kubernetes.io/autoupdate': 'true' },
+      },
+      aggregationRule: { clusterRoleSelectors: [{ matchLabels: { 'rbac.authorization.k8s.io/aggregate-to-admin': 'true' } }] },
+    });
+    expect(api.object(clusterRoleBindings, { name: 'system:controller:deployment-controller' })).toMatchObject({
+      roleRef: { kind: 'ClusterRole', name: 'system:controller:deployment-controller' },
+      subjects: [{ kind: 'ServiceAccount', namespace: 'kube-system', name: 'deployment-controller' }],
+    });
+    const anybody = user('alice', 'system:authenticated');
+    const nobody = user('system:anonymous', 'system:unauthenticated');
+    expect(await may(ask(user('admin', 'system:masters'), 'delete', 'nodes'))).toBe(true);
+    expect(await may(askPath(nobody, 'get', '/livez'))).toBe(true);
+    expect(await may(askPath(nobody, 'get', '/oarlock/v1/ca'))).toBe(true);
+    expect(await may(askPath(nobody, 'get', '/apis'))).toBe(false);
+    expect(await may(askPath(anybody, 'get', '/apis/apps/v1'))).toBe(true);
+    expect(await may(ask(anybody, 'create', 'selfsubjectaccessreviews.authorization.k8s.io'))).toBe(true);
+    expect(await may(ask(anybody, 'list', 'pods', 'default'))).toBe(false);
+    expect(await may(ask(robot('kube-system', 'deployment-controller'), 'create', 'replicasets.apps', 'x'))).toBe(true);
+    expect(await may(ask(robot('kube-system', 'deployment-controller'), 'get', 'secrets', 'x', 'y'))).toBe(false);
+    expect(await may(ask(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toBe(true);
+    await dispose();
+  });
+
+  it('are completed where something was taken away, keep what was added, and are left alone when told so', async () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const client = api.client();
+    const extra: PolicyRule = { apiGroups: ['acme.io'], resources: ['rockets'], verbs: ['launch'] };
+    api.seed(
+      clusterRoles,
+      { metadata: { name: 'system:kube-dns', labels: { mine: 'x' } }, rules: [extra] },
+      {
+        metadata: { name: 'system:basic-user', annotations: { 'rbac.authorization.kubernetes.io/autoupdate': 'false' } },
+        rules: [extra],
+      },
+    );
+    api.seed(
+      clusterRoleBindings,
+      bind('system:basic-user', 'ClusterRole', 'system:basic-user', person('ada')),
+      bind('system:discovery', 'ClusterRole', 'other'),
+    );
+    const host = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
+    await host.start();
+    await clock.settle();
+    const dns = api.object(clusterRoles, { name: 'system:kube-dns' });
+    expect(dns?.rules?.[0]).toEqual(extra);
+    expect(dns?.rules?.length).toBeGreaterThan(1);
+    expect(dns?.metadata?.labels).toEqual({ mine: 'x', 'kubernetes.io/bootstrapping': 'rbac-defaults' });
+    expect(api.object(clusterRoles, { name: 'system:basic-user' })?.rules).toEqual([extra]);
+    expect(api.object(clusterRoleBindings, { name: 'system:basic-user' })?.subjects).toEqual([
+      person('ada'),
+      group('system:authenticated'),
+    ]);
+    expect(api.object(clusterRoleBindings, { name: 'system:discovery' })?.roleRef.name).toBe('system:discovery');
+    const again = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
+    api.requests.length = 0;
+    await again.start();
+    await clock.settle();
+    expect(api.requests.filter(({ verb }) => !['list', 'watch', 'get'].includes(verb))).toEqual([]);
+    await host.stop();
+    await again.stop();
+    await api.stop();
+  });
+});
