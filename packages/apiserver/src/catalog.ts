@@ -17,6 +17,9 @@ const handled: ReadonlySet<string> = new Set([
   'pods/exec',
   'pods/attach',
   'pods/portforward',
+  'pods/proxy',
+  'services/proxy',
+  'nodes/proxy',
   'serviceaccounts/token',
   'deployments.apps/scale',
   'replicasets.apps/scale',
@@ -31,34 +34,35 @@ export class Catalog {
   readonly resources: readonly StoredResource[];
   /** What is served, for routes and discovery: only subresources that are served, too. */
   readonly served: readonly Kind[];
+  /** One version of each resource that is served in any. */
+  readonly #stored: readonly Kind[];
   readonly #strategies: ReadonlyMap<string, Strategy>;
   readonly #kinds = new Map<string, ServedKind>();
   readonly #allowLoopback: boolean;
 
-  constructor(ranges: ServiceRanges, allowLoopback: boolean) {
+  constructor(ranges: ServiceRanges, allowLoopback: boolean, enabled: (kind: Kind) => boolean = ({ servedByDefault }) => servedByDefault) {
     this.#allowLoopback = allowLoopback;
     this.#strategies = strategies(ranges);
-    this.served = kinds.filter((kind) => kind.servedByDefault && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
-    this.resources = this.served
-      .filter((kind) => isStored(kind) && !conversions.has(keyOf(kind)))
-      .map((kind) => storedResource(kind, this.#strategy(kind)));
+    this.served = kinds.filter((kind) => enabled(kind) && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
+    this.#stored = storedKinds(this.served);
+    this.resources = this.#stored.map((kind) => storedResource(kind, this.#strategy(kind)));
   }
 
   /** Once the cache has the resources. */
   connect(cacheOf: (name: string) => ResourceCache): void {
     const stores = new Map<string, StoredKind>();
-    for (const kind of this.served) {
-      if (!isStored(kind) || conversions.has(keyOf(kind))) continue;
+    const served = new Set(this.served.map(keyOf));
+    for (const kind of this.#stored) {
       const store = storedKind(kind, cacheOf(groupResource(kind)));
       stores.set(keyOf(kind), store);
-      this.#kinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
+      if (served.has(keyOf(kind)))
+        this.#kinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
     }
     for (const kind of this.served) {
       const other = conversions.get(keyOf(kind));
       const store = other && stores.get(other.stored);
-      const source = other && this.#kinds.get(other.stored);
-      if (other && store && source)
-        this.#kinds.set(keyOf(kind), servedKind(kind, store, source.strategy, other.conversion, this.#allowLoopback));
+      if (other && store)
+        this.#kinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), other.conversion, this.#allowLoopback));
     }
   }
 
@@ -80,11 +84,17 @@ export class Catalog {
   }
 }
 
-/** Kinds with objects that can be made; componentstatuses, which only reports, is not served. */
+/** What is stored of what is served: each resource in the one version of it that is, whether that is served or not. */
+function storedKinds(served: readonly Kind[]): readonly Kind[] {
+  const keys = new Set(served.filter(isStored).map((kind) => conversions.get(keyOf(kind))?.stored ?? keyOf(kind)));
+  return kinds.filter((kind) => keys.has(keyOf(kind)));
+}
+
+/** Kinds with objects that can be made; componentstatuses only report. */
 function isStored(kind: Kind): boolean {
   return kind.verbs.includes('create') && kind.verbs.some((verb) => stored.has(verb));
 }
 
 export function isVirtual(kind: Pick<Kind, 'group' | 'resource'>): boolean {
-  return groupResource(kind) in reviews || (kind.group === '' && kind.resource === 'bindings');
+  return groupResource(kind) in reviews || (kind.group === '' && (kind.resource === 'bindings' || kind.resource === 'componentstatuses'));
 }

@@ -6,7 +6,7 @@ import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { AuditSink } from '@oarlock/spi/audit';
 import type { Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
-import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import type { CertificateRequest, ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import type { LoopbackSwitch } from '@oarlock/spi/loopback';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { ProcessView } from '@oarlock/spi/process';
@@ -24,7 +24,12 @@ import { HttpServer } from './http-server.ts';
 import { RequestMetrics } from './metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
+import type { RuntimeConfig } from './runtime-config.ts';
+import type { Component } from './subresources/component-statuses.ts';
 import { ServingCertificate, servingRequest } from './tls-serving.ts';
+import { IssuedIdentity } from './aggregation/issued-identity.ts';
+import { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
+import { ReverseProxy } from './aggregation/reverse-proxy.ts';
 import { KubeletProxy } from './upgrade-kubelet.ts';
 
 export interface ApiServerConfig {
@@ -36,6 +41,7 @@ export interface ApiServerConfig {
   readonly maxMutatingRequestsInflight: number;
   readonly maxStreamsPerConnection: number;
   readonly drainSeconds: number;
+  readonly runtimeConfig: RuntimeConfig;
 }
 
 export interface ApiServerParts {
@@ -52,6 +58,12 @@ export interface ApiServerParts {
   readonly process: ProcessView | undefined;
 }
 
+/** How the server shows itself to kubelets. */
+const kubeletClient: CertificateRequest = {
+  commonName: 'kube-apiserver-kubelet-client',
+  organizations: ['system:masters'],
+  usages: ['client'],
+};
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1';
 const waiting = 10;
 const storageKey = '/oarlock/health';
@@ -94,6 +106,8 @@ export class HttpApiServer implements Role {
       clock,
       log,
       tracer,
+      components: () => this.#components(),
+      runtimeConfig: config.runtimeConfig,
     });
     const served = () => this.#pipeline.served();
     const gates = {
@@ -124,6 +138,7 @@ export class HttpApiServer implements Role {
       clock,
       log,
       kubelets: new KubeletProxy(keys, signal),
+      proxies: new ProxyEndpoints(new ReverseProxy(signal), new IssuedIdentity(keys, kubeletClient, clock)),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
     });
@@ -243,6 +258,27 @@ export class HttpApiServer implements Role {
       .flatMap((list) => list ?? [])
       .find(({ internal, family }) => !internal && family === 'IPv4');
     return [config.advertiseAddress, config.listen.address, outside?.address].find(usable) ?? '127.0.0.1';
+  }
+
+  /** What upstream's componentstatuses shows: the store, and the parts of the control plane that run in this process. */
+  #components(): readonly Component[] {
+    const { storage, process } = this.#parts;
+    const roles = process?.roles() ?? [];
+    return [
+      { name: 'scheduler', role: 'scheduler' },
+      { name: 'controller-manager', role: 'controllers' },
+    ]
+      .flatMap(({ name, role }): Component[] => {
+        const found = roles.find((candidate) => candidate.name === role);
+        return found === undefined ? [] : [{ name, check: () => found.health() }];
+      })
+      .concat({
+        name: 'etcd-0',
+        check: async () => {
+          await storage.get(storageKey);
+          return healthy;
+        },
+      });
   }
 
   #checks(): readonly HealthCheck[] {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
 import type { Connection } from './tls-connection.ts';
 
@@ -50,6 +51,11 @@ export class Http1Exchange implements Exchange {
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
+  }
+
+  source(): Readable | undefined {
+    const { 'content-length': length = '0', 'transfer-encoding': coding } = this.#request.headers;
+    return coding === undefined && length === '0' ? undefined : this.#request;
   }
 
   async read(limit: number): Promise<Buffer> {

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
 import { roomIn } from './http-exchange-h1.ts';
@@ -46,6 +47,12 @@ export class Http2Exchange implements Exchange {
 
   setHeader(name: string, value: HeaderValue): void {
     this.#headers[name] = typeof value === 'string' ? value : [...value];
+  }
+
+  source(): Readable | undefined {
+    if (this.#stream.endAfterHeaders) return undefined;
+    this.#read = true;
+    return this.#stream;
   }
 
   read(limit: number): Promise<Buffer> {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { Connection } from './tls-connection.ts';
 
@@ -21,6 +22,8 @@ export interface Exchange {
   /** Aborts the signal: nobody waits for the answer any more. */
   cancel(reason: unknown): void;
   setHeader(name: string, value: HeaderValue): void;
+  /** The body as it comes, for who passes it on; undefined when there is none. To be taken at most once, and not with `read`. */
+  source(): Readable | undefined;
   /** The whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` when the client ends early */
   read(limit: number): Promise<Buffer>;
   /** Sends head and body, unless an answer has begun already. */

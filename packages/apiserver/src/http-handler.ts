@@ -15,12 +15,14 @@ import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.t
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
 import type { Gate } from './http-inflight.ts';
+import type { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { parseTarget, type Target } from './http-path.ts';
 import type { PathEndpoints } from './http-paths.ts';
 import { apiRequest } from './http-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
 import { acceptedBy, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { Routes, type Route } from './http-routes.ts';
+import type { Accepted } from './negotiation.ts';
 import { deadlineMs } from './http-timeout.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
@@ -40,6 +42,7 @@ export interface HttpHandlerOptions {
   readonly audit?: readonly AuditSink[];
   readonly paths: PathEndpoints;
   readonly kubelets: KubeletProxy;
+  readonly proxies: ProxyEndpoints;
   readonly metrics: RequestMetrics;
   readonly gates: { readonly readOnly: Gate; readonly mutating: Gate };
   readonly requestTimeoutMs: number;
@@ -206,14 +209,16 @@ export class HttpHandler {
     authentication: { readonly from: number; readonly to: number },
     upgrade: UpgradeSource | undefined,
   ): Promise<void> {
-    const { pipeline, kubelets, clock } = this.#options;
+    const { pipeline, kubelets, proxies, clock } = this.#options;
     const { query } = target;
-    const accepted = acceptedBy(exchange, query);
+    // what is accepted is a matter for the server behind a proxy
+    const accepted = route.subresource?.name === 'proxy' ? plainJson : acceptedBy(exchange, query);
     const request = await apiRequest(exchange, route, query, identity, authentication, (message) => {
       work.warnings.push(message);
     });
     const response = await pipeline.handle(request);
-    if (response.kind !== 'kubelet') {
+    if (response.kind === 'proxy') await proxies.serve(response, exchange, target, upgrade);
+    else if (response.kind !== 'kubelet') {
       await sendResponse(response, {
         exchange,
         accepted,
@@ -269,6 +274,7 @@ function attributesOf(info: RequestInfo, identity: Identity): Attributes {
   return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
 }
 
+const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
 const maxAuditIdLength = 64;
 
 /** The client's own, or a new one. */

@@ -12,6 +12,8 @@ export interface Target {
   /** Decoded, without the query; a slash at the end stays. */
   readonly path: string;
   readonly query: Query;
+  /** What follows `/proxy` of a pod, service or node, as it came: it is for who serves there, and nothing here reads it. '' or from a slash on. */
+  readonly rest?: string;
 }
 
 /** First values by name, for `ApiRequest.query`, and all values for lists such as `command`. */
@@ -25,6 +27,9 @@ const nothing: Readonly<Record<string, string | undefined>> = Object.freeze(Obje
 const none: readonly string[] = Object.freeze([]);
 const noQuery: Query = { first: nothing, all: () => none };
 
+/** Up to the proxies, where another server's paths begin. */
+const proxyPath = /^\/api\/v1\/(?:namespaces\/[^/]+\/(?:pods|services)|nodes)\/[^/]+\/proxy(?=\/|$)/;
+
 /**
  * Splits and decodes a request target. One decoding only, and nothing is normalized: a target that another reader could take for a
  * different resource (dot segments, empty segments, encoded slashes, NUL, escapes that are left after decoding) is refused.
@@ -36,9 +41,17 @@ export function parseTarget(target: string): Target {
   if (target.charCodeAt(0) !== 47) throw badRequest('the request target has to be a path');
   const mark = target.indexOf('?');
   const path = mark < 0 ? target : target.slice(0, mark);
-  const segments = parsePath(path);
-  const decoded = path.includes('%') ? `/${segments.join('/')}${path.endsWith('/') ? '/' : ''}` : path;
-  return { segments, path: decoded, query: mark < 0 || mark === target.length - 1 ? noQuery : parseQuery(target.slice(mark + 1)) };
+  const proxied = proxyPath.exec(path);
+  const own = proxied === null ? path : path.slice(0, proxied[0].length);
+  const segments = parsePath(own);
+  const decoded =
+    proxied !== null ? `/${segments.join('/')}` : path.includes('%') ? `/${segments.join('/')}${path.endsWith('/') ? '/' : ''}` : path;
+  return {
+    segments,
+    path: decoded,
+    query: mark < 0 || mark === target.length - 1 ? noQuery : parseQuery(target.slice(mark + 1)),
+    ...(proxied !== null && { rest: path.slice(own.length) }),
+  };
 }
 
 function parsePath(path: string): readonly string[] {

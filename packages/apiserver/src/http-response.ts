@@ -33,8 +33,8 @@ export interface Sending {
   statusOf(error: unknown): StatusError;
 }
 
-/** Sends what the pipeline answered, except what goes on at a kubelet. */
-export async function sendResponse(response: Exclude<PipelineResponse, { kind: 'kubelet' }>, sending: Sending): Promise<void> {
+/** Sends what the pipeline answered, except what goes on elsewhere. */
+export async function sendResponse(response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>, sending: Sending): Promise<void> {
   const { exchange, accepted, clock, query } = sending;
   const options: EncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
   switch (response.kind) {

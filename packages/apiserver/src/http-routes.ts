@@ -91,7 +91,8 @@ function subresourceRoute({ kind, resource, subresources }: Served, method: stri
   const subresource = subresources.get(info.subresource);
   if (subresource === undefined || (info.rest.length > 0 && subresource.name !== 'proxy')) return noSuchPath();
   const connects = subresource.verbs.includes('connect');
-  const verb = info.verb;
+  // proxies take every method; one that only asks is a read
+  const verb = subresource.name === 'proxy' && method === 'OPTIONS' ? 'get' : info.verb;
   if (!isVerb(verb) || info.watchPrefix) return noSuchMethod();
   if (connects ? !connectMethods.has(method) && subresource.name !== 'proxy' : !subresource.verbs.includes(verb)) return noSuchMethod();
   return {

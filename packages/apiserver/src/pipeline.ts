@@ -30,9 +30,12 @@ import type { ServedKind } from './served-kind.ts';
 import { ServiceRanges } from './service-ranges.ts';
 import { storageFault } from './storage-fault.ts';
 import { updateRules } from './strategy/generic.ts';
+import { enabledKinds, type RuntimeConfig } from './runtime-config.ts';
 import { bind } from './subresources/binding.ts';
+import { componentStatus, type Component } from './subresources/component-statuses.ts';
 import { evict } from './subresources/eviction.ts';
 import { toKubelet } from './subresources/kubelet.ts';
+import { nodeProxy, podProxy, serviceProxy } from './subresources/proxy.ts';
 import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
@@ -51,6 +54,10 @@ export interface PipelineOptions {
   readonly log: Logger;
   readonly tracer?: Tracer;
   readonly random?: Random;
+  /** What componentstatuses shows. */
+  readonly components?: () => readonly Component[];
+  /** Which versions are served besides those that are by default, or are not. */
+  readonly runtimeConfig?: RuntimeConfig;
   /** Names of the plugins, in the order of the chains, for spans. */
   readonly names?: { readonly authz?: Names; readonly admission?: Names };
 }
@@ -65,6 +72,9 @@ const subresources: Readonly<Record<string, Handler>> = {
   'pods/exec': toKubelet,
   'pods/attach': toKubelet,
   'pods/portforward': toKubelet,
+  'pods/proxy': podProxy,
+  'services/proxy': serviceProxy,
+  'nodes/proxy': nodeProxy,
   'serviceaccounts/token': requestToken,
   'deployments.apps/scale': scale,
   'replicasets.apps/scale': scale,
@@ -89,6 +99,7 @@ export class Pipeline {
   readonly #names: { readonly authz: Names };
   readonly #compactor: Compactor;
   readonly #turns: Turns;
+  readonly #components: () => readonly Component[];
 
   constructor({
     storage,
@@ -102,13 +113,17 @@ export class Pipeline {
     tracer = noTracer,
     random = systemRandom,
     names = {},
+    components = () => [],
+    runtimeConfig = {},
   }: PipelineOptions) {
     const next = () => random.next();
     const ranges = new ServiceRanges(facts, next);
     this.#catalog = new Catalog(
       ranges,
       [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
+      enabledKinds(runtimeConfig),
     );
+    this.#components = components;
     this.#cache = new WatchCache({
       storage,
       resources: this.#catalog.resources,
@@ -206,6 +221,7 @@ export class Pipeline {
       return review(this.#machinery, { gvk, schema: schemaOf(gvk), resource }, call);
     }
     if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
+    if (what === 'componentstatuses') return componentStatus(this.#machinery, this.#components(), call);
     const kind = this.#kind(resource.group, resource.version, resource.resource);
     return subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
   }
@@ -242,7 +258,7 @@ export class Pipeline {
     if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
     if (
       !served.verbs.includes(request.verb) &&
-      !(served.verbs.includes('connect') && (request.verb === 'get' || request.verb === 'create'))
+      !(served.verbs.includes('connect') && (request.subresource === 'proxy' || request.verb === 'get' || request.verb === 'create'))
     )
       throw notAllowed();
     const handler = Object.hasOwn(subresources, name) ? subresources[name] : undefined;

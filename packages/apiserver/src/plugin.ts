@@ -32,6 +32,8 @@ export default Roles.plugin({
     maxRequestsInflight: count.default(400),
     maxMutatingRequestsInflight: count.default(200),
     maxStreamsPerConnection: count.default(250),
+    /** Versions to serve besides the default ones, or not to: `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
+    runtimeConfig: z.record(z.string(), z.boolean()).default({}),
     /** How long a stop waits for requests that are under way. */
     drainSeconds: seconds.max(300).default(5),
   }),

@@ -44,3 +44,12 @@ export type PipelineResponse =
       readonly path: string;
       readonly upgrade: boolean;
     };
+    }
+  /** Go on at whoever serves there, with the method, the body and the path behind `/proxy` as they came. */
+  | {
+      readonly kind: 'proxy';
+      readonly scheme: 'http' | 'https';
+      readonly host: string;
+      readonly port: number;
+      /** It is a kubelet: it is known by the cluster's CA, and knows the server. Of others nothing is known. */
+      readonly kubelet: boolean;

@@ -6,6 +6,7 @@ import type { Event } from '@oarlock/api/types/events-v1';
 import { isObject } from '@oarlock/api/json';
 import type { Conversion } from '../served-kind.ts';
 import { events } from './core.ts';
+import { oldDevices } from './device-conversion.ts';
 
 /** Drops members that are undefined. */
 function present<T extends object>(object: T): T {
@@ -176,8 +177,43 @@ const oldAutoscalers: Conversion = {
   },
 };
 
+/** Versions that differ in nothing but their name. */
+function renamed(stored: string, served: string): Conversion {
+  const [from = '', to = ''] = [stored, served].map((key) => key.slice(0, key.lastIndexOf('/')));
+  return {
+    toStored: (object) => ({ ...object, apiVersion: from }),
+    fromStored: (object) => ({ ...object, apiVersion: to }),
+  };
+}
+
+interface Stored {
+  readonly stored: string;
+  readonly conversion: Conversion;
+}
+
+/** The version in which the objects of a resource are stored, and the others in which they can be served unchanged. */
+const same = (group: string, version: string, others: readonly string[], resources: readonly string[]): [string, Stored][] =>
+  resources.flatMap((resource) =>
+    others.map((other): [string, Stored] => {
+      const [stored, served] = [`${group}/${version}/${resource}`, `${group}/${other}/${resource}`];
+      return [served, { stored, conversion: renamed(stored, served) }];
+    }),
+  );
+
 /** Served versions that are not the stored one, by `group/version/resource`, with the resource that is stored. */
-export const conversions: ReadonlyMap<string, { readonly stored: string; readonly conversion: Conversion }> = new Map([
+export const conversions: ReadonlyMap<string, Stored> = new Map([
   ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: newEvents }],
   ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: oldAutoscalers }],
+  ...same('admissionregistration.k8s.io', 'v1', ['v1beta1', 'v1alpha1'], ['mutatingadmissionpolicies', 'mutatingadmissionpolicybindings']),
+  ...same('certificates.k8s.io', 'v1beta1', ['v1alpha1'], ['clustertrustbundles']),
+  ...same('coordination.k8s.io', 'v1beta1', ['v1alpha2'], ['leasecandidates']),
+  ...same('networking.k8s.io', 'v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
+  ...same('storage.k8s.io', 'v1', ['v1beta1'], ['volumeattributesclasses']),
+  ...same('resource.k8s.io', 'v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
+  ...same('resource.k8s.io', 'v1', ['v1beta1'], ['deviceclasses']),
+  ...same('resource.k8s.io', 'v1beta2', ['v1alpha3'], ['devicetaintrules']),
+  ...Object.entries(oldDevices).map(([resource, conversion]): [string, Stored] => [
+    `resource.k8s.io/v1beta1/${resource}`,
+    { stored: `resource.k8s.io/v1/${resource}`, conversion },
+  ]),
 ]);

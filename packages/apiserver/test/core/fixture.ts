@@ -15,6 +15,8 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import type { Tracer } from '@opentelemetry/api';
 import { Pipeline } from '../../src/pipeline.ts';
 import { randomFrom, type Random } from '../../src/random.ts';
+import type { RuntimeConfig } from '../../src/runtime-config.ts';
+import type { Component } from '../../src/subresources/component-statuses.ts';
 import type { PipelineResponse, WatchFrame } from '../../src/response.ts';
 
 export const admin: Identity = { name: 'admin', groups: ['system:masters', 'system:authenticated'] };
@@ -112,6 +114,8 @@ export interface ServerOptions {
   readonly tracer?: Tracer;
   readonly random?: Random;
   readonly names?: { readonly authz?: readonly string[]; readonly admission?: readonly string[] };
+  readonly components?: () => readonly Component[];
+  readonly runtimeConfig?: RuntimeConfig;
 }
 
 type Options = Partial<Omit<ApiRequest, 'resource' | 'verb'>>;
@@ -134,6 +138,8 @@ export class TestServer {
     tracer,
     random = seededRandom(),
     names,
+    components,
+    runtimeConfig,
   }: ServerOptions = {}) {
     this.clock = clock;
     this.storage = storage ?? new MemoryStorage({ clock });
@@ -150,6 +156,8 @@ export class TestServer {
       random,
       ...(tracer && { tracer }),
       ...(names && { names }),
+      ...(components && { components }),
+      ...(runtimeConfig && { runtimeConfig }),
     });
   }
 

@@ -101,6 +101,7 @@ it('serves no subresource that is not there', async () => {
     'exec',
     'log',
     'portforward',
+    'proxy',
     'resize',
     'status',
   ]);

@@ -11,6 +11,9 @@ import type { Authorizer } from '@oarlock/spi/authz';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { PathHandler } from '@oarlock/spi/paths';
 import { Registry } from 'prom-client';
+import { IssuedIdentity } from '../../src/aggregation/issued-identity.ts';
+import { ProxyEndpoints } from '../../src/aggregation/proxy-endpoints.ts';
+import { ReverseProxy } from '../../src/aggregation/reverse-proxy.ts';
 import { DiscoveryEndpoints } from '../../src/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/health.ts';
 import { HttpHandler } from '../../src/http-handler.ts';
@@ -87,6 +90,10 @@ export async function startServer(settings: ServerSettings = {}) {
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
     kubelets: new KubeletProxy(keys, abort.signal),
+    proxies: new ProxyEndpoints(
+      new ReverseProxy(abort.signal),
+      new IssuedIdentity(keys, { commonName: 'kube-apiserver-kubelet-client', usages: ['client'] }, clock),
+    ),
     metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
     requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
   });

@@ -1,0 +1,348 @@
+import {
+  Agent as HttpAgent,
+  request as httpRequest,
+  STATUS_CODES,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 'node:https';
+import type { Duplex, Readable } from 'node:stream';
+import { badRequest, failure, StatusError } from '@oarlock/api/status';
+import type { Exchange } from '../http-exchange.ts';
+import { splice } from '../upgrade-splice.ts';
+import { HtmlLinks } from './html-links.ts';
+import { rewriteLocation, type Rewriting } from './location.ts';
+
+/** Where a request goes on, and as whom. */
+export interface ProxyTarget {
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly port: number;
+  /** With the query. */
+  readonly path: string;
+  /** How the two know each other; one agent is kept for each object. Absent: nothing is known of the other side. */
+  readonly tls?: ProxyTls;
+  /** Sent besides, or in place of, what the client sent; undefined takes a header away. */
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** How links of the answers are made to lead back through this server; absent: they stay. */
+  readonly rewriting?: Rewriting;
+}
+export type ProxyTls = Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'>;
+
+export interface ProxyUpgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  begin(code: number): void;
+}
+
+const connectMs = 30_000;
+const lingerMs = 2_000;
+const maxSockets = 256;
+const maxAgents = 256;
+const unknownPeer: ProxyTls = { rejectUnauthorized: false };
+/** Of one connection, or of the sender's credentials. RFC 9110, 7.6.1. */
+const keptBack: ReadonlySet<string> = new Set([
+  'authorization',
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Passes requests on as they come, bodies and answers as streams, upgrades as bytes. */
+export class ReverseProxy {
+  readonly #signal: AbortSignal;
+  readonly #plain = new HttpAgent({ keepAlive: true, maxSockets, maxFreeSockets: 8 });
+  #agents = new Map<ProxyTls, HttpsAgent>();
+
+  /** `signal` closes every connection. */
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    signal.addEventListener(
+      'abort',
+      () => {
+        this.#plain.destroy();
+        for (const agent of this.#agents.values()) agent.destroy();
+      },
+      { once: true },
+    );
+  }
+
+  /** @throws StatusError `ServiceUnavailable` when nobody answers there */
+  async forward(target: ProxyTarget, exchange: Exchange): Promise<void> {
+    const body = exchange.source();
+    const { signal } = exchange;
+    const response = await this.#ask(target, exchange, body, signal);
+    const code = response.statusCode ?? 502;
+    const html = target.rewriting !== undefined && isHtml(response.headers) && exchange.method !== 'HEAD';
+    for (const [name, value] of Object.entries(passedBack(response.headers, target.rewriting, exchange)))
+      if (!(html && name === 'content-length')) exchange.setHeader(name, value);
+    if (exchange.method === 'HEAD' || code === 204 || code === 304) {
+      response.resume();
+      exchange.open(code).end();
+      return;
+    }
+    const outlet = exchange.open(code);
+    const links = html && target.rewriting !== undefined ? new HtmlLinks(target.rewriting) : undefined;
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        const bytes = links === undefined ? chunk : links.write(chunk);
+        if (bytes.length > 0 && !outlet.write([bytes])) await outlet.drained();
+        if (outlet.closed) return;
+      }
+      const rest = links?.end();
+      if (rest !== undefined && rest.length > 0) outlet.write([rest]);
+      outlet.end();
+    } catch {
+      exchange.abort(); // cut off at the other end: the client must not take what it has for the whole
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /** Joins the two connections once the other side agrees; else passes its refusal on. @throws StatusError */
+  async upgrade(target: ProxyTarget, exchange: Exchange, { socket, head, begin }: ProxyUpgrade): Promise<void> {
+    const { signal, method } = exchange;
+    const headers = {
+      ...this.#headers(target, exchange),
+      connection: 'Upgrade',
+      upgrade: exchange.headers.upgrade ?? '',
+    };
+    const request = this.#request(target, method, headers, true);
+    const abandon = () => {
+      request.destroy();
+    };
+    socket.once('close', abandon);
+    signal.addEventListener('abort', abandon, { once: true });
+    try {
+      const { response, upgraded } = await answerOf(request);
+      const code = response.statusCode ?? 502;
+      begin(upgraded === undefined ? code : 101);
+      if (upgraded === undefined) {
+        await passOn(response, socket);
+        return;
+      }
+      const stop = () => {
+        socket.destroy();
+        upgraded.socket.destroy();
+      };
+      signal.addEventListener('abort', stop, { once: true });
+      socket.write(headText(101, response));
+      await splice(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
+    } catch (error) {
+      throw unreachable(error);
+    } finally {
+      socket.off('close', abandon);
+    }
+  }
+
+  /** One answer to a request of this server's own, read whole. @throws Error when nobody answers, or with more than `limit` bytes */
+  async fetch(
+    target: ProxyTarget,
+    { signal, limit, timeoutMs }: { readonly signal: AbortSignal; readonly limit: number; readonly timeoutMs: number },
+  ): Promise<{ readonly code: number; readonly headers: IncomingHttpHeaders; readonly body: Buffer }> {
+    const request = this.#request(target, 'GET', definedOf(target.headers ?? {}), false);
+    const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const abandon = () => {
+      request.destroy(new Error(`no answer within ${timeoutMs / 1000} seconds`));
+    };
+    within.addEventListener('abort', abandon, { once: true });
+    try {
+      const { response } = await answerOf(request);
+      const chunks: Buffer[] = [];
+      let size = 0;
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        size += chunk.length;
+        if (size > limit) throw new Error(`an answer of more than ${limit} bytes`);
+        chunks.push(chunk);
+      }
+      return { code: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
+    } finally {
+      within.removeEventListener('abort', abandon);
+      request.destroy();
+    }
+  }
+
+  /** A connection that the other side closed just then is tried again, where nothing of a body was sent. */
+  #ask(target: ProxyTarget, exchange: Exchange, body: Readable | undefined, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const request = this.#request(target, exchange.method, this.#headers(target, exchange), fresh);
+      const abandon = () => {
+        request.destroy();
+      };
+      signal.addEventListener('abort', abandon, { once: true });
+      boundDial(request);
+      request.once('error', (error: NodeJS.ErrnoException) => {
+        signal.removeEventListener('abort', abandon);
+        if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
+          resolve(this.#ask(target, exchange, body, signal, true));
+        else reject(unreachable(error));
+      });
+      request.once('response', (response) => {
+        response.once('close', () => {
+          signal.removeEventListener('abort', abandon);
+        });
+        resolve(response);
+      });
+      if (body === undefined) request.end();
+      else {
+        body.once('error', abandon);
+        body.pipe(request);
+      }
+    });
+  }
+
+  #request({ scheme, host, port, path, tls }: ProxyTarget, method: string, headers: OutgoingHttpHeaders, fresh: boolean): ClientRequest {
+    const address = { host, port, method, path, headers, setHost: headers['host'] === undefined };
+    try {
+      if (scheme === 'http') return httpRequest({ ...address, agent: fresh ? false : this.#plain });
+      const agent = this.#agentFor(tls ?? unknownPeer);
+      return httpsRequest(fresh ? { ...agent.options, ...address, agent: false } : { ...address, agent });
+    } catch (error) {
+      // node refuses characters that no request line may have
+      throw badRequest(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #headers(target: ProxyTarget, exchange: Exchange): OutgoingHttpHeaders {
+    const { headers, connection } = exchange;
+    const named = new Set((headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+    const passed: Record<string, string | readonly string[]> = {};
+    for (const [name, value] of Object.entries(headers)) {
+      if (value === undefined || name.startsWith(':') || name.startsWith('impersonate-') || keptBack.has(name) || named.has(name)) continue;
+      passed[name] = value;
+    }
+    const host = headers.host ?? (headers[':authority'] as string | undefined);
+    if (host !== undefined) passed['host'] = host;
+    const length = headers['content-length'];
+    if (length !== undefined) passed['content-length'] = length;
+    if (connection.remoteAddress !== undefined)
+      passed['x-forwarded-for'] = [headers['x-forwarded-for'], connection.remoteAddress].filter((part) => part !== undefined).join(', ');
+    const { rewriting } = target;
+    if (rewriting !== undefined) {
+      passed['x-forwarded-uri'] = rewriting.prefix + target.path.split('?', 1)[0];
+      passed['x-forwarded-proto'] = 'https';
+      if (host !== undefined) passed['x-forwarded-host'] = host;
+      // links in compressed text cannot be found
+      if (exchange.method === 'GET' && headers.accept?.includes('text/html') === true) passed['accept-encoding'] = 'identity';
+    }
+    return definedOf({ ...passed, ...target.headers });
+  }
+
+  #agentFor(tls: ProxyTls): HttpsAgent {
+    let agent = this.#agents.get(tls);
+    if (agent === undefined) {
+      if (this.#agents.size >= maxAgents) {
+        const [[oldest, unused] = []] = this.#agents;
+        if (oldest !== undefined) this.#agents.delete(oldest);
+        unused?.destroy();
+      }
+      agent = new HttpsAgent({
+        ...tls,
+        minVersion: 'TLSv1.2',
+        ALPNProtocols: ['http/1.1'],
+        keepAlive: true,
+        maxSockets,
+        maxFreeSockets: 8,
+      });
+      if (!this.#signal.aborted) this.#agents.set(tls, agent);
+    }
+    return agent;
+  }
+}
+
+function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHeaders {
+  const result: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined) result[name] = typeof value === 'string' ? value : [...value];
+  return result;
+}
+
+const isHtml = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
+
+/** What the answer is about, without what the connection is about. */
+function passedBack(
+  headers: IncomingHttpHeaders,
+  rewriting: Rewriting | undefined,
+  exchange: Exchange,
+): Readonly<Record<string, string | readonly string[]>> {
+  const result: Record<string, string | readonly string[]> = {};
+  const named = new Set((headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined && !keptBack.has(name) && !named.has(name) && name !== 'audit-id') result[name] = value;
+  if (rewriting !== undefined && headers.location !== undefined)
+    result['location'] = rewriteLocation(
+      headers.location,
+      rewriting,
+      exchange.headers.host ?? (exchange.headers[':authority'] as string | undefined),
+    );
+  return result;
+}
+
+function unreachable(error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${why}`, {});
+  return new StatusError(status, { cause: error });
+}
+
+interface Answer {
+  readonly response: IncomingMessage;
+  readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
+}
+
+function answerOf(request: ClientRequest): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    boundDial(request);
+    request.once('error', reject);
+    request.once('response', (response) => {
+      resolve({ response });
+    });
+    request.once('upgrade', (response, socket, head) => {
+      socket.setTimeout(0);
+      resolve({ response, upgraded: { socket, head } });
+    });
+    request.end();
+  });
+}
+
+/** Who cannot be reached is not waited for; how long an answer takes is between the two. */
+function boundDial(request: ClientRequest): void {
+  request.once('socket', (socket) => {
+    if (!socket.connecting) return;
+    socket.setTimeout(connectMs, () => {
+      request.destroy(new Error(`dial tcp: no connection within ${connectMs / 1000} seconds`));
+    });
+    socket.once('connect', () => {
+      socket.setTimeout(0);
+    });
+  });
+}
+
+async function passOn(response: IncomingMessage, socket: Duplex): Promise<void> {
+  socket.write(headText(response.statusCode ?? 502, response, 'Connection: close\r\n'));
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    if (!socket.write(chunk)) await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
+    if (socket.destroyed) return;
+  }
+  socket.end();
+}
+
+function headText(code: number, response: IncomingMessage, more = ''): string {
+  const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
+  for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) {
+    const name = response.rawHeaders[i] ?? '';
+    if (code !== 101 && /^(connection|transfer-encoding|keep-alive)$/i.test(name)) continue;
+    lines.push(`${name}: ${response.rawHeaders[i + 1]}`);
+  }
+  return `${lines.join('\r\n')}\r\n${more}\r\n`;
+}

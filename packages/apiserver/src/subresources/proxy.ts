@@ -1,0 +1,151 @@
+import { ipFamily, isLinkLocal, isLinkLocalMulticast, isLoopback, isUnspecified } from '@oarlock/api/ip';
+import { badRequest, failure } from '@oarlock/api/status';
+import type { Pod, Service } from '@oarlock/api/types/core-v1';
+import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
+import type { Call } from '../call.ts';
+import type { Machinery } from '../machinery.ts';
+import type { PipelineResponse } from '../response.ts';
+import type { ServedKind } from '../served-kind.ts';
+import { kubeletOf } from './kubelet.ts';
+
+/** What a name in front of `/proxy` means: `name`, `name:port` or `scheme:name:port`. */
+interface Named {
+  readonly scheme: 'http' | 'https' | '';
+  readonly name: string;
+  /** A number or a name; '' when there is none. */
+  readonly port: string;
+}
+
+/** `SplitSchemeNamePort` of apimachinery; undefined for what is no such name. */
+export function schemeNamePort(id: string): Named | undefined {
+  const parts = id.split(':');
+  const [first = '', second = '', third = ''] = parts;
+  const named: Named | undefined =
+    parts.length === 1
+      ? { scheme: '', name: first, port: '' }
+      : parts.length === 2
+        ? { scheme: '', name: first, port: second }
+        : parts.length === 3 && (first === '' || first === 'http' || first === 'https')
+          ? { scheme: first, name: second, port: third }
+          : undefined;
+  return named?.name === '' ? undefined : named;
+}
+
+function named(what: string, id: string): Named {
+  const found = schemeNamePort(id);
+  if (found === undefined) throw badRequest(`invalid ${what} request ${JSON.stringify(id)}`);
+  return found;
+}
+
+/** Addresses that mean something else to the server than to the cluster are none of the cluster's. */
+function checkAddress(address: string, allowLoopback: boolean): void {
+  if (
+    ipFamily(address) === 0 ||
+    isUnspecified(address) ||
+    (isLoopback(address) && !allowLoopback) ||
+    isLinkLocal(address) ||
+    isLinkLocalMulticast(address) ||
+    /^(22[4-9]|23\d)\.|^255\.255\.255\.255$|^ff/i.test(address)
+  )
+    throw badRequest('address not allowed');
+}
+
+const unavailable = (message: string) => failure('ServiceUnavailable', message, {});
+const portOf = (port: string, scheme: string): number => {
+  if (port === '') return scheme === 'https' ? 443 : 80;
+  if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535) throw badRequest(`invalid port ${JSON.stringify(port)}`);
+  return Number(port);
+};
+
+async function admitted({ admission }: Machinery, kind: ServedKind, call: Call): Promise<void> {
+  const { request } = call;
+  await admission.validate(call, {
+    operation: 'CONNECT',
+    resource: kind.resource,
+    object: typeof request.body === 'object' && request.body !== null ? { ...request.body } : undefined,
+    old: undefined,
+    options: {},
+    name: request.name,
+  });
+}
+
+/** pods/proxy: where a port of a pod is. */
+export async function podProxy(machinery: Machinery, pods: ServedKind, call: Call): Promise<PipelineResponse> {
+  const { namespace, name: id, signal } = call.request;
+  const { scheme, name, port } = named('pod', id);
+  await admitted(machinery, pods, call);
+  const pod = (await machinery.reader.newest(pods, namespace, name, signal)).object as Pod;
+  const address = pod.status?.podIPs?.[0]?.ip ?? pod.status?.podIP ?? '';
+  checkAddress(address, pods.allowLoopback);
+  const first = pod.spec?.containers?.flatMap(({ ports = [] }) => ports)[0]?.containerPort;
+  return {
+    kind: 'proxy',
+    scheme: scheme || 'http',
+    host: address,
+    port: port === '' && first !== undefined ? first : portOf(port, scheme),
+    kubelet: false,
+  };
+}
+
+/** services/proxy: where a pod is that serves a port of a Service. Any will do. */
+export async function serviceProxy(machinery: Machinery, services: ServedKind, call: Call): Promise<PipelineResponse> {
+  const { namespace, name: id, signal } = call.request;
+  const { scheme, name, port } = named('service', id);
+  await admitted(machinery, services, call);
+  const service = (await machinery.reader.newest(services, namespace, name, signal)).object as Service;
+  let portName = port;
+  if (/^[+-]?\d+$/.test(port)) {
+    const declared = service.spec?.ports?.find((candidate) => candidate.port === Number(port));
+    if (declared === undefined) throw unavailable(`no service port ${Number(port)} found for service ${JSON.stringify(name)}`);
+    portName = declared.name ?? '';
+  }
+  const found = endpointOf(machinery, services, namespace, name, portName);
+  if (found === undefined) throw unavailable(`no endpoints available for service ${JSON.stringify(name)}`);
+  return { kind: 'proxy', scheme: scheme || 'http', ...found, kubelet: false };
+}
+
+/** The address and port of one endpoint that is ready, chosen at random. Endpoints that nobody stands behind are left out. */
+export function endpointOf(
+  machinery: Machinery,
+  services: Pick<ServedKind, 'allowLoopback'>,
+  namespace: string,
+  service: string,
+  portName: string,
+): { readonly host: string; readonly port: number } | undefined {
+  const slices = machinery.kind('discovery.k8s.io', 'v1', 'endpointslices');
+  const pods = machinery.kind('', 'v1', 'pods');
+  const candidates: { readonly host: string; readonly port: number; readonly pod: string | undefined }[] = [];
+  for (const { object } of slices.cache.select({
+    namespace,
+    key: undefined,
+    indexed: undefined,
+    matches: ({ metadata }) => metadata?.labels?.['kubernetes.io/service-name'] === service,
+  })) {
+    const { ports = [], endpoints = [] } = object as EndpointSlice;
+    const port = ports?.find((candidate) => (candidate.name ?? '') === portName)?.port;
+    if (port === undefined) continue;
+    for (const { addresses, conditions, targetRef } of endpoints ?? [])
+      if (conditions?.ready !== false && addresses[0] !== undefined)
+        candidates.push({ host: addresses[0], port, pod: targetRef?.kind === 'Pod' ? targetRef.name : undefined });
+  }
+  const start = candidates.length === 0 ? 0 : Math.floor(machinery.random.next() * candidates.length);
+  for (let i = 0; i < candidates.length; i++) {
+    const candidate = candidates[(start + i) % candidates.length];
+    if (candidate?.pod === undefined || (isLoopback(candidate.host) && !services.allowLoopback)) continue;
+    const pod = pods.cache.get(`${namespace}/${candidate.pod}`)?.object as Pod | undefined;
+    const addresses = [pod?.status?.podIP, ...(pod?.status?.podIPs ?? []).map(({ ip }) => ip)];
+    if (addresses.includes(candidate.host)) return { host: candidate.host, port: candidate.port };
+  }
+  return undefined;
+}
+
+/** nodes/proxy: the kubelet, or another port of the machine. */
+export async function nodeProxy(machinery: Machinery, nodes: ServedKind, call: Call): Promise<PipelineResponse> {
+  const { name: id, signal } = call.request;
+  const { scheme, name, port } = named('node', id);
+  await admitted(machinery, nodes, call);
+  const kubelet = await kubeletOf(machinery, name, signal);
+  if (port === '' || port === String(kubelet.port)) return { kind: 'proxy', scheme: 'https', ...kubelet, kubelet: true };
+  if (ipFamily(kubelet.host) !== 0) checkAddress(kubelet.host, nodes.allowLoopback);
+  return { kind: 'proxy', scheme: scheme || 'http', host: kubelet.host, port: portOf(port, scheme), kubelet: false };
+}
