@@ -1,4 +1,5 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
+import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
@@ -10,6 +11,7 @@ import podGc from './pod-gc/pod-gc-controller.ts';
 import replicaSet from './replica-set/replica-set-controller.ts';
 import rootCa from './root-ca/root-ca-controller.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
+import statefulSet from './stateful-set/stateful-set-controller.ts';
 
 /** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
 export const builtin: readonly Plugin[] = [
@@ -19,6 +21,8 @@ export const builtin: readonly Plugin[] = [
   garbageCollector,
   deployment,
   replicaSet,
+  statefulSet,
+  daemonSet,
   endpoints,
   endpointSlice,
   nodeIpam,

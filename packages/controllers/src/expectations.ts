@@ -1,4 +1,7 @@
+import { controllerOf } from '@oarlock/api/object';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
+import type { Informer } from '@oarlock/spi/client';
 
 const patienceMs = 5 * 60_000;
 
@@ -76,4 +79,26 @@ export async function slowStart(
     next += batch;
   }
   return { done };
+}
+
+/** Lets what the cache shows of pods meet the expectations of their owners of one kind. */
+export function expectPods(pods: Informer<Pod>, kind: string, expectations: Expectations): void {
+  const ownerOf = (pod: Pod) => {
+    const ref = controllerOf(pod);
+    return ref?.kind === kind ? `${pod.metadata?.namespace}/${ref.name}` : undefined;
+  };
+  const gone = (pod: Pod) => {
+    const key = ownerOf(pod);
+    if (key !== undefined) expectations.deleted(key, pod.metadata?.uid ?? '');
+  };
+  pods.on({
+    added(pod) {
+      const key = ownerOf(pod);
+      if (key !== undefined) expectations.created(key);
+    },
+    updated(pod) {
+      if (pod.metadata?.deletionTimestamp !== undefined) gone(pod);
+    },
+    deleted: gone,
+  });
 }

@@ -26,6 +26,8 @@ interface Claim<T extends KubeObject> {
   readonly resource: Resource<T>;
   readonly owner: KubeObject;
   readonly selector: Selector;
+  /** A further condition, such as the form of a name. */
+  readonly accepts?: (object: T) => boolean;
   /** Reads the owner from the server: a deleted or replaced owner adopts nothing. */
   confirm(): Promise<boolean>;
 }
@@ -40,6 +42,7 @@ export async function claim<T extends KubeObject>({
   resource,
   owner,
   selector,
+  accepts = () => true,
   confirm,
 }: Claim<T>): Promise<readonly T[]> {
   const uid = owner.metadata?.uid ?? '';
@@ -47,14 +50,16 @@ export async function claim<T extends KubeObject>({
   const leaving = owner.metadata?.deletionTimestamp !== undefined;
   const kept: T[] = [];
   for (const object of owned) {
-    if (selector.matches(object.metadata?.labels) || leaving) kept.push(object);
+    if ((selector.matches(object.metadata?.labels) && accepts(object)) || leaving) kept.push(object);
     else await release(client, resource, object, uid);
   }
   const orphans = leaving
     ? []
     : informer
         .byIndex(orphansOf, owner.metadata?.namespace ?? '')
-        .filter((object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels));
+        .filter(
+          (object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels) && accepts(object),
+        );
   if (orphans.length > 0 && (await confirm())) {
     for (const object of orphans) {
       const adopted = await adopt(client, resource, object, owner);

@@ -29,7 +29,9 @@ export function templateText(template: PodTemplateSpec | undefined): string {
 }
 
 /** Ten characters for names and labels. `collisions` makes a new one when a name is taken by another template. */
-export function templateHash(template: PodTemplateSpec | undefined, collisions: number): string {
-  const digest = createHash('sha256').update(templateText(template)).update(String(collisions)).digest();
+export function hashText(text: string, collisions: number): string {
+  const digest = createHash('sha256').update(text).update(String(collisions)).digest();
   return Array.from(digest.subarray(0, 10), (byte) => alphabet[byte % alphabet.length]).join('');
 }
+export const templateHash = (template: PodTemplateSpec | undefined, collisions: number): string =>
+  hashText(templateText(template), collisions);

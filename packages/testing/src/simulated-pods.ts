@@ -1,0 +1,75 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { pods } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/time';
+import type { Pod, PodCondition } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { MemoryApi } from './memory-api.ts';
+
+export const isLive = (pod: Pod): boolean =>
+  pod.metadata?.deletionTimestamp === undefined && pod.status?.phase !== 'Failed' && pod.status?.phase !== 'Succeeded';
+export const isPodReady = ({ status }: Pod): boolean =>
+  status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
+
+const nameOf = ({ metadata }: KubeObject) => ({ namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' });
+
+/** Writes a status as a kubelet does. */
+export async function setPodStatus(api: MemoryApi, pod: Pod, status: Pod['status']): Promise<void> {
+  const now = api.object(pods, nameOf(pod));
+  if (now !== undefined) await api.client().update(pods, { ...now, status: { ...now.status, ...status } }, { subresource: 'status' });
+}
+
+/** The pod runs and is ready, since `since` (milliseconds). */
+export async function readyPod(api: MemoryApi, pod: Pod, since: number): Promise<void> {
+  const lastTransitionTime = formatTime(since);
+  const ip = `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`;
+  const ready: PodCondition = { type: 'Ready', status: 'True', lastTransitionTime };
+  const others = (pod.status?.conditions ?? []).filter(({ type }) => type !== 'Ready');
+  await setPodStatus(api, pod, {
+    phase: 'Running',
+    podIP: ip,
+    podIPs: [{ ip }],
+    startTime: lastTransitionTime,
+    conditions: [...others, ready],
+  });
+}
+
+/** The pod has ended, with this exit code. */
+export async function endPod(
+  api: MemoryApi,
+  pod: Pod,
+  exitCode: number,
+  at: number,
+  conditions: readonly PodCondition[] = [],
+): Promise<void> {
+  const finishedAt = formatTime(at);
+  await setPodStatus(api, pod, {
+    phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+    conditions,
+    containerStatuses: (pod.spec?.containers ?? []).map(({ name, image = '' }) => ({
+      name,
+      image,
+      imageID: '',
+      ready: false,
+      restartCount: 0,
+      state: { terminated: { exitCode, finishedAt, reason: exitCode === 0 ? 'Completed' : 'Error' } },
+    })),
+  });
+}
+
+/** A kubelet's part for every pod there is: those that can run become ready, those that are deleted go. Returns whether anything changed. */
+export function simulateKubelet(clock?: Pick<Clock, 'now'>): (api: MemoryApi) => Promise<boolean> {
+  return async (api) => {
+    let changed = false;
+    for (const pod of api.objects(pods)) {
+      if (pod.metadata?.deletionTimestamp !== undefined) {
+        if ((pod.metadata.finalizers ?? []).length > 0) continue;
+        api.remove(pods, nameOf(pod));
+        changed = true;
+      } else if (isLive(pod) && !isPodReady(pod)) {
+        await readyPod(api, pod, clock?.now() ?? Date.UTC(2026, 0, 1));
+        changed = true;
+      }
+    }
+    return changed;
+  };
+}
