@@ -1,4 +1,5 @@
 import type { GroupVersionKind, Kind } from '@oarlock/api/kinds';
+import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf, groupResource, resource, type Resource } from '@oarlock/api/resource';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
@@ -32,6 +33,8 @@ export interface ServedKind {
   readonly apiVersion: string;
   readonly namespaced: boolean;
   readonly schema: Schema | undefined;
+  /** By which server-side apply merges; made of `schema` when absent. Custom resources bring `openApiType` of theirs. */
+  readonly fieldType?: FieldType | undefined;
   readonly strategy: Strategy;
   /** Services and endpoints may be at loopback addresses: all pods of the cluster are. */
   readonly allowLoopback: boolean;
