@@ -25,7 +25,7 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '(^|/)(dist|generated)/' },
+    exclude: { path: '(^|/)(dist|bundle|generated)/' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
     enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['@oarlock/source', 'import', 'node', 'default'], extensions: ['.ts', '.js', '.mjs', '.json'] },

@@ -79,14 +79,17 @@ const nx = join(root, 'node_modules', '.bin', 'nx');
 export const nxEnv = { ...process.env, NX_DAEMON: 'false', NX_TUI: 'false', NX_INTERACTIVE: 'false', FORCE_COLOR: '0' };
 export const runNx = (args, options = {}) => run(nx, args, { env: nxEnv, ...options });
 
-/** One run of the compiler over every package, in the order of their references: what has not changed is not built again. */
+/** One run of the compiler over every package, in the order of their references (what has not changed is not built again), then one of the bundler. */
 async function build() {
   const folders = ['packages', 'plugins']
     .flatMap((group) => readdirSync(join(root, group)).map((name) => join(group, name)))
     .filter((folder) => existsSync(join(root, folder, 'tsconfig.json')));
   await step(
     'Building',
-    () => run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]),
+    async () => {
+      const compiled = await run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]);
+      return compiled.code === 0 ? run(process.execPath, [join(root, 'tools', 'bundle.mjs')]) : compiled;
+    },
     "This is a fault of the checkout: see the compiler's messages above.",
   );
 }

@@ -1,7 +1,16 @@
 export type ParseErrorCode = 'quantity' | 'label-selector' | 'field-selector' | 'duration' | 'int-or-string';
 
+const brand = Symbol.for('oarlock:ParseError');
+
 /** A text that does not parse. `message` has Kubernetes' wording. */
 export class ParseError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a ParseError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'ParseError';
   readonly code: ParseErrorCode;
   constructor(code: ParseErrorCode, message: string, options?: ErrorOptions) {

@@ -48,8 +48,17 @@ export interface Status {
   readonly code?: number;
 }
 
+const brand = Symbol.for('oarlock:StatusError');
+
 /** An API refusal as clients and handlers meet it. The server never throws it for a fault of its own: a fault becomes `InternalError`. */
 export class StatusError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a StatusError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'StatusError';
   readonly status: Status;
   constructor(status: Status, options?: ErrorOptions) {

@@ -20,7 +20,7 @@ import type { ClusterFile } from './cluster-file.ts';
 import type { ClusterSpec, RoleName } from './cluster-schema.ts';
 import { inOrder } from './fault-order.ts';
 import { caPath, joinPath, type JoinResponse } from './join-path.ts';
-import { loadPlugin, type Loaded } from './plugin-loader.ts';
+import { load, loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
 import { version } from './version.ts';
 
@@ -98,7 +98,7 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
       plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
   }
   for (const role of roles) {
-    const { default: plugin } = (await import(rolePackages[role])) as { default: Plugin };
+    const { default: plugin } = (await load(rolePackages[role])) as { default: Plugin };
     plugins.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
   }
   const facts = factsOf(file, plugins, options);
@@ -117,7 +117,7 @@ function faultsOfTheRest(file: ClusterFile, plugins: readonly Planned[]): readon
 
 async function planSection(file: ClusterFile, section: Section, faults: Fault[]): Promise<Planned[]> {
   const builtinModule = builtinLists[section.key];
-  const builtin = builtinModule === undefined ? [] : ((await import(builtinModule)) as { builtin: readonly Plugin[] }).builtin;
+  const builtin = builtinModule === undefined ? [] : ((await load(builtinModule)) as { builtin: readonly Plugin[] }).builtin;
   const planned: Planned[] = [];
   for (const { placement, path } of placementsOf(file.spec, section)) {
     const at = file.locate(path);

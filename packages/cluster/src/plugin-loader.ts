@@ -10,6 +10,17 @@ interface Where {
   readonly path?: string;
 }
 
+/**
+ * Modules of ours that the build joined into few files, because opening hundreds is most of a cold start. Filled by the joined
+ * program before anything else runs; empty when it runs from what the compiler made, or from source.
+ */
+export const bundled = new Map<string, () => Promise<unknown>>();
+
+/** Imports a module by the name it has in a composition. */
+export function load(specifier: string): Promise<unknown> {
+  return bundled.get(specifier)?.() ?? import(specifier);
+}
+
 const typescript = new Set(['.ts', '.mts', '.tsx']);
 let typescriptReady = false;
 
@@ -33,7 +44,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
   if (typescript.has(extname(use))) await enableTypescript();
   for (const specifier of candidates) {
     try {
-      const module = (await import(specifier)) as { default?: unknown };
+      const module = (await load(specifier)) as { default?: unknown };
       if (isPlugin(module.default)) return { plugin: module.default };
       return {
         fault: {

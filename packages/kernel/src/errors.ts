@@ -36,8 +36,17 @@ export function describeFault({ code, message, at, path, remedy }: Fault): strin
   return `${where}${path ? `${path}: ` : ''}${message} [${code}]${remedy ? `\n    ${remedy}` : ''}`;
 }
 
+const brand = Symbol.for('oarlock:WiringError');
+
 /** Carries every fault that was found, not only the first. `code` is the first one's. */
 export class WiringError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a WiringError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'WiringError';
   readonly faults: readonly Fault[];
   constructor(faults: readonly Fault[], options?: ErrorOptions) {

@@ -63,8 +63,17 @@ export interface NetworkDriver {
   gc(valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[], call?: NetworkCall): Promise<void>;
 }
 
+const brand = Symbol.for('oarlock:NetworkError');
+
 export type NetworkErrorCode = 'Exhausted' | 'InvalidConfig' | 'PluginMissing' | 'PluginFailed' | 'Broken' | 'TryAgain';
 export class NetworkError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a NetworkError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'NetworkError';
   readonly code: NetworkErrorCode;
   constructor(code: NetworkErrorCode, message: string, options?: ErrorOptions) {

@@ -300,6 +300,8 @@ export interface RuntimeDriver {
   imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }>;
 }
 
+const brand = Symbol.for('oarlock:RuntimeError');
+
 export type RuntimeErrorCode =
   | 'NotFound'
   | 'AlreadyExists'
@@ -311,6 +313,13 @@ export type RuntimeErrorCode =
   | 'Unavailable'
   | 'Internal';
 export class RuntimeError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a RuntimeError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'RuntimeError';
   readonly code: RuntimeErrorCode;
   constructor(code: RuntimeErrorCode, message: string, options?: ErrorOptions) {

@@ -89,7 +89,7 @@ export interface StorageDriver {
   get(key: string, options?: { readonly revision?: Revision }): Promise<{ readonly entry: Entry | undefined; readonly revision: Revision }>;
   /** @throws StorageError `Compacted`, `FutureRevision`, `Unavailable` */
   range(options: RangeOptions): Promise<Page>;
-  /** @throws StorageError `TooLarge`, `Unavailable` (then it is unknown whether it happened) */
+  /** @throws StorageError `TooLarge`, `Full` (nothing was written), `Unavailable` (then it is unknown whether it happened) */
   commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit>;
   /**
    * Batches of changes with a revision after `after`. An empty batch is progress: sent once the watch has caught up
@@ -102,10 +102,24 @@ export interface StorageDriver {
   requestProgress(): Promise<Revision>;
   /** Forgets what was overwritten or deleted before `revision`; what is readable at `revision` and later stays. */
   compact(revision: Revision): Promise<void>;
+  /**
+   * The store goes on after this revision, as if everything before had been compacted: what was read and watched elsewhere, at revisions up
+   * to there, is of the past. For a restored backup. Absent: the driver cannot. Does nothing where the store is beyond it.
+   */
+  skipTo?(revision: Revision): Promise<void>;
 }
 
-export type StorageErrorCode = 'Compacted' | 'FutureRevision' | 'TooLarge' | 'Lagged' | 'Unavailable' | 'Corrupt';
+const brand = Symbol.for('oarlock:StorageError');
+
+export type StorageErrorCode = 'Compacted' | 'FutureRevision' | 'TooLarge' | 'Full' | 'Lagged' | 'Unavailable' | 'Corrupt';
 export class StorageError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a StorageError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'StorageError';
   readonly code: StorageErrorCode;
   constructor(code: StorageErrorCode, message: string, options?: ErrorOptions) {

@@ -35,8 +35,17 @@ export interface VolumeDriver {
   sources?(request: Pick<VolumeRequest, 'pod' | 'volume'>): readonly { readonly kind: 'ConfigMap' | 'Secret'; readonly key: string }[];
 }
 
+const brand = Symbol.for('oarlock:VolumeError');
+
 export type VolumeErrorCode = 'NotFound' | 'InvalidArgument' | 'NotReady' | 'Failed';
 export class VolumeError extends Error {
+  /** Two copies of this package, a plugin's and ours, agree on what a VolumeError is. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
   override readonly name = 'VolumeError';
   readonly code: VolumeErrorCode;
   constructor(code: VolumeErrorCode, message: string, options?: ErrorOptions) {
