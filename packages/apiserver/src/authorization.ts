@@ -48,7 +48,19 @@ export function attributesOf({ verb, resource, subresource, namespace, name: nam
   const name = named === '' && manyVerbs.has(verb) ? selectedName(query['fieldSelector']) : named;
   // roles in a namespace are about the namespace itself, too
   const within = group === '' && resource.resource === 'namespaces' && namespace === '' ? name : namespace;
-  return { kind: 'resource', identity, verb, group, version, resource: resource.resource, subresource, namespace: within, name };
+  const fieldSelector = manyVerbs.has(verb) ? (query['fieldSelector'] ?? '') : '';
+  return {
+    kind: 'resource',
+    identity,
+    verb,
+    group,
+    version,
+    resource: resource.resource,
+    subresource,
+    namespace: within,
+    name,
+    ...(fieldSelector !== '' && { fieldSelector }),
+  };
 }
 
 /** The 403 that Kubernetes answers. */

@@ -52,8 +52,8 @@ export const sections: readonly Section[] = [
 /** What a section holds when `cluster.yaml` does not mention it. */
 export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
   authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
-  authz: ['authz-masters', 'authz-system-roles'],
-  admission: ['admission-namespace-lifecycle', 'admission-service-account'],
+  authz: ['authz-masters', 'authz-node', 'authz-rbac'],
+  admission: ['admission-namespace-lifecycle', 'admission-service-account', 'admission-node-restriction'],
 };
 
 export interface Named {

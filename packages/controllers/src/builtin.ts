@@ -10,6 +10,7 @@ import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
 import podGc from './pod-gc/pod-gc-controller.ts';
 import replicaSet from './replica-set/replica-set-controller.ts';
 import rootCa from './root-ca/root-ca-controller.ts';
+import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
 import statefulSet from './stateful-set/stateful-set-controller.ts';
 
@@ -28,4 +29,5 @@ export const builtin: readonly Plugin[] = [
   nodeIpam,
   nodeLifecycle,
   podGc,
+  ...security,
 ];

@@ -16,6 +16,8 @@ export interface ResourceAttributes {
   /** '' for cluster-scoped resources and for all namespaces. */
   readonly namespace: string;
   readonly name: string;
+  /** Of a list, a watch or a deletion of many, as it was sent: what it does not select, it does not touch. */
+  readonly fieldSelector?: string;
 }
 export interface NonResourceAttributes {
   readonly kind: 'path';

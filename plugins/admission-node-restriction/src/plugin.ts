@@ -1,0 +1,139 @@
+import { jsonEqual } from '@oarlock/api/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { groupResource } from '@oarlock/api/resource';
+import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import type { Identity } from '@oarlock/spi/authn';
+import { Client } from '@oarlock/spi/client';
+import { z } from 'zod';
+import { changedLabels, isForbidden } from './node-labels.ts';
+import { eviction, pod, podStatus, token } from './own-pods.ts';
+
+const prefix = 'system:node:';
+const leaseNamespace = 'kube-node-lease';
+const quoted = JSON.stringify;
+
+/** The node that an identity is; '' for a node without a name, undefined for everybody else. */
+function nodeOf({ name, groups }: Identity): string | undefined {
+  return groups.includes('system:nodes') && name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
+}
+
+function ownNode(node: string, { operation, name, object, old }: AdmissionRequest): Verdict {
+  const next: Node = object ?? {};
+  const before: Node = old ?? {};
+  const requested = name === '' ? (next.metadata?.name ?? '') : name;
+  if (requested !== node) return deny(`node ${quoted(node)} is not allowed to modify node ${quoted(requested)}`);
+  if (operation === 'CREATE') {
+    if (next.spec?.configSource != null) return deny(`node ${quoted(node)} is not allowed to create pods with a non-nil configSource`);
+    const forbidden = changedLabels(next.metadata?.labels).filter(isForbidden);
+    return forbidden.length === 0
+      ? allow
+      : deny(`node ${quoted(node)} is not allowed to set the following labels: ${forbidden.join(', ')}`);
+  }
+  if (operation !== 'UPDATE') return allow;
+  if (next.spec?.configSource != null && !jsonEqual(next.spec.configSource, before.spec?.configSource))
+    return deny(`node ${quoted(node)} is not allowed to update configSource to a new non-nil configSource`);
+  if (!jsonEqual(next.spec?.taints ?? [], before.spec?.taints ?? [])) return deny(`node ${quoted(node)} is not allowed to modify taints`);
+  if (!jsonEqual(next.metadata?.ownerReferences ?? [], before.metadata?.ownerReferences ?? []))
+    return deny(`node ${quoted(node)} is not allowed to modify ownerReferences`);
+  const forbidden = changedLabels(next.metadata?.labels, before.metadata?.labels).filter(isForbidden);
+  return forbidden.length === 0 ? allow : deny(`is not allowed to modify labels: ${forbidden.join(', ')}`);
+}
+
+function lease(node: string, { operation, namespace, name, object }: AdmissionRequest): Verdict {
+  if (namespace !== leaseNamespace) return deny(`can only access leases in the ${quoted(leaseNamespace)} system namespace`);
+  const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
+  return requested === node ? allow : deny('can only access node lease with the same name as the requesting node');
+}
+
+function csiNode(node: string, { operation, name, object }: AdmissionRequest): Verdict {
+  const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
+  return requested === node ? allow : deny('can only access CSINode with the same name as the requesting node');
+}
+
+function slice(node: string, { operation, object, old }: AdmissionRequest): Verdict {
+  const nodeName = (of: KubeObject | undefined) => (of as { readonly spec?: { readonly nodeName?: string } } | undefined)?.spec?.nodeName;
+  if (operation === 'CREATE')
+    return nodeName(object) === node ? allow : deny('can only create ResourceSlice with the same NodeName as the requesting node');
+  return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
+}
+
+const reported: ReadonlySet<string> = new Set([
+  'conditions',
+  'capacity',
+  'allocatedResources',
+  'allocatedResourceStatuses',
+  'currentVolumeAttributesClassName',
+  'modifyVolumeStatus',
+]);
+
+/** A node reports on the expansion of a claim, and nothing else of it. */
+function claimStatus(node: string, { operation, object, old }: AdmissionRequest): Verdict {
+  if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
+  const rest = (claim: PersistentVolumeClaim) => ({
+    ...claim,
+    status: Object.entries(claim.status ?? {}).filter(([field]) => !reported.has(field)),
+    metadata: { ...claim.metadata, managedFields: undefined, resourceVersion: undefined },
+  });
+  return jsonEqual(rest(object ?? {}), rest(old ?? {}))
+    ? allow
+    : deny(`node ${quoted(node)} is not allowed to update fields other than status quantity and status conditions`);
+}
+
+/** Holds nodes to their own objects and to those of the pods that are bound to them. */
+export default Admission.plugin({
+  id: 'admission-node-restriction',
+  config: z.strictObject({}),
+  needs: { client: Client },
+  create: ({ client }) => ({
+    matches: [
+      {
+        resources: [
+          'pods',
+          'pods/status',
+          'pods/eviction',
+          'pods/binding',
+          'pods/resize',
+          'pods/ephemeralcontainers',
+          'nodes',
+          'nodes/status',
+          'serviceaccounts/token',
+          'persistentvolumeclaims/status',
+          'leases.coordination.k8s.io',
+          'csinodes.storage.k8s.io',
+          'resourceslices.resource.k8s.io',
+        ],
+        operations: ['CREATE', 'UPDATE', 'DELETE'],
+      },
+    ],
+    validate(request): Verdict | Promise<Verdict> {
+      const { identity, resource, subresource } = request;
+      const node = nodeOf(identity);
+      if (node === undefined) return allow;
+      if (node === '') return deny(`could not determine node from user ${quoted(identity.name)}`);
+      switch (`${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`) {
+        case 'pods':
+          return pod(client, node, request);
+        case 'pods/status':
+          return podStatus(node, request);
+        case 'pods/eviction':
+          return eviction(client, node, request);
+        case 'nodes':
+        case 'nodes/status':
+          return ownNode(node, request);
+        case 'serviceaccounts/token':
+          return token(client, node, request);
+        case 'persistentvolumeclaims/status':
+          return claimStatus(node, request);
+        case 'leases.coordination.k8s.io':
+          return lease(node, request);
+        case 'csinodes.storage.k8s.io':
+          return csiNode(node, request);
+        case 'resourceslices.resource.k8s.io':
+          return slice(node, request);
+        default:
+          return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
+      }
+    },
+  }),
+});

@@ -1,0 +1,236 @@
+import { csiNodes, leases, nodes, persistentVolumeClaims, pods, resourceSlices, serviceAccounts } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Admission, type AdmissionRequest } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Client } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import plugin from '../src/plugin.ts';
+
+const identity = { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] };
+const nameless = { name: 'system:node:', groups: ['system:nodes'] };
+const owner = { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'uid-n1', controller: true };
+const pod = (nodeName: string, more: Partial<Pod['spec']> = {}, metadata: Pod['metadata'] = {}): Pod => ({
+  metadata: { namespace: 'd', name: 'm', annotations: { 'kubernetes.io/config.mirror': 'x' }, ownerReferences: [owner], ...metadata },
+  spec: { nodeName, containers: [{ name: 'c', image: 'x' }], ...more },
+});
+const node = (name: string, labels: Record<string, string> = {}, more: Node['spec'] = {}): Node => ({
+  metadata: { name, labels },
+  spec: more,
+});
+const as = { identity };
+const token = (boundObjectRef?: object) =>
+  admissionRequest(
+    'CREATE',
+    serviceAccounts,
+    { metadata: { namespace: 'd', name: 'default' }, ...{ spec: { audiences: [], ...(boundObjectRef && { boundObjectRef }) } } },
+    { ...as, subresource: 'token' },
+  );
+const slice = (nodeName: string) => ({
+  metadata: { name: 's' },
+  spec: { driver: 'd', nodeName, pool: { name: 'a', generation: 1, resourceSliceCount: 1 } },
+});
+
+const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] = [
+  [
+    'a pod that is no mirror',
+    admissionRequest('CREATE', pods, pod('n1', {}, { annotations: {} }), as),
+    'pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods',
+  ],
+  [
+    'a mirror pod of another node',
+    admissionRequest('CREATE', pods, pod('n2'), as),
+    'node "n1" can only create pods with spec.nodeName set to itself',
+  ],
+  [
+    'a mirror pod without an owner',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [] }), as),
+    'node "n1" can only create pods with an owner reference set to itself',
+  ],
+  [
+    'a mirror pod with two owners',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [owner, owner] }), as),
+    'a single owner reference',
+  ],
+  [
+    'a mirror pod of another owner',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, kind: 'ReplicaSet' }] }), as),
+    'an owner reference set to itself',
+  ],
+  [
+    'an owner that is no controller',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, controller: false }] }), as),
+    'a controller owner reference',
+  ],
+  [
+    'an owner that blocks',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, blockOwnerDeletion: true }] }), as),
+    'must not set blockOwnerDeletion',
+  ],
+  [
+    'an owner of another time',
+    admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, uid: 'old' }] }), as),
+    'node n1 UID mismatch: expected old got uid-n1',
+  ],
+  [
+    'a mirror pod with a secret',
+    admissionRequest('CREATE', pods, pod('n1', { volumes: [{ name: 'v', secret: { secretName: 's' } }] }), as),
+    'node "n1" can not create pods that reference secrets',
+  ],
+  [
+    'a mirror pod with an account',
+    admissionRequest('CREATE', pods, pod('n1', { serviceAccountName: 'a' }), as),
+    'reference serviceaccounts',
+  ],
+  [
+    'an update of a pod',
+    admissionRequest('UPDATE', pods, pod('n1'), { ...as, old: pod('n1') }),
+    'unexpected operation "UPDATE", node "n1" can only create and delete mirror pods',
+  ],
+  [
+    "deletion of another's pod",
+    admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n2'), namespace: 'd', name: 'm' }),
+    'node "n1" can only delete pods with spec.nodeName set to itself',
+  ],
+  [
+    "status of another's pod",
+    admissionRequest('UPDATE', pods, pod('n2'), { ...as, old: pod('n2'), subresource: 'status' }),
+    'node "n1" can only update pod status for pods with spec.nodeName set to itself',
+  ],
+  [
+    'labels through status',
+    admissionRequest('UPDATE', pods, pod('n1', {}, { labels: { a: 'b' } }), { ...as, old: pod('n1'), subresource: 'status' }),
+    'node "n1" cannot update labels through pod status',
+  ],
+  [
+    "eviction of another's pod",
+    admissionRequest('CREATE', pods, { metadata: { namespace: 'd', name: 'there' } }, { ...as, subresource: 'eviction' }),
+    'node n1 can only evict pods with spec.nodeName set to itself',
+  ],
+  [
+    'a binding',
+    admissionRequest('CREATE', pods, { metadata: { namespace: 'd', name: 'here' } }, { ...as, subresource: 'binding' }),
+    /^unexpected pod subresource "binding"/,
+  ],
+  ['another node', admissionRequest('CREATE', nodes, node('n2'), as), 'node "n1" is not allowed to modify node "n2"'],
+  [
+    'status of another node',
+    admissionRequest('UPDATE', nodes, node('n2'), { ...as, old: node('n2'), subresource: 'status' }),
+    'node "n1" is not allowed to modify node "n2"',
+  ],
+  [
+    'labels kept from nodes',
+    admissionRequest('CREATE', nodes, node('n1', { 'node-restriction.kubernetes.io/x': '1', 'foo.k8s.io/y': '1', mine: '1' }), as),
+    'node "n1" is not allowed to set the following labels: foo.k8s.io/y, node-restriction.kubernetes.io/x',
+  ],
+  [
+    'a changed label',
+    admissionRequest('UPDATE', nodes, node('n1', { 'node-role.kubernetes.io/control-plane': '' }), { ...as, old: node('n1') }),
+    'is not allowed to modify labels: node-role.kubernetes.io/control-plane',
+  ],
+  [
+    'taints',
+    admissionRequest('UPDATE', nodes, node('n1'), { ...as, old: node('n1', {}, { taints: [{ key: 'a', effect: 'NoSchedule' }] }) }),
+    'node "n1" is not allowed to modify taints',
+  ],
+  [
+    'owners',
+    admissionRequest('UPDATE', nodes, { ...node('n1'), metadata: { name: 'n1', ownerReferences: [owner] } }, { ...as, old: node('n1') }),
+    'is not allowed to modify ownerReferences',
+  ],
+  ['a token of its own', token(), 'node requested token not bound to a pod'],
+  ['a token for a node', token({ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'x' }), 'node requested token not bound to a pod'],
+  [
+    'a token without a uid',
+    token({ apiVersion: 'v1', kind: 'Pod', name: 'here' }),
+    'node requested token with a pod binding without a uid',
+  ],
+  [
+    'a token for a pod of before',
+    token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'old' }),
+    /^the UID in the bound object reference \(old\) does not match/,
+  ],
+  [
+    "a token for another's pod",
+    token({ apiVersion: 'v1', kind: 'Pod', name: 'there', uid: 'uid-there' }),
+    'node requested token bound to a pod scheduled on a different node',
+  ],
+  [
+    "another's lease",
+    admissionRequest('CREATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n2' } }, as),
+    'can only access node lease with the same name as the requesting node',
+  ],
+  [
+    'a lease elsewhere',
+    admissionRequest('CREATE', leases, { metadata: { namespace: 'd', name: 'n1' } }, as),
+    'can only access leases in the "kube-node-lease" system namespace',
+  ],
+  [
+    "another's CSINode",
+    admissionRequest('CREATE', csiNodes, { metadata: { name: 'n2' }, spec: { drivers: [] } }, as),
+    'can only access CSINode with the same name as the requesting node',
+  ],
+  [
+    "another's slice",
+    admissionRequest('CREATE', resourceSlices, slice('n2'), as),
+    'can only create ResourceSlice with the same NodeName as the requesting node',
+  ],
+  [
+    'the size of a claim',
+    admissionRequest(
+      'UPDATE',
+      persistentVolumeClaims,
+      { metadata: { namespace: 'd', name: 'c' }, spec: { volumeName: 'x' } },
+      { ...as, old: { metadata: { namespace: 'd', name: 'c' } }, subresource: 'status' },
+    ),
+    /not allowed to update fields other than/,
+  ],
+  [
+    'a node without a name',
+    admissionRequest('CREATE', nodes, node('n1'), { identity: nameless }),
+    'could not determine node from user "system:node:"',
+  ],
+];
+const allowed: readonly (readonly [string, AdmissionRequest])[] = [
+  ['a mirror pod', admissionRequest('CREATE', pods, pod('n1'), as)],
+  ['deletion of its pod', admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n1'), namespace: 'd', name: 'm' })],
+  [
+    'status of its pod',
+    admissionRequest('UPDATE', pods, { ...pod('n1'), status: { phase: 'Running' } }, { ...as, old: pod('n1'), subresource: 'status' }),
+  ],
+  [
+    'eviction of its pod',
+    admissionRequest('CREATE', pods, { metadata: { namespace: 'd', name: 'here' } }, { ...as, subresource: 'eviction' }),
+  ],
+  ['itself', admissionRequest('CREATE', nodes, node('n1', { 'kubernetes.io/os': 'linux', 'node.kubernetes.io/x': '1', mine: '1' }), as)],
+  ['its status', admissionRequest('UPDATE', nodes, node('n1'), { ...as, old: node('n1'), subresource: 'status' })],
+  ['a token for its pod', token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'uid-here' })],
+  ['its lease', admissionRequest('UPDATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n1' } }, as)],
+  ['its slice', admissionRequest('CREATE', resourceSlices, slice('n1'), as)],
+  ['somebody else may do all that', admissionRequest('CREATE', nodes, node('n2', { 'node-restriction.kubernetes.io/x': '1' }))],
+];
+
+admissionContract('admission-node-restriction', () => {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(nodes, { metadata: { name: 'n1', uid: 'uid-n1' } });
+  for (const [name, nodeName] of [
+    ['here', 'n1'],
+    ['there', 'n2'],
+  ] as const)
+    api.seed(pods, { metadata: { namespace: 'd', name, uid: `uid-${name}` }, spec: { nodeName, containers: [] } });
+  const [created] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Admission);
+  if (created === undefined) throw new Error('not created');
+  return {
+    plugin: created,
+    cases: [
+      ...denied.map(([title, request, message]) => ({ title, request, message, outcome: 'denied' as const })),
+      ...allowed.map(([title, request]) => ({ title, request, outcome: 'allowed' as const })),
+    ],
+    writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
+    breakDown: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    dispose: () => api.stop(),
+  };
+});

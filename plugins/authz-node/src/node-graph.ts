@@ -1,0 +1,115 @@
+import type { PersistentVolume, Pod } from '@oarlock/api/types/core-v1';
+import { referencesOf, type Reference } from './pod-references.ts';
+
+interface BoundPod {
+  readonly node: string;
+  readonly references: ReadonlySet<Reference>;
+}
+interface Volume {
+  readonly claim: Reference;
+  readonly secrets: readonly Reference[];
+}
+
+/**
+ * What leads from nodes to objects: node, pod, what the pod names; claim, volume, what the volume names. Counted, so that an edge goes with the last
+ * pod that makes it.
+ */
+export class NodeGraph {
+  readonly #pods = new Map<string, BoundPod>();
+  /** By node, how many of its pods name an object. */
+  readonly #reach = new Map<string, Map<Reference, number>>();
+  readonly #volumes = new Map<string, Volume>();
+  /** Volumes by the secrets that they name. */
+  readonly #bySecret = new Map<Reference, Set<string>>();
+
+  putPod(pod: Pod): void {
+    const key = keyOf(pod);
+    this.#drop(key);
+    const node = pod.spec?.nodeName ?? '';
+    if (node === '') return;
+    const references = referencesOf(pod);
+    this.#pods.set(key, { node, references });
+    let reach = this.#reach.get(node);
+    if (reach === undefined) this.#reach.set(node, (reach = new Map()));
+    for (const reference of references) reach.set(reference, (reach.get(reference) ?? 0) + 1);
+  }
+  removePod(pod: Pod): void {
+    this.#drop(keyOf(pod));
+  }
+
+  putVolume(volume: PersistentVolume): void {
+    this.removeVolume(volume);
+    const { claimRef } = volume.spec ?? {};
+    const name = volume.metadata?.name ?? '';
+    if (claimRef?.name === undefined) return;
+    const namespace = claimRef.namespace ?? '';
+    const secrets = secretsOf(volume, namespace);
+    this.#volumes.set(name, { claim: `persistentvolumeclaims ${namespace}/${claimRef.name}`, secrets });
+    for (const secret of secrets) {
+      let volumes = this.#bySecret.get(secret);
+      if (volumes === undefined) this.#bySecret.set(secret, (volumes = new Set()));
+      volumes.add(name);
+    }
+  }
+  removeVolume({ metadata }: PersistentVolume): void {
+    const name = metadata?.name ?? '';
+    for (const secret of this.#volumes.get(name)?.secrets ?? []) {
+      const volumes = this.#bySecret.get(secret);
+      volumes?.delete(name);
+      if (volumes?.size === 0) this.#bySecret.delete(secret);
+    }
+    this.#volumes.delete(name);
+  }
+
+  isBound(node: string, namespace: string, name: string): boolean {
+    return this.#pods.get(`${namespace}/${name}`)?.node === node;
+  }
+  reaches(node: string, reference: Reference): boolean {
+    const reach = this.#reach.get(node);
+    if (reach === undefined) return false;
+    if (reach.has(reference)) return true;
+    for (const volume of this.#bySecret.get(reference) ?? []) if (this.reachesVolume(node, volume)) return true;
+    return false;
+  }
+  reachesVolume(node: string, volume: string): boolean {
+    const claim = this.#volumes.get(volume)?.claim;
+    return claim !== undefined && this.#reach.get(node)?.has(claim) === true;
+  }
+
+  #drop(key: string): void {
+    const pod = this.#pods.get(key);
+    if (pod === undefined) return;
+    this.#pods.delete(key);
+    const reach = this.#reach.get(pod.node);
+    if (reach === undefined) return;
+    for (const reference of pod.references) {
+      const left = (reach.get(reference) ?? 0) - 1;
+      if (left > 0) reach.set(reference, left);
+      else reach.delete(reference);
+    }
+    if (reach.size === 0) this.#reach.delete(pod.node);
+  }
+}
+
+const keyOf = ({ metadata }: Pod) => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
+
+/** Secrets of a volume that a node needs; those without a namespace of their own are in the claim's. */
+function secretsOf({ spec }: PersistentVolume, namespace: string): readonly Reference[] {
+  const references = [
+    spec?.csi?.nodePublishSecretRef,
+    spec?.csi?.nodeStageSecretRef,
+    spec?.csi?.nodeExpandSecretRef,
+    spec?.cephfs?.secretRef,
+    spec?.flexVolume?.secretRef,
+    spec?.iscsi?.secretRef,
+    spec?.rbd?.secretRef,
+    spec?.scaleIO?.secretRef,
+    spec?.storageos?.secretRef,
+    spec?.azureFile === undefined
+      ? undefined
+      : { name: spec.azureFile.secretName, ...(spec.azureFile.secretNamespace != null && { namespace: spec.azureFile.secretNamespace }) },
+  ];
+  return references.flatMap((reference): Reference[] =>
+    reference?.name === undefined ? [] : [`secrets ${reference.namespace || namespace}/${reference.name}`],
+  );
+}

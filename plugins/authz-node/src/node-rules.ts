@@ -1,0 +1,28 @@
+/** What every node may do that does not depend on which node it is: `verbs group resources`. Facts of Kubernetes' node role. */
+const rows: readonly string[] = [
+  'create authentication.k8s.io tokenreviews',
+  'create authorization.k8s.io localsubjectaccessreviews,subjectaccessreviews',
+  'get,list,watch core services',
+  'create,patch,update core nodes',
+  'patch,update core nodes/status',
+  'create,patch,update core events',
+  'create,patch,update events.k8s.io events',
+  'create,delete core pods',
+  'patch,update core pods/status',
+  'create core pods/eviction',
+  'get core endpoints',
+  'create,get,list,watch certificates.k8s.io certificatesigningrequests',
+  'get,list,watch storage.k8s.io csidrivers',
+  'get,list,watch node.k8s.io runtimeclasses',
+];
+
+const allowed: ReadonlySet<string> = new Set(
+  rows.flatMap((row) => {
+    const [verbs = '', group = '', resources = ''] = row.split(' ');
+    return verbs
+      .split(',')
+      .flatMap((verb) => resources.split(',').map((resource) => `${verb} ${group === 'core' ? '' : group} ${resource}`));
+  }),
+);
+
+export const everyNodeMay = (verb: string, group: string, resource: string): boolean => allowed.has(`${verb} ${group} ${resource}`);

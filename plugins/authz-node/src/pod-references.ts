@@ -1,0 +1,57 @@
+import type { Pod, Volume } from '@oarlock/api/types/core-v1';
+
+/** `secrets a/b`: what an object is called in the graph. */
+export type Reference = `${'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims'} ${string}/${string}`;
+
+/** Everything of its namespace that a pod names, which then has to be within reach of the pod's node. */
+export function referencesOf({ metadata, spec, status }: Pod): ReadonlySet<Reference> {
+  const { namespace = '', name: podName = '', annotations } = metadata ?? {};
+  const all = new Set<Reference>();
+  // what a node says of itself gives it nothing
+  if (spec === undefined || annotations?.['kubernetes.io/config.mirror'] !== undefined) return all;
+  const add = (
+    kind: 'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims',
+    name: string | undefined,
+  ) => {
+    if (name !== undefined && name !== '') all.add(`${kind} ${namespace}/${name}`);
+  };
+  add('serviceaccounts', spec.serviceAccountName ?? 'default');
+  for (const { name } of spec.imagePullSecrets ?? []) add('secrets', name);
+  for (const { env, envFrom } of [...(spec.initContainers ?? []), ...spec.containers, ...(spec.ephemeralContainers ?? [])]) {
+    for (const { valueFrom } of env ?? []) {
+      add('secrets', valueFrom?.secretKeyRef?.name);
+      add('configmaps', valueFrom?.configMapKeyRef?.name);
+    }
+    for (const { secretRef, configMapRef } of envFrom ?? []) {
+      add('secrets', secretRef?.name);
+      add('configmaps', configMapRef?.name);
+    }
+  }
+  for (const volume of spec.volumes ?? []) {
+    add('persistentvolumeclaims', volume.persistentVolumeClaim?.claimName);
+    if (volume.ephemeral !== undefined) add('persistentvolumeclaims', `${podName}-${volume.name}`);
+    add('configmaps', volume.configMap?.name);
+    for (const name of secretsOf(volume)) add('secrets', name);
+    for (const { secret, configMap } of volume.projected?.sources ?? []) {
+      add('secrets', secret?.name);
+      add('configmaps', configMap?.name);
+    }
+  }
+  for (const { resourceClaimName } of spec.resourceClaims ?? []) add('resourceclaims', resourceClaimName);
+  for (const { resourceClaimName } of status?.resourceClaimStatuses ?? []) add('resourceclaims', resourceClaimName);
+  return all;
+}
+
+function secretsOf(volume: Volume): readonly (string | undefined)[] {
+  return [
+    volume.secret?.secretName,
+    volume.azureFile?.secretName,
+    volume.csi?.nodePublishSecretRef?.name,
+    volume.cephfs?.secretRef?.name,
+    volume.flexVolume?.secretRef?.name,
+    volume.iscsi?.secretRef?.name,
+    volume.rbd?.secretRef?.name,
+    volume.scaleIO?.secretRef?.name,
+    volume.storageos?.secretRef?.name,
+  ];
+}

@@ -1,0 +1,191 @@
+import { persistentVolumes, pods, resourceSlices } from '@oarlock/api/resources';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Authz } from '@oarlock/spi/authz';
+import { ask, authzContract, user } from '@oarlock/spi/authz.contract';
+import { Client, Informers } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const pod = (name: string, nodeName: string, more: Partial<Pod['spec']> = {}): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'd', name },
+  spec: {
+    nodeName,
+    serviceAccountName: `${name}-account`,
+    imagePullSecrets: [{ name: `${name}-pull` }],
+    containers: [
+      {
+        name: 'main',
+        image: 'x',
+        env: [{ name: 'A', valueFrom: { secretKeyRef: { name: `${name}-env`, key: 'k' } } }],
+        envFrom: [{ configMapRef: { name: `${name}-all` } }],
+      },
+    ],
+    initContainers: [{ name: 'first', image: 'x', envFrom: [{ secretRef: { name: `${name}-init` } }] }],
+    volumes: [
+      { name: 'a', secret: { secretName: `${name}-volume` } },
+      { name: 'b', persistentVolumeClaim: { claimName: `${name}-claim` } },
+      { name: 'c', ephemeral: {} },
+      { name: 'd', projected: { sources: [{ configMap: { name: `${name}-projected` } }, { secret: { name: `${name}-projected` } }] } },
+    ],
+    ...more,
+  },
+});
+const volume = (name: string, claim: string) => ({
+  metadata: { name },
+  spec: {
+    claimRef: { namespace: 'd', name: claim },
+    csi: { driver: 'x', volumeHandle: name, nodeStageSecretRef: { namespace: 'csi', name: `${name}-stage` } },
+  },
+});
+async function open() {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(pods, pod('p', 'n1'), pod('q', 'n2'), {
+    ...pod('m', 'n1'),
+    metadata: { namespace: 'd', name: 'm', annotations: { 'kubernetes.io/config.mirror': 'x' } },
+  });
+  api.seed(persistentVolumes, volume('p-pv', 'p-claim'), volume('q-pv', 'q-claim'));
+  api.seed(resourceSlices, {
+    metadata: { name: 's1' },
+    spec: { driver: 'd', nodeName: 'n1', pool: { name: 'a', generation: 1, resourceSliceCount: 1 } },
+  });
+  const [authorizer] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .place({ plugin })
+    .get(Authz);
+  if (authorizer === undefined) throw new Error('not created');
+  await clock.settle();
+  return {
+    api,
+    clock,
+    authorizer,
+    dispose: async () => {
+      await api.stop();
+    },
+  };
+}
+const referred = [
+  'secrets p-pull',
+  'secrets p-env',
+  'secrets p-init',
+  'secrets p-volume',
+  'secrets p-projected',
+  'configmaps p-all',
+  'configmaps p-projected',
+  'persistentvolumeclaims p-claim',
+  'persistentvolumeclaims p-c',
+].map((text) => text.split(' ') as [string, string]);
+const node = user('system:node:n1', 'system:nodes', 'system:authenticated');
+const other = user('system:node:n2', 'system:nodes', 'system:authenticated');
+const pretender = user('system:node:n1', 'system:authenticated');
+const own = (verb: string, what: string) => ({ ...ask(node, verb, what), fieldSelector: 'spec.nodeName=n1' });
+const verbs = (kind: string) => (kind === 'persistentvolumeclaims' ? 'get' : 'watch');
+
+authzContract('authz-node', async () => ({
+  ...(await open()),
+  allowed: [
+    ask(node, 'get', 'nodes', '', 'n1'),
+    ask(node, 'watch', 'nodes', '', 'n1'),
+    ask(node, 'create', 'nodes'),
+    ask(node, 'patch', 'nodes/status', '', 'n1'),
+    own('list', 'pods'),
+    own('watch', 'pods'),
+    ask(node, 'get', 'pods', 'd', 'p'),
+    ask(node, 'create', 'pods', 'd'),
+    ask(node, 'delete', 'pods', 'd', 'p'),
+    ask(node, 'update', 'pods/status', 'd', 'p'),
+    ask(node, 'create', 'pods/eviction', 'd', 'p'),
+    ask(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n1'),
+    ask(node, 'create', 'leases.coordination.k8s.io', 'kube-node-lease'),
+    ask(node, 'create', 'serviceaccounts/token', 'd', 'p-account'),
+    ask(node, 'get', 'serviceaccounts', 'd', 'p-account'),
+    ask(node, 'get', 'persistentvolumes', '', 'p-pv'),
+    ask(node, 'get', 'secrets', 'csi', 'p-pv-stage'),
+    ask(node, 'update', 'csinodes.storage.k8s.io', '', 'n1'),
+    ask(node, 'create', 'csinodes.storage.k8s.io'),
+    ask(node, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
+    own('deletecollection', 'resourceslices.resource.k8s.io'),
+    ask(node, 'list', 'services'),
+    ask(node, 'watch', 'csidrivers.storage.k8s.io'),
+    ask(node, 'create', 'events', 'd'),
+    ask(node, 'create', 'certificatesigningrequests.certificates.k8s.io'),
+    ask(node, 'create', 'subjectaccessreviews.authorization.k8s.io'),
+    ...referred.map(([kind, name]) => ask(node, verbs(kind), kind, 'd', name)),
+  ],
+  open: [
+    ask(node, 'get', 'nodes', '', 'n2'),
+    ask(node, 'list', 'nodes'),
+    ask(node, 'delete', 'nodes', '', 'n1'),
+    ask(node, 'list', 'pods'),
+    { ...ask(node, 'list', 'pods'), fieldSelector: 'spec.nodeName=n2' },
+    { ...ask(node, 'list', 'pods'), fieldSelector: 'spec.nodeName!=n1' },
+    { ...ask(node, 'list', 'pods'), fieldSelector: '((' },
+    ask(node, 'get', 'pods', 'd', 'q'),
+    ask(node, 'update', 'pods', 'd', 'p'),
+    ask(node, 'create', 'pods/binding', 'd', 'p'),
+    ask(node, 'get', 'pods/log', 'd', 'p'),
+    ask(node, 'get', 'pods/exec', 'd', 'p'),
+    ask(node, 'update', 'configmaps', 'd', 'c'),
+    ask(node, 'get', 'persistentvolumes', '', 'q-pv'),
+    ask(node, 'get', 'secrets', 'csi', 'q-pv-stage'),
+    ask(node, 'list', 'persistentvolumes'),
+    ask(node, 'get', 'serviceaccounts', 'd', 'q-account'),
+    ask(node, 'create', 'serviceaccounts/token', 'd', 'q-account'),
+    ask(node, 'get', 'secrets', 'd', 'm-env'),
+    ask(node, 'update', 'csinodes.storage.k8s.io', '', 'n2'),
+    ask(node, 'list', 'resourceslices.resource.k8s.io'),
+    ask(other, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
+    ask(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
+    ask(node, 'create', 'leases.coordination.k8s.io', 'kube-system'),
+    ask(node, 'list', 'secrets'),
+    ask(node, 'impersonate', 'users', '', 'admin'),
+    ask(node, 'create', 'clusterrolebindings.rbac.authorization.k8s.io'),
+    ask(pretender, 'patch', 'nodes/status', '', 'n1'),
+    ask(pretender, 'get', 'secrets', 'd', 'p-env'),
+    ask(user('n1', 'system:nodes'), 'get', 'nodes', '', 'n1'),
+    ask(user('system:node:', 'system:nodes'), 'create', 'nodes'),
+    ...referred.flatMap(([kind, name]) => [
+      ask(node, 'list', kind, 'd'),
+      ask(node, 'get', kind, 'd', name.replace('p-', 'q-')),
+      ask(node, 'get', kind, 'e', name),
+      ask(node, 'delete', kind, 'd', name),
+      ask(other, 'get', kind, 'd', name),
+    ]),
+  ],
+}));
+
+describe('authz-node', () => {
+  it('follows pods and volumes as they come and go', async () => {
+    const { api, clock, authorizer, dispose } = await open();
+    const may = async (name: string, kind = 'secrets') =>
+      (await authorizer.authorize(ask(node, 'get', kind, kind === 'secrets' ? 'd' : '', name))).decision === 'allow';
+    api.seed(pods, { ...pod('late', 'n1'), metadata: { namespace: 'd', name: 'late' } });
+    expect(await may('late-env'), 'seen by looking, before the informer has told').toBe(true);
+    await clock.settle();
+    expect(await may('late-env')).toBe(true);
+    api.remove(pods, { namespace: 'd', name: 'late' });
+    await clock.settle();
+    expect(await may('late-env')).toBe(false);
+    expect(await may('p-pv', 'persistentvolumes')).toBe(true);
+    api.remove(pods, { namespace: 'd', name: 'p' });
+    await clock.settle();
+    expect(await may('p-pv', 'persistentvolumes')).toBe(false);
+    expect(await may('p-env')).toBe(false);
+    await dispose();
+  });
+
+  it('asks nobody where the graph leads', async () => {
+    const { api, authorizer, dispose } = await open();
+    api.requests.length = 0;
+    for (const [kind, name] of referred) expect(authorizer.authorize(ask(node, 'get', kind, 'd', name))).toBeInstanceOf(Promise);
+    await Promise.resolve();
+    expect(api.requests).toEqual([]);
+    await dispose();
+  });
+});
