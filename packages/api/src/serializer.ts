@@ -3,7 +3,7 @@ import { isObject } from './json.ts';
 import { parseApiVersion, type GroupVersionKind } from './kinds.ts';
 import type { KubeObject } from './object.ts';
 import { schemaOf, type Schema } from './schema.ts';
-import { badRequest, isStatus } from './status.ts';
+import { badRequest, isStatus, type StatusError } from './status.ts';
 import { strictErrors, unknownFields } from './strict-fields.ts';
 import { parseYaml } from './yaml-body.ts';
 
@@ -62,8 +62,27 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
     }
     throw error;
   }
+  const { object, schema, handled } = shaped(value, options);
+  const warnings =
+    fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
+  if (warnings.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${warnings.join(', ')}`);
+  return { object: object as T, warnings };
+}
+
+/**
+ * As `decodeObject` for what has been parsed already, from another format than text.
+ * @throws StatusError BadRequest with the message that Kubernetes gives.
+ */
+export function shapeObject<T extends KubeObject = KubeObject>(value: KubeObject, options: Pick<DecodeOptions, 'expected' | 'schema'>): T {
+  return shaped(value as object as Readonly<Record<string, unknown>>, options).object as T;
+}
+
+function shaped(
+  value: Readonly<Record<string, unknown>>,
+  { expected, schema: given }: Pick<DecodeOptions, 'expected' | 'schema'>,
+): { readonly object: KubeObject; readonly schema: Schema; readonly handled: (why: string) => StatusError } {
   const actual = checkKind(value, expected);
-  const schema = options.schema ?? schemaOf(actual);
+  const schema = given ?? schemaOf(actual);
   const handled = (why: string) =>
     badRequest(`${actual.kind} in version ${JSON.stringify(actual.version)} cannot be handled as a ${expected.kind}: ${why}`);
   if (schema === undefined)
@@ -77,13 +96,10 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
     if (error instanceof TypeMismatch) throw handled(error.message);
     throw error;
   }
-  const warnings =
-    fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
-  if (warnings.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${warnings.join(', ')}`);
   if (object.kind !== actual.kind || object.apiVersion === undefined || object.apiVersion === '') {
     object = { ...object, kind: actual.kind, apiVersion: versionOf(actual) };
   }
-  return { object: object as T, warnings };
+  return { object, schema, handled };
 }
 
 const versionOf = ({ group, version }: GroupVersionKind) => (group === '' ? version : `${group}/${version}`);

@@ -3,10 +3,12 @@ import { aggregatedDiscovery, discoveryDocuments } from './discovery.ts';
 import { sendDocument, smallDocument, type StaticDocument } from './http-document.ts';
 import type { Exchange } from './http-exchange.ts';
 import { encodeValue } from './negotiation-encoding.ts';
+import { loadCodec } from './negotiation-protobuf-codec.ts';
 import { parseAccept, type Accepted } from './negotiation.ts';
 
 type AggregatedVersion = 'v2' | 'v2beta1';
-const aggregatedForm: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
+const jsonForm: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
+const binaryForm: Accepted = { ...jsonForm, format: 'protobuf' };
 
 /** Serves discovery from documents that are made when first asked for, and again when what is served changes. */
 export class DiscoveryEndpoints {
@@ -33,20 +35,21 @@ export class DiscoveryEndpoints {
     return this.#current().get(path);
   }
 
-  /** `accepted` is asked for only where aggregated discovery is not wanted. */
+  /** `negotiated` is asked for only where aggregated discovery is not wanted. */
   async send(exchange: Exchange, path: string, negotiated: () => Accepted): Promise<void> {
     const plain = this.#current().get(path);
     const aggregated = path === '/api' || path === '/apis' ? aggregatedWanted(exchange.headers.accept) : undefined;
-    const accepted = aggregated === undefined ? negotiated() : aggregatedForm;
+    const accepted = aggregated === undefined ? negotiated() : aggregated.form;
+    if (accepted.format === 'protobuf') await loadCodec();
     exchange.setHeader('Cache-Control', aggregated === undefined ? 'no-cache, private' : 'public');
-    const key = `${path} ${aggregated ?? accepted.format} ${accepted.pretty}`;
+    const key = `${path} ${aggregated?.version ?? ''} ${accepted.format} ${accepted.pretty}`;
     let document = this.#documents.get(key);
     if (document === undefined) {
-      const value = aggregated === undefined ? plain : aggregatedDiscovery(this.#served(), path as '/api' | '/apis', aggregated);
+      const value = aggregated === undefined ? plain : aggregatedDiscovery(this.#served(), path as '/api' | '/apis', aggregated.version);
       const { contentType, body } = encodeValue(value, accepted);
       document = smallDocument(
-        aggregated === undefined ? contentType : `application/json;g=apidiscovery.k8s.io;v=${aggregated};as=APIGroupDiscoveryList`,
-        body.toString(),
+        aggregated === undefined ? contentType : `${contentType};g=apidiscovery.k8s.io;v=${aggregated.version};as=APIGroupDiscoveryList`,
+        body,
       );
       this.#documents.set(key, document);
     }
@@ -64,11 +67,17 @@ export class DiscoveryEndpoints {
   }
 }
 
-/** The version of aggregated discovery that a client wants before anything else we have. */
-function aggregatedWanted(accept: string | undefined): AggregatedVersion | undefined {
+interface Aggregated {
+  readonly version: AggregatedVersion;
+  readonly form: Accepted;
+}
+
+/** The version and form of aggregated discovery that a client wants before anything else we have. */
+function aggregatedWanted(accept: string | undefined): Aggregated | undefined {
   if (accept === undefined || !accept.includes('APIGroupDiscoveryList')) return undefined;
   for (const { type, subtype, parameters } of parseAccept(accept)) {
-    if (type !== '*' && (type !== 'application' || (subtype !== 'json' && subtype !== '*'))) continue;
+    const binary = subtype === 'vnd.kubernetes.protobuf';
+    if (type !== '*' && (type !== 'application' || (subtype !== 'json' && subtype !== '*' && !binary))) continue;
     if (!parameters.has('as')) return undefined;
     const version = parameters.get('v');
     if (
@@ -76,7 +85,7 @@ function aggregatedWanted(accept: string | undefined): AggregatedVersion | undef
       parameters.get('g') === 'apidiscovery.k8s.io' &&
       (version === 'v2' || version === 'v2beta1')
     )
-      return version;
+      return { version, form: binary ? binaryForm : jsonForm };
   }
   return undefined;
 }

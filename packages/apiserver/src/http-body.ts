@@ -1,13 +1,13 @@
 import { isObject } from '@oarlock/api/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { decodeObject, parseBody, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
+import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
 import { failure, isStatus, type StatusError } from '@oarlock/api/status';
 import type { PatchType } from '@oarlock/spi/client';
 import { optionsOf } from './http-options.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
-import { mediaTypeOf } from './negotiation.ts';
+import { mediaTypeOf, protobufType } from './negotiation.ts';
 
 /** The largest body that is read, in bytes: upstream's limit. */
 export const maxBodyBytes = 3 * 1024 * 1024;
@@ -29,9 +29,6 @@ const unsupported = (accepted: readonly string[]): StatusError =>
     'UnsupportedMediaType',
     `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`,
   );
-
-/** Kubernetes' protobuf, with an object in it. */
-export const protobufType = 'application/vnd.kubernetes.protobuf';
 
 /** @throws StatusError `UnsupportedMediaType` */
 export function bodyTypeOf(contentType: string | undefined): BodyType {
@@ -61,20 +58,21 @@ export interface BodyContext {
  * What a body means to its request: an object of the expected kind, a patch, or options. Those of deletions may be in the query instead.
  * @throws StatusError `BadRequest`, `UnsupportedMediaType`
  */
-export function decodeBody(received: Buffer, { route, query, contentType: receivedType, protobuf, warn }: BodyContext): unknown {
+export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf, warn }: BodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
-  const binary = protobuf !== undefined && received.length > 0 && verb !== 'patch';
-  const bytes = binary ? Buffer.from(JSON.stringify(protobuf(received))) : received;
-  const contentType = binary ? 'application/json' : receivedType;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
-  if (verb === 'delete' || verb === 'deletecollection')
-    return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
   if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
+  const sent = bytes.length === 0 ? undefined : protobuf?.(bytes);
+  if (verb === 'delete' || verb === 'deletecollection') {
+    if (sent !== undefined) return shapeObject(sent, { expected: deletionOf(sent.apiVersion) });
+    return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
+  }
   const expected: GroupVersionKind = subresource ?? kind;
+  if (sent !== undefined) return shapeObject(sent, { expected });
   const { object, warnings } = decodeObject(bytes, {
     type: plainer(bytes, bodyTypeOf(contentType)),
     expected,
-    fieldValidation: binary ? 'Ignore' : ((query.first['fieldValidation'] || 'Warn') as FieldValidation),
+    fieldValidation: (query.first['fieldValidation'] || 'Warn') as FieldValidation,
   });
   for (const warning of warnings) warn(warning);
   return object;
@@ -105,10 +103,12 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
-/** Clients send DeleteOptions under the API version of whatever they delete. */
 function deleteOptions(bytes: Buffer, type: BodyType): unknown {
   const sketch = parseBody(bytes, type);
-  const apiVersion =
-    isObject(sketch) && typeof sketch['apiVersion'] === 'string' && sketch['apiVersion'] !== '' ? sketch['apiVersion'] : 'v1';
-  return decodeObject(bytes, { type, expected: { ...parseApiVersion(apiVersion), kind: 'DeleteOptions' } }).object;
+  return decodeObject(bytes, { type, expected: deletionOf(isObject(sketch) ? sketch['apiVersion'] : undefined) }).object;
+}
+
+/** Clients send DeleteOptions under the API version of whatever they delete. */
+function deletionOf(apiVersion: unknown): GroupVersionKind {
+  return { ...parseApiVersion(typeof apiVersion === 'string' && apiVersion !== '' ? apiVersion : 'v1'), kind: 'DeleteOptions' };
 }

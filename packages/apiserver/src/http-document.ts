@@ -18,7 +18,7 @@ export interface StaticDocument {
 
 export const tagOf = (content: string | Buffer): string => `"${createHash('sha256').update(content).digest('hex').toUpperCase()}"`;
 
-export function smallDocument(contentType: string, content: string): StaticDocument {
+export function smallDocument(contentType: string, content: string | Buffer): StaticDocument {
   return { contentType, etag: tagOf(content), bytes: Buffer.from(content), compressed: false };
 }
 

@@ -20,7 +20,7 @@ import { parseTarget, type Target } from './http-path.ts';
 import type { PathEndpoints } from './http-paths.ts';
 import { apiRequest } from './http-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
-import { acceptedBy, sendResponse, sendStatus, sendText } from './http-response.ts';
+import { acceptedFor, prepareStatus, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { Routes, type Route } from './http-routes.ts';
 import type { Accepted } from './negotiation.ts';
 import { deadlineMs } from './http-timeout.ts';
@@ -94,6 +94,7 @@ export class HttpHandler {
       if (this.#draining) throw shuttingDown();
       await this.#bounded(exchange, work, upgrade);
     } catch (error) {
+      await prepareStatus(exchange);
       this.#sendError(exchange, error);
     } finally {
       this.#active.delete(exchange);
@@ -212,7 +213,7 @@ export class HttpHandler {
     const { pipeline, kubelets, proxies, clock } = this.#options;
     const { query } = target;
     // what is accepted is a matter for the server behind a proxy
-    const accepted = route.subresource?.name === 'proxy' ? plainJson : acceptedBy(exchange, query);
+    const accepted = route.subresource?.name === 'proxy' ? plainJson : acceptedFor(exchange, query, route);
     const request = await apiRequest(exchange, route, query, identity, authentication, (message) => {
       work.warnings.push(message);
     });

@@ -69,7 +69,7 @@ export class PathEndpoints {
       const { code, text } = await health.answer(plain, query);
       sendText(exchange, code, text);
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
-    else if (discovery.has(plain)) await discovery.send(exchange, plain, () => acceptedBy(exchange, query));
+    else if (discovery.has(plain)) await discovery.send(exchange, plain, () => acceptedBy(exchange, query, 'objects'));
     else if (plain === '/metrics') {
       const { contentType, text } = await exposition(this.#options.registries());
       exchange.setHeader('Content-Type', contentType);

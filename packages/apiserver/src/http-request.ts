@@ -1,11 +1,11 @@
 import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { decodeBody, maxBodyBytes, patchTypeOf, protobufType } from './http-body.ts';
+import { decodeBody, maxBodyBytes, patchTypeOf } from './http-body.ts';
 import type { Exchange } from './http-exchange.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
-import { mediaTypeOf } from './negotiation.ts';
+import { mediaTypeOf, protobufType } from './negotiation.ts';
 
 const noBytes = Buffer.alloc(0);
 

@@ -1,12 +1,15 @@
+import { kindOf } from '@oarlock/api/kinds';
 import type { Resource } from '@oarlock/api/resource';
 import { badRequest, type Status, type StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Exchange } from './http-exchange.ts';
 import { BodyWriter } from './http-flush.ts';
 import type { Query } from './http-path.ts';
+import type { Route } from './http-routes.ts';
 import { sendWatch } from './http-watch.ts';
 import { encodeValue, encodingOf, type EncodingOptions } from './negotiation-encoding.ts';
-import { acceptsGzip, negotiate, type Accepted } from './negotiation.ts';
+import { loadCodec } from './negotiation-protobuf-codec.ts';
+import { acceptsGzip, negotiate, noSuchStream, type Accepted, type ProtobufOffer } from './negotiation.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
 import type { IncludeObject } from './table/encoder.ts';
 
@@ -14,9 +17,17 @@ const includes: readonly IncludeObject[] = ['None', 'Metadata', 'Object'];
 const plainAgents = /^(?:curl|wget|mozilla\/5\.0)/i;
 const maxWarningLength = 4096;
 
-/** How a request wants its answer, out of its headers and parameters. @throws StatusError `NotAcceptable`, `BadRequest` */
-export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query): Accepted {
-  const accepted = negotiate(headers.accept);
+/** How a request for a resource wants its answer. @throws StatusError `NotAcceptable`, `BadRequest` */
+export function acceptedFor(exchange: Pick<Exchange, 'headers'>, query: Query, { verb, kind }: Pick<Route, 'verb' | 'kind'>): Accepted {
+  const offer: ProtobufOffer = kindOf(kind) === undefined ? 'metadata' : 'objects';
+  const accepted = acceptedBy(exchange, query, offer);
+  if (verb === 'watch' && accepted.format === 'yaml') throw noSuchStream(offer);
+  return accepted;
+}
+
+/** How a request wants its answer, out of its headers and parameters. @throws StatusError `NotAcceptable` */
+export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: ProtobufOffer = 'nothing'): Accepted {
+  const accepted = negotiate(headers.accept, offer);
   const { pretty } = query.first;
   const wanted =
     pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
@@ -36,6 +47,7 @@ export interface Sending {
 /** Sends what the pipeline answered, except what goes on elsewhere. */
 export async function sendResponse(response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>, sending: Sending): Promise<void> {
   const { exchange, accepted, clock, query } = sending;
+  if (accepted.format === 'protobuf') await loadCodec();
   const options: EncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
   switch (response.kind) {
     case 'object': {
@@ -52,7 +64,7 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
       const encoding = encodingOf(accepted, 'watch', response.resource, options);
       await sendWatch(exchange, response.frames, {
         encoding,
-        causes: exchange.headers['x-oarlock-cause'] === '1',
+        causes: accepted.format !== 'protobuf' && exchange.headers['x-oarlock-cause'] === '1',
         statusOf: sending.statusOf,
       });
     }
@@ -78,7 +90,14 @@ async function sendList(
   const encoding = encodingOf(accepted, 'list', resource, options);
   exchange.setHeader('Content-Type', encoding.contentType);
   const body = new BodyWriter(exchange, 200, { gzip: acceptsGzip(exchange.headers['accept-encoding'] as string | undefined) });
-  body.add(encoding.listHead(metadata));
+  let length = 0;
+  if (encoding.itemLength !== undefined) {
+    for (const item of items) {
+      length += encoding.itemLength(item);
+      if (body.full) await body.flush();
+    }
+  }
+  body.add(encoding.listHead(metadata, length));
   let first = true;
   for (const item of items) {
     encoding.listItem(item, first, body);
@@ -114,6 +133,11 @@ function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
   exchange.setHeader('Warning', values);
 }
 
+/** Loads what it takes to tell an error in the form that a client wants. */
+export async function prepareStatus({ headers }: Pick<Exchange, 'headers'>): Promise<void> {
+  if (headers.accept?.includes('protobuf') === true) await loadCodec();
+}
+
 /** Sends a refusal or fault as `Status`; in place of whatever was asked for, so only its format counts. */
 export function sendStatus(exchange: Exchange, { status }: StatusError): void {
   if (exchange.state !== 'fresh') {
@@ -127,7 +151,7 @@ export function sendStatus(exchange: Exchange, { status }: StatusError): void {
 
 function formatOf(exchange: Exchange): Pick<Accepted, 'format' | 'pretty'> {
   try {
-    return { format: negotiate(exchange.headers.accept).format, pretty: false };
+    return { format: negotiate(exchange.headers.accept, 'objects').format, pretty: false };
   } catch {
     return { format: 'json', pretty: false }; // an error has to be told, whatever is accepted
   }

@@ -1,11 +1,11 @@
 import type { StatusError } from '@oarlock/api/status';
 import type { Exchange } from './http-exchange.ts';
-import { errorLine, withCause, type Encoding } from './negotiation-encoding.ts';
+import { withCause, type Encoding } from './negotiation-encoding.ts';
 import type { WatchFrame } from './response.ts';
 
 export interface WatchOptions {
   readonly encoding: Encoding;
-  /** Put each event's cause beside its type and object. */
+  /** Put each event's cause beside its type and object. JSON only. */
   readonly causes: boolean;
   /** A fault of the source's, as the client is told of it. */
   statusOf(error: unknown): StatusError;
@@ -20,7 +20,7 @@ export async function sendWatch(
   frames: AsyncIterable<readonly WatchFrame[]>,
   { encoding, causes, statusOf }: WatchOptions,
 ): Promise<void> {
-  exchange.setHeader('Content-Type', encoding.contentType);
+  exchange.setHeader('Content-Type', encoding.streamType);
   const outlet = exchange.open(200);
   try {
     for await (const batch of frames) {
@@ -35,7 +35,7 @@ export async function sendWatch(
       if (outlet.closed) return;
     }
   } catch (error) {
-    outlet.write([errorLine(statusOf(error).status)]);
+    outlet.write([encoding.error(statusOf(error).status)]);
   }
   outlet.end();
 }

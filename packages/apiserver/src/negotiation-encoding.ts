@@ -1,10 +1,14 @@
 import { encodeObject } from '@oarlock/api/serializer';
+import type { Status } from '@oarlock/api/status';
 import type { KubeObject, ListMeta } from '@oarlock/api/object';
 import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { formatTraceparent } from '@oarlock/kernel/tracing';
 import { stringify } from 'yaml';
 import type { Accepted } from './negotiation.ts';
-import { notAcceptable } from './negotiation.ts';
+import { errorLine } from './negotiation-error-line.ts';
+import { notAcceptable, protobufType } from './negotiation.ts';
+import { ProtobufEncoding, ProtobufMetadataEncoding } from './negotiation-protobuf-encoding.ts';
+import { loadedCodec } from './negotiation-protobuf-codec.ts';
 import type { Encoded, WatchFrame } from './response.ts';
 import { TableEncoder, type IncludeObject } from './table/encoder.ts';
 import { metadataJson, metaVersion } from './table/metadata.ts';
@@ -24,12 +28,19 @@ export interface Sink {
 /** How one request wants what it asked for. */
 export interface Encoding {
   readonly contentType: string;
+  /** Of watches. */
+  readonly streamType: string;
   item(item: Encoded): Buffer;
-  listHead(metadata: ListMeta): Buffer;
+  /** What an item takes in a list, where the head of a list says how long it is. */
+  readonly itemLength?: (item: Encoded) => number;
+  /** `length` is that of all items. */
+  listHead(metadata: ListMeta, length: number): Buffer;
   listItem(item: Encoded, first: boolean, sink: Sink): void;
   listTail(metadata: ListMeta): Buffer;
-  /** One line of a watch. */
+  /** One line of a watch, or what stands for it. */
   frame(frame: WatchFrame): Buffer;
+  /** The end of a watch that fails. */
+  error(status: Status): Buffer;
 }
 
 export interface EncodingOptions {
@@ -48,11 +59,16 @@ export function encodingOf(
     throw notAcceptable(['application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', 'application/json']);
   if (accepted.as === 'PartialObjectMetadataList' && answer !== 'list')
     throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
+  const codec = accepted.format === 'protobuf' ? loadedCodec() : undefined;
+  if (codec !== undefined) {
+    if (accepted.as !== undefined) return new ProtobufMetadataEncoding(codec, accepted.version);
+    if (codec.knows(apiVersionOf(resource), resource.kind)) return new ProtobufEncoding(codec, resource);
+  }
   if (accepted.as === 'Table') return inFormat(accepted, answer, new TableEncoder(resource, accepted.version, options));
   return inFormat(accepted, answer, accepted.as === undefined ? plainEncodingOf(resource) : new MetadataEncoding(accepted.version));
 }
 
-/** What is not compact JSON is made out of it: nobody asks for that often. Watches are JSON always. */
+/** YAML and indented JSON are made out of the compact one: nobody asks for them often. Watches are never indented. */
 function inFormat(accepted: Accepted, answer: 'object' | 'list' | 'watch', encoding: Encoding): Encoding {
   if (answer === 'watch') return encoding;
   if (accepted.format === 'yaml') return new YamlEncoding(encoding);
@@ -72,6 +88,7 @@ function plainEncodingOf(resource: Resource): PlainEncoding {
 /** Objects as they are: the bytes that were encoded once. */
 class PlainEncoding implements Encoding {
   readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
   readonly #opening: Buffer;
   readonly #head: (metadata: ListMeta) => string;
 
@@ -108,11 +125,15 @@ class PlainEncoding implements Encoding {
   frame(frame: WatchFrame): Buffer {
     return frame.json();
   }
+  error(status: Status): Buffer {
+    return errorLine(status);
+  }
 }
 
 /** `PartialObjectMetadata` and lists of it. */
 class MetadataEncoding implements Encoding {
   readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
   readonly #version: Accepted['version'];
   constructor(version: Accepted['version']) {
     this.#version = version;
@@ -136,10 +157,14 @@ class MetadataEncoding implements Encoding {
   frame({ type, item }: WatchFrame): Buffer {
     return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), metadataJson(item, this.#version), Buffer.from('}\n')]);
   }
+  error(status: Status): Buffer {
+    return errorLine(status);
+  }
 }
 
 class PrettyEncoding implements Encoding {
   readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
   readonly #inner: Encoding;
   constructor(inner: Encoding) {
     this.#inner = inner;
@@ -150,7 +175,9 @@ class PrettyEncoding implements Encoding {
   }
   /** The head of the compact list, indented: everything up to the opening bracket of the items. */
   listHead(metadata: ListMeta): Buffer {
-    const whole = JSON.parse(this.#inner.listHead(metadata).toString('utf8') + this.#inner.listTail(metadata).toString('utf8')) as unknown;
+    const whole = JSON.parse(
+      this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
+    ) as unknown;
     const text = JSON.stringify(whole, undefined, 2);
     return Buffer.from(text.slice(0, text.lastIndexOf('[]') + 1));
   }
@@ -170,10 +197,14 @@ class PrettyEncoding implements Encoding {
   frame(frame: WatchFrame): Buffer {
     return this.#inner.frame(frame);
   }
+  error(status: Status): Buffer {
+    return errorLine(status);
+  }
 }
 
 class YamlEncoding implements Encoding {
   readonly contentType = 'application/yaml';
+  readonly streamType = 'application/json';
   readonly #inner: Encoding;
   #items = '';
   #any = false;
@@ -186,10 +217,9 @@ class YamlEncoding implements Encoding {
   }
   /** A sequence may stand at the indentation of its key, so that items are written one by one. */
   listHead(metadata: ListMeta): Buffer {
-    const whole = JSON.parse(this.#inner.listHead(metadata).toString('utf8') + this.#inner.listTail(metadata).toString('utf8')) as Record<
-      string,
-      unknown
-    >;
+    const whole = JSON.parse(
+      this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
+    ) as Record<string, unknown>;
     const { items, rows, ...head } = whole;
     this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
     return Buffer.from(toYaml(head));
@@ -211,6 +241,9 @@ class YamlEncoding implements Encoding {
   frame(frame: WatchFrame): Buffer {
     return this.#inner.frame(frame);
   }
+  error(status: Status): Buffer {
+    return errorLine(status);
+  }
 }
 
 export function prettyJson(value: unknown): Buffer {
@@ -223,6 +256,8 @@ export function encodeValue(
   { format, pretty }: Pick<Accepted, 'format' | 'pretty'>,
 ): { readonly contentType: string; readonly body: string | Buffer } {
   if (format === 'yaml') return { contentType: 'application/yaml', body: toYaml(value) };
+  const binary = format === 'protobuf' ? protobufOf(value) : undefined;
+  if (binary !== undefined) return { contentType: protobufType, body: binary };
   if (pretty) return { contentType: 'application/json', body: prettyJson(value) };
   return {
     contentType: 'application/json',
@@ -230,13 +265,18 @@ export function encodeValue(
   };
 }
 
+/** Undefined where the kind of a value has no message. */
+function protobufOf(value: unknown): Buffer | undefined {
+  const codec = loadedCodec();
+  const object = value as KubeObject;
+  const { apiVersion = '', kind = '' } = object;
+  if (codec === undefined || !codec.knows(apiVersion, kind)) return undefined;
+  const message = codec.message(object);
+  return Buffer.concat([codec.envelopeHead(apiVersion, kind, message.length), message, codec.envelopeTail]);
+}
+
 /** The same line with the cause of the event in it, for clients that ask for it. */
 export function withCause(line: Buffer, { cause }: WatchFrame): readonly Buffer[] {
   // a line ends with a brace and a line break
   return cause === undefined ? [line] : [line.subarray(0, -2), Buffer.from(`,"cause":"${formatTraceparent(cause)}"}\n`)];
-}
-
-/** The last line of a watch that fails. */
-export function errorLine(status: KubeObject | object): Buffer {
-  return Buffer.from(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`);
 }

@@ -1,8 +1,6 @@
-import { protobufTable } from '@oarlock/api/generated/protobuf-table';
-import { parseApiVersion } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
-import { pointersOf } from './negotiation-protobuf-pointers.ts';
+import { messageNamed, messageOf, type Field, type Message, type Scalar } from './negotiation-protobuf-messages.ts';
 
 /**
  * Bodies in Kubernetes' protobuf, which typed clients of Go send: four bytes that say so, then a `runtime.Unknown` with the kind and
@@ -10,116 +8,68 @@ import { pointersOf } from './negotiation-protobuf-pointers.ts';
  */
 const magic = Buffer.from('k8s\0');
 const maxDepth = 100;
-const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
-const runtimePackage = 'k8s.io.apimachinery.pkg.runtime';
-const packages: Readonly<Record<string, string>> = {
-  '': 'k8s.io.api.core',
-  'apiextensions.k8s.io': 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions',
-  'apiregistration.k8s.io': 'k8s.io.kube_aggregator.pkg.apis.apiregistration',
-  'internal.apiserver.k8s.io': 'k8s.io.api.apiserverinternal',
-};
-
-type Scalar = 'string' | 'bool' | 'int32' | 'int64' | 'bytes' | 'double';
-interface Field {
-  readonly name: string;
-  readonly type: string;
-  readonly repeated: boolean;
-  readonly inline: boolean;
-  readonly pointer: boolean;
-  readonly map: boolean;
-}
-type Message = ReadonlyMap<number, Field>;
 type Fields = Record<string, unknown>;
 
-const scalars: ReadonlySet<string> = new Set<Scalar>(['string', 'bool', 'int32', 'int64', 'bytes', 'double']);
 const malformed = (why: string) => badRequest(`the object provided is unrecognized: protobuf: ${why}`);
 
 /** @throws StatusError `BadRequest` */
 export function decodeProtobuf(body: Buffer): KubeObject {
+  return decodeAt(body, 0);
+}
+
+function decodeAt(body: Buffer, depth: number): KubeObject {
   if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('the body does not begin with its mark');
-  const unknown = read(new Reader(body.subarray(magic.length)), `${runtimePackage}.Unknown`, 0) as {
-    readonly typeMeta?: { readonly apiVersion?: string; readonly kind?: string };
-    readonly raw?: string;
-  };
-  const { apiVersion = '', kind = '' } = unknown.typeMeta ?? {};
-  const name = messageOf(apiVersion, kind);
-  if (name === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
-  return { kind, apiVersion, ...read(new Reader(Buffer.from(unknown.raw ?? '', 'base64')), name, 0) };
+  const { apiVersion, kind, raw } = readUnknown(new Reader(body, magic.length, body.length));
+  const message = messageOf(apiVersion, kind);
+  if (message === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
+  return { kind, apiVersion, ...read(raw, message, depth) };
 }
 
-/** The message of a kind; those of apimachinery are every group's. */
-function messageOf(apiVersion: string, kind: string): string | undefined {
-  const { group, version } = parseApiVersion(apiVersion);
-  const own = `${Object.hasOwn(packages, group) ? packages[group] : `k8s.io.api.${group.split('.')[0]}`}.${version}.${kind}`;
-  return [own, `${metaPackage}.${kind}`].find((name) => fieldsOf(name) !== undefined);
+interface Unknown {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly raw: Reader;
 }
 
-const messages = new Map<string, Message>();
-const parsed = new Map<string, Readonly<Record<string, Readonly<Record<string, string>>>>>();
-
-function fieldsOf(name: string): Message | undefined {
-  const known = messages.get(name);
-  if (known !== undefined) return known;
-  const dot = name.lastIndexOf('.');
-  const [pkg, message] = [name.slice(0, dot), name.slice(dot + 1)];
-  let table = parsed.get(pkg);
-  if (table === undefined) {
-    const text = Object.hasOwn(protobufTable, pkg) ? protobufTable[pkg] : undefined;
-    if (text === undefined) return undefined;
-    table = JSON.parse(text) as Readonly<Record<string, Readonly<Record<string, string>>>>;
-    parsed.set(pkg, table);
+function readUnknown(reader: Reader): Unknown {
+  let typeMeta: { readonly apiVersion?: string; readonly kind?: string } = {};
+  let raw = new Reader(reader.bytes, 0, 0);
+  while (reader.at < reader.end) {
+    const tag = reader.small();
+    if (tag === 0x0a) typeMeta = read(reader.part(), messageNamed('k8s.io.apimachinery.pkg.runtime.TypeMeta'), 1);
+    else if (tag === 0x12) raw = reader.part();
+    else reader.skip(tag & 7);
   }
-  const row = Object.hasOwn(table, message) ? table[message] : undefined;
-  if (row === undefined) return undefined;
-  const pointers = pointersOf(message);
-  const made = new Map(Object.entries(row).map(([field, text]) => compile(field, text, pointers)));
-  messages.set(name, made);
-  return made;
+  return { apiVersion: typeMeta.apiVersion ?? '', kind: typeMeta.kind ?? '', raw };
 }
 
-/** `7 repeated k8s.io.api.core.v1.EnvVar` */
-function compile(field: string, text: string, pointers: ReadonlySet<string>): readonly [number, Field] {
-  const [number = '', ...words] = text.split(' ');
-  const inline = words.at(-1) === 'inline';
-  const repeated = words[0] === 'repeated';
-  const type = words.slice(repeated ? 1 : 0, inline ? -1 : undefined).join(' ');
-  const entry = /^map<string,(.*)>$/.exec(type);
-  return [
-    Number(number),
-    { name: jsonName(field), type: entry?.[1] ?? type, repeated, inline, pointer: pointers.has(field), map: entry !== null },
-  ];
-}
-
-const jsonNames: Readonly<Record<string, string>> = {
-  uID: 'uid',
-  aPIGroup: 'apiGroup',
-  Webhooks: 'webhooks',
-  Expression: 'expression',
-  Name: 'name',
-};
-/** Where JSON calls a field by another name than protobuf. */
-function jsonName(field: string): string {
-  if (Object.hasOwn(jsonNames, field)) return jsonNames[field] as string;
-  return field.startsWith('xKubernetes') ? field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) : field;
-}
-
+/** Reads from a part of a buffer. */
 class Reader {
   readonly bytes: Buffer;
-  at = 0;
-  constructor(bytes: Buffer) {
+  at: number;
+  readonly end: number;
+  constructor(bytes: Buffer, at: number, end: number) {
     this.bytes = bytes;
-  }
-  get done() {
-    return this.at >= this.bytes.length;
+    this.at = at;
+    this.end = end;
   }
 
-  varint(): bigint {
-    let value = 0n;
-    for (let shift = 0n; shift < 70n; shift += 7n) {
-      const byte = this.bytes[this.at++];
-      if (byte === undefined) break;
+  /** A signed number of 64 bits; where it does not fit, the nearest that does. */
+  varint(): number {
+    const { bytes, end } = this;
+    let low = 0;
+    for (let shift = 0; shift < 28; shift += 7) {
+      if (this.at >= end) throw malformed('a number does not end');
+      const byte = bytes[this.at++] as number;
+      low |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return low;
+    }
+    let value = BigInt(low);
+    for (let shift = 28n; shift < 70n; shift += 7n) {
+      if (this.at >= end) break;
+      const byte = bytes[this.at++] as number;
       value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return BigInt.asIntN(64, value);
+      if (byte < 0x80) return Number(BigInt.asIntN(64, value));
     }
     throw malformed('a number does not end');
   }
@@ -127,16 +77,28 @@ class Reader {
   /** A length or tag: small, unlike values. */
   small(): number {
     const value = this.varint();
-    if (value < 0n || value > 0x7fff_ffffn) throw malformed('a length is out of range');
-    return Number(value);
+    if (value < 0 || value > 0x7fff_ffff) throw malformed('a length is out of range');
+    return value;
   }
 
-  chunk(length = this.small()): Buffer {
-    const end = this.at + length;
-    if (end > this.bytes.length) throw malformed('the body ends early');
-    const chunk = this.bytes.subarray(this.at, end);
-    this.at = end;
-    return chunk;
+  part(): Reader {
+    const length = this.small();
+    return new Reader(this.bytes, this.#pass(length), this.at);
+  }
+  text(encoding: 'utf8' | 'base64'): string {
+    const length = this.small();
+    const from = this.#pass(length);
+    return length === 0 ? '' : this.bytes.toString(encoding, from, this.at);
+  }
+  double(): number {
+    return this.bytes.readDoubleLE(this.#pass(8));
+  }
+
+  #pass(length: number): number {
+    const from = this.at;
+    if (from + length > this.end) throw malformed('the body ends early');
+    this.at = from + length;
+    return from;
   }
 
   skip(wire: number): void {
@@ -145,13 +107,13 @@ class Reader {
         this.varint();
         return;
       case 1:
-        this.chunk(8);
+        this.#pass(8);
         return;
       case 2:
-        this.chunk();
+        this.#pass(this.small());
         return;
       case 5:
-        this.chunk(4);
+        this.#pass(4);
         return;
       default:
         throw malformed(`wire type ${wire} is not known`);
@@ -159,36 +121,45 @@ class Reader {
   }
 }
 
-function read(reader: Reader, name: string, depth: number): Fields {
-  if (depth > maxDepth) throw malformed('it nests too deep');
-  const message = fieldsOf(name);
-  if (message === undefined) throw malformed(`no message ${name} is known`);
+function read(reader: Reader, message: Message, depth: number): Fields {
   const result: Fields = {};
-  while (!reader.done) {
-    const tag = reader.small();
-    const wire = tag & 7;
-    const field = message.get(tag >> 3);
-    if (field === undefined) reader.skip(wire);
-    else if (field.map) readEntry(reader.chunk(), field, result, depth);
-    else if (scalars.has(field.type)) readScalar(reader, wire, field, result);
-    else readMessage(reader.chunk(), field, result, depth);
-  }
+  readInto(result, reader, message, depth);
   return result;
 }
 
-function readScalar(reader: Reader, wire: number, { name, type, repeated, pointer }: Field, result: Fields): void {
+function readInto(result: Fields, reader: Reader, { byNumber }: Message, depth: number): void {
+  if (depth > maxDepth) throw malformed('it nests too deep');
+  while (reader.at < reader.end) {
+    const tag = reader.small();
+    const field = byNumber[tag >> 3];
+    if (field === undefined) reader.skip(tag & 7);
+    else if (field.map) readEntry(expectMessage(reader, tag, field), field, result, depth);
+    else if (isScalar(field.type)) readScalar(reader, tag & 7, field, field.type, result);
+    else readMessage(expectMessage(reader, tag, field), field, result, depth);
+  }
+}
+
+const isScalar = (type: Field['type']): type is Scalar =>
+  type === 'string' || type === 'bool' || type === 'int32' || type === 'int64' || type === 'bytes' || type === 'double';
+
+function expectMessage(reader: Reader, tag: number, { name }: Field): Reader {
+  if ((tag & 7) !== 2) throw malformed(`${name} comes with wire type ${tag & 7}`);
+  return reader.part();
+}
+
+function readScalar(reader: Reader, wire: number, { name, repeated, keepsZero }: Field, type: Scalar, result: Fields): void {
   if (!repeated) {
-    const value = scalar(reader, wire, type as Scalar);
-    if (pointer || (value !== '' && value !== 0 && value !== false)) result[name] = value;
+    const value = scalar(reader, wire, type);
+    if (keepsZero || (value !== '' && value !== 0 && value !== false)) result[name] = value;
     return;
   }
   const list = (result[name] ??= []) as unknown[];
   if (wire !== 2 || type === 'string' || type === 'bytes') {
-    list.push(scalar(reader, wire, type as Scalar));
+    list.push(scalar(reader, wire, type));
     return;
   }
-  const packed = new Reader(reader.chunk());
-  while (!packed.done) list.push(scalar(packed, type === 'double' ? 1 : 0, type as Scalar));
+  const packed = reader.part();
+  while (packed.at < packed.end) list.push(scalar(packed, type === 'double' ? 1 : 0, type));
 }
 
 function scalar(reader: Reader, wire: number, type: Scalar): string | number | boolean {
@@ -196,104 +167,106 @@ function scalar(reader: Reader, wire: number, type: Scalar): string | number | b
   if (wire !== expected) throw malformed(`a ${type} comes with wire type ${wire}`);
   switch (type) {
     case 'string':
-      return reader.chunk().toString('utf8');
+      return reader.text('utf8');
     case 'bytes':
-      return reader.chunk().toString('base64');
+      return reader.text('base64');
     case 'bool':
-      return reader.varint() !== 0n;
+      return reader.varint() !== 0;
     case 'double':
-      return reader.chunk(8).readDoubleLE(0);
+      return reader.double();
     case 'int32':
-      return Number(BigInt.asIntN(32, reader.varint()));
+      return reader.varint() | 0;
     case 'int64':
-      return Number(reader.varint());
+      return reader.varint();
   }
 }
 
-function readEntry(chunk: Buffer, { name, type }: Field, result: Fields, depth: number): void {
-  const entry = new Reader(chunk);
+function readEntry(entry: Reader, field: Field, result: Fields, depth: number): void {
+  const { name, type } = field;
   let key = '';
-  let value: unknown = scalars.has(type) ? '' : {};
-  while (!entry.done) {
+  let value: unknown;
+  let found = false;
+  while (entry.at < entry.end) {
     const tag = entry.small();
-    if (tag >> 3 === 1) key = entry.chunk().toString('utf8');
-    else if (tag >> 3 === 2) value = scalars.has(type) ? scalar(entry, tag & 7, type as Scalar) : valueOf(entry.chunk(), type, depth + 1);
-    else entry.skip(tag & 7);
+    if (tag >> 3 === 1) key = entry.text('utf8');
+    else if (tag >> 3 !== 2) entry.skip(tag & 7);
+    else {
+      found = true;
+      value = isScalar(type) ? scalar(entry, tag & 7, type) : valueOf(expectMessage(entry, tag, field), field, depth + 1);
+    }
   }
+  if (!found) value = type === 'string' || type === 'bytes' ? '' : valueOf(new Reader(entry.bytes, 0, 0), field, depth + 1);
   if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
-  ((result[name] ??= {}) as Fields)[key] = value;
+  // a time that is not set is null in a map
+  ((result[name] ??= {}) as Fields)[key] = value ?? null;
 }
 
-function readMessage(chunk: Buffer, { name, type, repeated, inline }: Field, result: Fields, depth: number): void {
+function readMessage(part: Reader, field: Field, result: Fields, depth: number): void {
+  const { name, repeated, inline } = field;
   if (inline) {
-    Object.assign(result, read(new Reader(chunk), type, depth + 1));
+    readInto(result, part, field.message(), depth + 1);
     return;
   }
-  const value = valueOf(chunk, type, depth + 1);
+  const value = valueOf(part, field, depth + 1);
   if (repeated) ((result[name] ??= []) as unknown[]).push(value);
   else if (value !== undefined) result[name] = value;
 }
 
 /** What a message is as JSON: most are objects, some are one value. */
-function valueOf(chunk: Buffer, type: string, depth: number): unknown {
-  switch (type.slice(type.lastIndexOf('.') + 1)) {
+function valueOf(part: Reader, field: Field, depth: number): unknown {
+  const { type } = field;
+  switch (type) {
+    case 'message':
+      return read(part, field.message(), depth);
     case 'Quantity':
-      return fieldOf(chunk, type, depth, 'string') ?? '0';
+      return read(part, field.message(), depth)['string'] ?? '0';
     case 'Time':
-      return chunk.length === 0 ? undefined : `${timeOf(chunk, type, depth).slice(0, 19)}Z`;
+      return part.at === part.end ? undefined : `${timeOf(part, field, depth).slice(0, 19)}Z`;
     case 'MicroTime':
-      return chunk.length === 0 ? undefined : timeOf(chunk, type, depth);
-    case 'IntOrString':
-      return intOrString(chunk, type, depth);
+      return part.at === part.end ? undefined : timeOf(part, field, depth);
+    case 'IntOrString': {
+      const { type: kind = 0, intVal = 0, strVal = '' } = read(part, field.message(), depth);
+      return kind === 0 ? intVal : strVal;
+    }
     case 'FieldsV1':
-      return json(fieldOf(chunk, type, depth, 'Raw'));
     case 'RawExtension':
     case 'JSON':
-      return json(fieldOf(chunk, type, depth, 'raw'));
+      return json(part, depth);
     case 'ExtraValue':
     case 'Verbs':
-      return fieldOf(chunk, type, depth, 'items') ?? [];
-    case 'JSONSchemaProps':
-      return schemaNames(read(new Reader(chunk), type, depth));
+      return read(part, field.message(), depth)['items'] ?? [];
     case 'JSONSchemaPropsOrBool':
-      return either(chunk, type, depth, 'allows', false);
+      return either(read(part, field.message(), depth), 'allows', false);
     case 'JSONSchemaPropsOrArray':
-      return either(chunk, type, depth, 'jSONSchemas', []);
+      return either(read(part, field.message(), depth), 'jSONSchemas', []);
     case 'JSONSchemaPropsOrStringArray':
-      return either(chunk, type, depth, 'property', []);
+      return either(read(part, field.message(), depth), 'property', []);
     default:
-      return read(new Reader(chunk), type, depth);
+      throw new Error(`${type} is no message`);
   }
 }
 
-const fieldOf = (chunk: Buffer, type: string, depth: number, name: string): unknown => read(new Reader(chunk), type, depth)[name];
-const either = (chunk: Buffer, type: string, depth: number, other: string, empty: unknown): unknown => {
-  const { schema, [other]: value = empty } = read(new Reader(chunk), type, depth);
-  return schema ?? value;
-};
-
-function schemaNames({ ref, schema, ...rest }: Fields): Fields {
-  return { ...rest, ...(ref !== undefined && { $ref: ref }), ...(schema !== undefined && { $schema: schema }) };
-}
+const either = ({ schema, ...rest }: Fields, other: string, empty: unknown): unknown => schema ?? rest[other] ?? empty;
 
 /** With microseconds. */
-function timeOf(chunk: Buffer, type: string, depth: number): string {
-  const { seconds = 0, nanos = 0 } = read(new Reader(chunk), type, depth) as { readonly seconds?: number; readonly nanos?: number };
+function timeOf(part: Reader, field: Field, depth: number): string {
+  const { seconds = 0, nanos = 0 } = read(part, field.message(), depth) as { readonly seconds?: number; readonly nanos?: number };
   const time = new Date(seconds * 1000);
   if (Number.isNaN(time.getTime())) throw malformed('a time is out of range');
   return `${time.toISOString().slice(0, 19)}.${String(Math.trunc(nanos / 1000)).padStart(6, '0')}Z`;
 }
 
-function intOrString(chunk: Buffer, type: string, depth: number): unknown {
-  const { type: kind = 0, intVal = 0, strVal = '' } = read(new Reader(chunk), type, depth);
-  return kind === 0 ? intVal : strVal;
-}
-
-/** Raw values are JSON in base64 by now, or protobuf of their own. */
-function json(raw: unknown): unknown {
-  if (typeof raw !== 'string' || raw === '') return undefined;
-  const bytes = Buffer.from(raw, 'base64');
-  if (bytes.length >= magic.length && magic.compare(bytes, 0, magic.length) === 0) return decodeProtobuf(bytes);
+/** Raw values, which are field 1, are JSON in its bytes, or protobuf of their own. */
+function json(part: Reader, depth: number): unknown {
+  let raw: Reader | undefined;
+  while (part.at < part.end) {
+    const tag = part.small();
+    if (tag === 0x0a) raw = part.part();
+    else part.skip(tag & 7);
+  }
+  if (raw === undefined || raw.at === raw.end) return undefined;
+  const bytes = raw.bytes.subarray(raw.at, raw.end);
+  if (bytes.length >= magic.length && bytes.compare(magic, 0, magic.length, 0, magic.length) === 0) return decodeAt(bytes, depth + 1);
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {

@@ -5,12 +5,18 @@ export type Shape = 'Table' | 'PartialObjectMetadata' | 'PartialObjectMetadataLi
 
 /** How the client wants its answer. Shared between requests with equal headers. */
 export interface Accepted {
-  readonly format: 'json' | 'yaml';
+  readonly format: 'json' | 'yaml' | 'protobuf';
   readonly as: Shape | undefined;
   /** The version of meta.k8s.io that `as` is of. */
   readonly version: 'v1' | 'v1beta1';
   readonly pretty: boolean;
 }
+
+/** What may be sent in protobuf: built-in objects and everybody's metadata; metadata only, as of custom resources; nothing. */
+export type ProtobufOffer = 'objects' | 'metadata' | 'nothing';
+
+/** Kubernetes' protobuf, in requests and answers. */
+export const protobufType = 'application/vnd.kubernetes.protobuf';
 
 interface Clause {
   readonly type: string;
@@ -20,48 +26,72 @@ interface Clause {
 }
 
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
-const mediaTypes = ['application/json', 'application/yaml'];
+const mediaTypes: Readonly<Record<ProtobufOffer, readonly string[]>> = {
+  objects: ['application/json', 'application/yaml', protobufType],
+  metadata: ['application/json', 'application/yaml'],
+  nothing: ['application/json', 'application/yaml'],
+};
 const shapes: ReadonlySet<string> = new Set<Shape>(['Table', 'PartialObjectMetadata', 'PartialObjectMetadataList']);
 const maxRemembered = 512;
 const maxHeaderLength = 4096;
-const remembered = new Map<string, Accepted | null>();
+const remembered: Readonly<Record<ProtobufOffer, Map<string, Accepted | null>>> = {
+  objects: new Map(),
+  metadata: new Map(),
+  nothing: new Map(),
+};
 
 /**
- * Chooses the answer's form from an `Accept` header: the client's most wanted that we can give. A client that asks for protobuf and
- * JSON gets JSON.
+ * Chooses the answer's form from an `Accept` header: the client's most wanted that we can give. Tables are never protobuf.
  * @throws StatusError `NotAcceptable`
  */
-export function negotiate(accept: string | undefined): Accepted {
+export function negotiate(accept: string | undefined, offer: ProtobufOffer = 'nothing'): Accepted {
   if (accept === undefined || accept === '' || accept === '*/*' || accept === 'application/json') return plainJson;
-  let chosen = remembered.get(accept);
+  const known = remembered[offer];
+  let chosen = known.get(accept);
   if (chosen === undefined) {
-    chosen = choose(parseAccept(accept));
-    if (remembered.size >= maxRemembered) remembered.clear();
-    remembered.set(accept, chosen);
+    chosen = choose(parseAccept(accept), offer);
+    if (known.size >= maxRemembered) known.clear();
+    known.set(accept, chosen);
   }
-  if (chosen === null) throw notAcceptable(mediaTypes);
+  if (chosen === null) throw notAcceptable(mediaTypes[offer]);
   return chosen;
 }
+
+/** The refusal of a watch in a form that has no frames. */
+export const noSuchStream = (offer: ProtobufOffer): StatusError =>
+  notAcceptable(mediaTypes[offer].filter((type) => type !== 'application/yaml').map((type) => `${type};stream=watch`));
 
 export const notAcceptable = (types: readonly string[]): StatusError =>
   failure('NotAcceptable', `only the following media types are accepted: ${types.join(', ')}`);
 
-function choose(clauses: readonly Clause[]): Accepted | null {
+function choose(clauses: readonly Clause[], offer: ProtobufOffer): Accepted | null {
   for (const clause of clauses) {
-    const format = formatOf(clause);
+    const format = formatOf(clause, offer);
     const transform = format && transformOf(clause.parameters);
-    if (format !== undefined && transform !== undefined) {
+    if (format !== undefined && transform !== undefined && streams(format, clause.parameters) && offered(format, transform.as, offer)) {
       return format === 'json' && transform.as === undefined && !transform.pretty ? plainJson : { format, ...transform };
     }
   }
   return null;
 }
 
-function formatOf({ type, subtype }: Clause): Accepted['format'] | undefined {
+function formatOf({ type, subtype }: Clause, offer: ProtobufOffer): Accepted['format'] | undefined {
   if (type === '*' && subtype === '*') return 'json';
   if (type !== 'application') return undefined;
   if (subtype === 'json' || subtype === '*') return 'json';
+  if (subtype === 'vnd.kubernetes.protobuf' && offer !== 'nothing') return 'protobuf';
   return subtype === 'yaml' ? 'yaml' : undefined;
+}
+
+/** `stream=watch` is the one stream there is, and YAML has none. */
+function streams(format: Accepted['format'], parameters: ReadonlyMap<string, string>): boolean {
+  const stream = parameters.get('stream') ?? '';
+  return stream === '' || (stream === 'watch' && format !== 'yaml');
+}
+
+function offered(format: Accepted['format'], as: Shape | undefined, offer: ProtobufOffer): boolean {
+  if (format !== 'protobuf') return true;
+  return as === undefined ? offer === 'objects' : as !== 'Table';
 }
 
 function transformOf(parameters: ReadonlyMap<string, string>): Omit<Accepted, 'format'> | undefined {

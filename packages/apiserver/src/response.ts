@@ -2,6 +2,23 @@ import type { KubeObject, ListMeta } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Cause } from '@oarlock/kernel/tracing';
 
+/** How objects are written in Kubernetes' protobuf. Its tables are large: it is loaded for the first client that asks for it. */
+export interface ProtobufCodec {
+  /** Whether a kind has a message; others cannot be written. */
+  knows(apiVersion: string, kind: string): boolean;
+  /** The message of an object, without what says its kind. */
+  message(object: KubeObject): Buffer;
+  /** The message of its `PartialObjectMetadata`. */
+  metadata(object: KubeObject): Buffer;
+  /** The beginning of the message of any list: all but its items, whose field has the number 2. */
+  listMetadata(metadata: ListMeta): Buffer;
+  /** What comes before a message of this length: the mark of Kubernetes, version and kind. */
+  envelopeHead(apiVersion: string, kind: string, length: number): Buffer;
+  readonly envelopeTail: Buffer;
+  /** An event of a watch. */
+  frame(type: string, apiVersion: string, kind: string, message: Buffer): Buffer;
+}
+
 /** One version of one object. Encoded at most once per format, whoever asks. */
 export interface Encoded {
   /** Deeply frozen, complete with `apiVersion`, `kind` and `metadata.resourceVersion`. */
@@ -9,6 +26,8 @@ export interface Encoded {
   readonly revision: number;
   /** The object as JSON, without a line break. The same buffer every time. */
   json(): Buffer;
+  /** Its message in protobuf. The same buffer every time. Only where the codec knows the kind. */
+  protobuf(codec: ProtobufCodec): Buffer;
 }
 
 /** One watch event, shared by all watchers that see it with this type. */
@@ -18,6 +37,8 @@ export interface WatchFrame {
   readonly cause: Cause | undefined;
   /** `{"type":...,"object":...}` and a line break. The same buffer for every watcher. */
   json(): Buffer;
+  /** The same as protobuf. The same buffer for every watcher. Only where the codec knows the kind. */
+  protobuf(codec: ProtobufCodec): Buffer;
 }
 
 /** What the pipeline answers; HTTP turns it into bytes, loopback hands the objects on. Refusals are thrown as `StatusError`. */
@@ -43,7 +64,6 @@ export type PipelineResponse =
       readonly port: number;
       readonly path: string;
       readonly upgrade: boolean;
-    };
     }
   /** Go on at whoever serves there, with the method, the body and the path behind `/proxy` as they came. */
   | {
@@ -53,3 +73,4 @@ export type PipelineResponse =
       readonly port: number;
       /** It is a kubelet: it is known by the cluster's CA, and knows the server. Of others nothing is known. */
       readonly kubelet: boolean;
+    };

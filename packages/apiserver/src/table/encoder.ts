@@ -1,6 +1,8 @@
 import type { ListMeta } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
+import type { Status } from '@oarlock/api/status';
 import type { Encoding, Sink } from '../negotiation-encoding.ts';
+import { errorLine } from '../negotiation-error-line.ts';
 import type { Encoded, WatchFrame } from '../response.ts';
 import { metadataJson, metaVersion, type MetaVersion } from './metadata.ts';
 import { printerOf } from './printers.ts';
@@ -14,6 +16,7 @@ const comma = Buffer.from(',');
 /** Objects as rows of a `Table` of meta.k8s.io. Cells are made anew for each request, since ages are among them. */
 export class TableEncoder implements Encoding {
   readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
   readonly #printer: Printer;
   readonly #version: MetaVersion;
   readonly #include: IncludeObject;
@@ -53,6 +56,10 @@ export class TableEncoder implements Encoding {
     const table = this.#single(item, !this.#headed);
     this.#headed = true;
     return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), table, Buffer.from('}\n')]);
+  }
+
+  error(status: Status): Buffer {
+    return errorLine(status);
   }
 
   #single(item: Encoded, columns: boolean): Buffer {

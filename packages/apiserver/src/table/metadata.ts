@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Encoded } from '../response.ts';
+import type { Encoded, ProtobufCodec } from '../response.ts';
 
 export type MetaVersion = 'v1' | 'v1beta1';
 export const metaVersion = (version: MetaVersion): string => `meta.k8s.io/${version}`;
@@ -19,4 +19,16 @@ export function metadataJson(item: Encoded, version: MetaVersion): Buffer {
 
 function encode({ metadata }: KubeObject, version: MetaVersion): string {
   return `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion(version)}","metadata":${JSON.stringify(metadata ?? {})}}`;
+}
+
+const messages = new WeakMap<Encoded, Buffer>();
+
+/** The message of an object's `PartialObjectMetadata`, which is the same in all versions. Encoded once per version of the object. */
+export function metadataProtobuf(item: Encoded, codec: ProtobufCodec): Buffer {
+  let message = messages.get(item);
+  if (message === undefined) {
+    message = codec.metadata(item.object);
+    messages.set(item, message);
+  }
+  return message;
 }

@@ -1,6 +1,6 @@
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
-import type { Encoded, WatchFrame } from '../response.ts';
+import type { Encoded, ProtobufCodec, WatchFrame } from '../response.ts';
 
 /** How one kind is written to storage: JSON whose metadata follows a constant opening and has no resourceVersion. */
 export class Codec {
@@ -49,6 +49,7 @@ export class Item implements Encoded {
   readonly value: Uint8Array;
   readonly revision: number;
   #json: Buffer | undefined;
+  #protobuf: Buffer | undefined;
   #added: Frame | undefined;
 
   constructor(codec: Codec, key: string, object: KubeObject, value: Uint8Array, revision: number) {
@@ -62,6 +63,11 @@ export class Item implements Encoded {
   json(): Buffer {
     this.#json ??= this.#splice('', '');
     return this.#json;
+  }
+
+  protobuf(codec: ProtobufCodec): Buffer {
+    this.#protobuf ??= codec.message(this.object);
+    return this.#protobuf;
   }
 
   /** The JSON between two texts, in one copy. */
@@ -109,6 +115,7 @@ export class View implements Encoded {
   readonly object: KubeObject;
   readonly revision: number;
   #json: Buffer | undefined;
+  #protobuf: Buffer | undefined;
   constructor(object: KubeObject, revision: number) {
     this.object = deepFreeze(object);
     this.revision = revision;
@@ -117,6 +124,10 @@ export class View implements Encoded {
     this.#json ??= Buffer.from(JSON.stringify(this.object));
     return this.#json;
   }
+  protobuf(codec: ProtobufCodec): Buffer {
+    this.#protobuf ??= codec.message(this.object);
+    return this.#protobuf;
+  }
 }
 
 export class Frame implements WatchFrame {
@@ -124,6 +135,7 @@ export class Frame implements WatchFrame {
   readonly item: Encoded;
   readonly cause: Cause | undefined;
   #json: Buffer | undefined;
+  #protobuf: Buffer | undefined;
 
   constructor(type: WatchFrame['type'], item: Encoded, cause: Cause | undefined) {
     this.type = type;
@@ -134,6 +146,12 @@ export class Frame implements WatchFrame {
   json(): Buffer {
     this.#json ??= this.#encode(`{"type":"${this.type}","object":`, '}\n');
     return this.#json;
+  }
+
+  protobuf(codec: ProtobufCodec): Buffer {
+    const { apiVersion = '', kind = '' } = this.item.object;
+    this.#protobuf ??= codec.frame(this.type, apiVersion, kind, this.item.protobuf(codec));
+    return this.#protobuf;
   }
 
   #encode(before: string, after: string): Buffer {

@@ -5,10 +5,12 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { HttpPipeline } from '../../src/http-handler.ts';
 import type { Encoded, PipelineResponse, WatchFrame } from '../../src/response.ts';
+import { Frame } from '../../src/watch-cache/item.ts';
 
 export function encoded(object: KubeObject, revision = Number(object.metadata?.resourceVersion ?? 1)): Encoded & { encodings: number } {
   let json: Buffer | undefined;
-  const item = {
+  let protobuf: Buffer | undefined;
+  const item: Encoded & { encodings: number } = {
     object: deepFreeze(object),
     revision,
     encodings: 0,
@@ -19,13 +21,19 @@ export function encoded(object: KubeObject, revision = Number(object.metadata?.r
       }
       return json;
     },
+    protobuf(codec) {
+      if (protobuf === undefined) {
+        item.encodings += 1;
+        protobuf = codec.message(object);
+      }
+      return protobuf;
+    },
   };
   return item;
 }
 
 export function frame(type: WatchFrame['type'], item: Encoded, cause?: Cause): WatchFrame {
-  const line = Buffer.from(`{"type":"${type}","object":${item.json().toString('utf8')}}\n`);
-  return { type, item, cause, json: () => line };
+  return new Frame(type, item, cause);
 }
 
 export const configMap = (name: string, more: object = {}): KubeObject =>
@@ -40,7 +48,10 @@ export const configMap = (name: string, more: object = {}): KubeObject =>
 export class FakePipeline implements HttpPipeline {
   readonly requests: ApiRequest[] = [];
   readonly bodies: unknown[] = [];
-  readonly #served: readonly Kind[] = kinds.filter(({ servedByDefault }) => servedByDefault);
+  readonly #served: readonly Kind[];
+  constructor(more: readonly Kind[] = []) {
+    this.#served = [...kinds.filter(({ servedByDefault }) => servedByDefault), ...more];
+  }
   answer: (request: ApiRequest) => PipelineResponse | Promise<PipelineResponse> = ({ resource, name }) => {
     throw notFound(resource, name);
   };

@@ -39,6 +39,43 @@ describe('Accept', () => {
     },
   );
 
+  const protobuf = { ...json, format: 'protobuf' };
+  const both = 'application/vnd.kubernetes.protobuf,application/json';
+  const metadata =
+    'application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+  it.each([
+    ['application/vnd.kubernetes.protobuf', 'objects', protobuf],
+    [both, 'objects', protobuf],
+    [both, 'metadata', json],
+    [both, 'nothing', json],
+    ['application/vnd.kubernetes.protobuf, */*', 'metadata', json],
+    ['application/json,application/vnd.kubernetes.protobuf', 'objects', json],
+    ['application/json;q=0.5,application/vnd.kubernetes.protobuf', 'objects', protobuf],
+    ['application/vnd.kubernetes.protobuf;stream=watch', 'objects', protobuf],
+    ['application/vnd.kubernetes.protobuf;stream=other,application/json;stream=watch', 'objects', json],
+    [metadata, 'objects', { ...protobuf, as: 'PartialObjectMetadataList' }],
+    [metadata, 'metadata', { ...protobuf, as: 'PartialObjectMetadataList' }],
+    [
+      'application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json;as=Table;g=meta.k8s.io;v=v1',
+      'objects',
+      { ...json, as: 'Table' },
+    ],
+  ] as const)('%s, offering %s', (accept, offer, expected) => {
+    expect(negotiate(accept, offer)).toEqual(expected);
+  });
+
+  it.each([
+    ['application/vnd.kubernetes.protobuf', 'metadata', 'application/json, application/yaml'],
+    [
+      'application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1',
+      'objects',
+      'application/json, application/yaml, application/vnd.kubernetes.protobuf',
+    ],
+    ['application/yaml;stream=watch', 'objects', 'application/json, application/yaml, application/vnd.kubernetes.protobuf'],
+  ] as const)('refuses %s, offering %s', (accept, offer, offered) => {
+    expect(() => negotiate(accept, offer)).toThrow(`only the following media types are accepted: ${offered}`);
+  });
+
   it('gives equal headers one answer, also the thousandth', () => {
     const first = negotiate(table);
     expect(negotiate(table)).toBe(first);

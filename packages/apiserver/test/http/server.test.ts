@@ -60,7 +60,7 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect((await ask('GET', '/apis/none.example.com/v1/things')).text).toBe('404 page not found\n');
     expect((await ask('POST', `${maps}/a`, { body: '{}' })).json()).toMatchObject({ reason: 'MethodNotAllowed', code: 405 });
     expect((await ask('GET', '/api/v1/namespaces/%2e%2e/configmaps')).code).toBe(400);
-    expect((await ask('GET', maps, { headers: { accept: 'application/vnd.kubernetes.protobuf' } })).json()).toMatchObject({
+    expect((await ask('GET', maps, { headers: { accept: 'application/cbor' } })).json()).toMatchObject({
       reason: 'NotAcceptable',
       code: 406,
     });

@@ -54,15 +54,17 @@ export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', bec
 export interface Answer {
   readonly code: number;
   readonly headers: IncomingHttpHeaders;
+  /** As they came. */
   readonly bytes: Buffer;
+  /** Expanded. */
+  readonly decoded: Buffer;
   readonly text: string;
   json<T = Record<string, never>>(): T;
 }
 
-export async function startServer(settings: ServerSettings = {}) {
+export async function startServer(settings: ServerSettings = {}, pipeline = new FakePipeline()) {
   const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
-  const pipeline = new FakePipeline();
   const registry = new Registry();
   const gates = settings.gates ?? { readOnly: new Gate(400, 400), mutating: new Gate(200, 200) };
   const abort = new AbortController();
@@ -206,5 +208,5 @@ function answerOf(code: number, headers: IncomingHttpHeaders, chunks: readonly B
   const raw = Buffer.concat(chunks);
   const bytes = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
   const text = bytes.toString('utf8');
-  return { code, headers, bytes: raw, text, json: <T>() => JSON.parse(text) as T };
+  return { code, headers, bytes: raw, decoded: bytes, text, json: <T>() => JSON.parse(text) as T };
 }

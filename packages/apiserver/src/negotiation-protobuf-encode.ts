@@ -1,0 +1,352 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { parseTime } from '@oarlock/api/time';
+import { messageNamed, messageOf, type Field, type Message } from './negotiation-protobuf-messages.ts';
+import type { ProtobufCodec } from './response.ts';
+
+/**
+ * Objects in Kubernetes' protobuf, written straight from what they are as JSON. One scratch buffer is written from front to back; the
+ * length of a message is put before it when it is known. All of it is synchronous, so that one buffer serves everybody.
+ */
+const initialSize = 64 * 1024;
+/** A scratch buffer that grew beyond this is not kept. */
+const keptSize = 4 * 1024 * 1024;
+let bytes = Buffer.allocUnsafeSlow(initialSize);
+let at = 0;
+
+const magic = Buffer.from('k8s\0');
+/** Content encoding and content type of a `runtime.Unknown`, both empty. */
+const plainContent = Buffer.from([0x1a, 0x00, 0x22, 0x00]);
+const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export const protobufCodec: ProtobufCodec = {
+  knows: (apiVersion, kind) => messageOf(apiVersion, kind) !== undefined,
+  message: (object) => written(() => members(kindMessage(object), object as object as Fields)),
+  metadata: ({ metadata }) => written(() => members(messageNamed(`${metaPackage}.PartialObjectMetadata`), { metadata: metadata ?? {} })),
+  listMetadata: (metadata) => written(() => members(messageNamed(`${metaPackage}.PartialObjectMetadataList`), { metadata })),
+  envelopeHead,
+  envelopeTail: plainContent,
+  frame,
+};
+
+/** @throws Error when the kind has no message: it may not be negotiated then */
+function kindMessage({ apiVersion = '', kind = '' }: KubeObject): Message {
+  const message = messageOf(apiVersion, kind);
+  if (message === undefined) throw new Error(`no message of ${apiVersion} ${kind} is known`);
+  return message;
+}
+
+/** What comes before a message of this length so that it says what it is. */
+function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
+  return written(() => {
+    reserve(magic.length);
+    at += magic.copy(bytes, at);
+    const typeMeta = open(0x0a, 1);
+    byte(0x0a);
+    text(apiVersion);
+    byte(0x12);
+    text(kind);
+    close(typeMeta, 1);
+    byte(0x12);
+    varint(length);
+  });
+}
+
+/** One event of a watch: its length in four bytes, then a `WatchEvent`. */
+function frame(type: string, apiVersion: string, kind: string, message: Buffer): Buffer {
+  const head = envelopeHead(apiVersion, kind, message.length);
+  const object = head.length + message.length + plainContent.length;
+  const opening = written(() => {
+    byte(0x0a);
+    text(type);
+    byte(0x12);
+    varint(1 + sizeOf(object) + object);
+    byte(0x0a);
+    varint(object);
+  });
+  const result = Buffer.allocUnsafe(4 + opening.length + object);
+  let end = result.writeUInt32BE(opening.length + object, 0);
+  for (const part of [opening, head, message, plainContent]) {
+    part.copy(result, end);
+    end += part.length;
+  }
+  return result;
+}
+
+/** Bytes that a varint takes. */
+function sizeOf(value: number): number {
+  let size = 1;
+  for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size += 1;
+  return size;
+}
+
+function written(write: () => void): Buffer {
+  at = 0;
+  try {
+    write();
+    return Buffer.from(bytes.subarray(0, at));
+  } finally {
+    if (bytes.length > keptSize) bytes = Buffer.allocUnsafeSlow(initialSize);
+  }
+}
+
+function reserve(more: number): void {
+  if (at + more <= bytes.length) return;
+  const larger = Buffer.allocUnsafeSlow(Math.max(bytes.length * 2, at + more));
+  bytes.copy(larger, 0, 0, at);
+  bytes = larger;
+}
+
+function byte(value: number): void {
+  reserve(1);
+  bytes[at++] = value;
+}
+
+function varint(value: number): void {
+  reserve(10);
+  if (value < 0 || value > 0x7fff_ffff) {
+    for (let rest = BigInt.asUintN(64, BigInt(value)); ; rest >>= 7n) {
+      const low = Number(rest & 0x7fn);
+      if (rest < 128n) {
+        bytes[at++] = low;
+        return;
+      }
+      bytes[at++] = low | 0x80;
+    }
+  }
+  let rest = value;
+  for (; rest > 127; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80;
+  bytes[at++] = rest;
+}
+
+/** Short texts, which most are, are written by hand: a call into node costs more. */
+const shortText = 48;
+
+function text(value: string): void {
+  const { length } = value;
+  reserve(length * 3 + 10);
+  if (length < shortText) {
+    const start = at;
+    let end = at + 1;
+    let i = 0;
+    for (; i < length; i += 1) {
+      const code = value.charCodeAt(i);
+      if (code > 127) break;
+      bytes[end++] = code;
+    }
+    if (i === length) {
+      bytes[start] = length;
+      at = end;
+      return;
+    }
+  }
+  // as long as it would be in ASCII, which is nearly always right
+  const size = sizeOf(length);
+  const start = at;
+  at += size;
+  at += bytes.write(value, at, 'utf8');
+  finish(start, size);
+}
+
+function base64(value: string): void {
+  varint(Buffer.byteLength(value, 'base64'));
+  reserve(value.length);
+  at += bytes.write(value, at, 'base64');
+}
+
+/** Begins a part whose length follows when it is known. `size` is a guess at what the length will take. */
+function open(tag: number, size: number): number {
+  varint(tag);
+  reserve(size);
+  const start = at;
+  at += size;
+  return start;
+}
+
+/** @returns what the length took */
+function close(start: number, size: number): number {
+  return finish(start, size);
+}
+
+function finish(start: number, size: number): number {
+  const length = at - start - size;
+  const needed = sizeOf(length);
+  if (needed !== size) {
+    reserve(needed);
+    bytes.copyWithin(start + needed, start + size, at);
+    at += needed - size;
+  }
+  const end = at;
+  at = start;
+  varint(length);
+  at = end;
+  return needed;
+}
+
+function members(message: Message, object: Fields): void {
+  const { byName, inlined } = message;
+  for (const key in object) {
+    const value = object[key];
+    if (value === null || value === undefined) continue;
+    const field = byName.get(key);
+    if (field !== undefined) write(field, value);
+  }
+  for (const field of inlined) {
+    const before = at;
+    const start = open(tagOf(field), 1);
+    members(field.message(), object);
+    if (at === start + 1) at = before;
+    else close(start, 1);
+  }
+}
+
+const wires: Readonly<Record<string, number>> = { bool: 0, int32: 0, int64: 0, double: 1 };
+const tagOf = ({ number, type }: Field): number => (number << 3) | (wires[type] ?? 2);
+
+function write(field: Field, value: unknown): void {
+  if (field.map) {
+    const entries = value as Fields;
+    for (const key in entries) {
+      const start = open((field.number << 3) | 2, 1);
+      byte(0x0a);
+      text(key);
+      single(field, 2, entries[key] ?? zeroOf(field));
+      close(start, 1);
+    }
+  } else if (field.repeated) {
+    for (const item of value as readonly unknown[]) single(field, field.number, item ?? zeroOf(field));
+  } else single(field, field.number, value);
+}
+
+/** What Go has for the null in a list or map. */
+function zeroOf({ type }: Field): unknown {
+  switch (type) {
+    case 'string':
+    case 'bytes':
+      return '';
+    case 'int32':
+    case 'int64':
+    case 'double':
+    case 'IntOrString':
+      return 0;
+    case 'bool':
+      return false;
+    case 'Quantity':
+      return '0';
+    case 'ExtraValue':
+    case 'Verbs':
+      return [];
+    case 'Time':
+    case 'MicroTime':
+    case 'JSON':
+    case 'RawExtension':
+      return null;
+    default:
+      return {};
+  }
+}
+
+function single(field: Field, number: number, value: unknown): void {
+  const { type } = field;
+  switch (type) {
+    case 'string':
+      varint((number << 3) | 2);
+      text(value as string);
+      return;
+    case 'bytes':
+      varint((number << 3) | 2);
+      base64(value as string);
+      return;
+    case 'bool':
+      varint(number << 3);
+      byte(value === true ? 1 : 0);
+      return;
+    case 'int32':
+    case 'int64':
+      varint(number << 3);
+      varint(value as number);
+      return;
+    case 'double':
+      varint((number << 3) | 1);
+      reserve(8);
+      at = bytes.writeDoubleLE(value as number, at);
+      return;
+    default: {
+      const start = open((number << 3) | 2, 1);
+      if (type === 'message') members(field.message(), value as Fields);
+      else special(field, value);
+      close(start, 1);
+    }
+  }
+}
+
+/** What is a message only in protobuf. */
+function special(field: Field, value: unknown): void {
+  switch (field.type) {
+    case 'Quantity':
+      byte(0x0a);
+      text(String(value));
+      return;
+    case 'Time':
+      if (typeof value === 'string') time(value, false);
+      return;
+    case 'MicroTime':
+      if (typeof value === 'string') time(value, true);
+      return;
+    case 'IntOrString':
+      byte(0x08);
+      byte(typeof value === 'number' ? 0 : 1);
+      byte(typeof value === 'number' ? 0x10 : 0x1a);
+      if (typeof value === 'number') varint(value);
+      else text(String(value));
+      return;
+    case 'FieldsV1':
+    case 'RawExtension':
+    case 'JSON':
+      if (value === null && field.type === 'RawExtension') return;
+      byte(0x0a);
+      text(JSON.stringify(value));
+      return;
+    case 'ExtraValue':
+    case 'Verbs':
+      for (const item of value as readonly string[]) {
+        byte(0x0a);
+        text(item);
+      }
+      return;
+    case 'JSONSchemaPropsOrBool':
+      members(field.message(), typeof value === 'boolean' ? { allows: value } : { allows: true, schema: value });
+      return;
+    case 'JSONSchemaPropsOrArray':
+      members(field.message(), Array.isArray(value) ? { jSONSchemas: value } : { schema: value });
+      return;
+    case 'JSONSchemaPropsOrStringArray':
+      members(field.message(), Array.isArray(value) ? { property: value } : { schema: value });
+      return;
+    default:
+      throw new Error(`${field.type} is no special message`);
+  }
+}
+
+const zero = 48;
+const digits = (value: string, from: number): number => (value.charCodeAt(from) - zero) * 10 + value.charCodeAt(from + 1) - zero;
+
+function time(value: string, micro: boolean): void {
+  byte(0x08);
+  // as this server writes them: 2026-01-31T12:00:00Z, perhaps with a fraction
+  const plain = value.length >= 20 && value.charCodeAt(value.length - 1) === 0x5a && value.charCodeAt(10) === 0x54;
+  const ms = plain
+    ? Date.UTC(
+        digits(value, 0) * 100 + digits(value, 2),
+        digits(value, 5) - 1,
+        digits(value, 8),
+        digits(value, 11),
+        digits(value, 14),
+        digits(value, 17),
+      )
+    : (parseTime(value) ?? 0);
+  varint(Math.floor(ms / 1000));
+  byte(0x10);
+  varint(micro ? Number((/\.(\d{1,9})/.exec(value)?.[1] ?? '').padEnd(6, '0').slice(0, 6)) * 1000 : 0);
+}
