@@ -22,6 +22,7 @@ function failureOf(error: StorageError): StatusError {
     case 'Lagged':
     case 'Unavailable':
       return failure('Timeout', `Timeout: storage did not answer: ${error.message}`, { retryAfterSeconds: 1 });
+    case 'Full':
     case 'Corrupt':
       return failure('InternalError', `Internal error occurred: ${error.message}`);
   }
