@@ -6,7 +6,9 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'packages', 'cli', 'bundle');
-const isBuilt = (group, name, module) => existsSync(join(root, group, name, 'dist', `${module}.js`));
+// what a package that is no more has left behind is not built
+const isBuilt = (group, name, module) =>
+  existsSync(join(root, group, name, 'package.json')) && existsSync(join(root, group, name, 'dist', `${module}.js`));
 
 /** @throws what esbuild could not do, with its messages */
 export async function bundle() {
