@@ -28,6 +28,7 @@ export async function bundle() {
   await build({
     stdin: { contents, resolveDir: join(root, 'packages', 'cli'), sourcefile: 'oarlock.js' },
     outdir: out,
+    entryNames: 'oarlock',
     bundle: true,
     splitting: true,
     format: 'esm',
