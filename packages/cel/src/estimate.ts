@@ -1,0 +1,215 @@
+import type { Call, Comprehension, Expr } from './ast.ts';
+import type { Checked } from './checker.ts';
+import type { Fn } from './library.ts';
+import type { Program } from './program.ts';
+import { one, unknownSizes, type Sizes } from './sizes.ts';
+import type { Type } from './type.ts';
+import { sizeOf } from './value.ts';
+
+export interface CostEstimate {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** What a rule of a CustomResourceDefinition may cost at most, and all of one definition together. */
+export const maxRuleCost = 10_000_000;
+export const maxDefinitionCost = 100_000_000;
+/** What an evaluation may cost, and all evaluations of one object or one admission together. */
+export const perCallLimit = 1_000_000;
+export const runtimeBudget = 10_000_000;
+export const matchConditionsBudget = 2_500_000;
+
+/**
+ * The least and the most that an evaluation can cost, by what is known of the sizes of what is bound: a variable without sizes is as
+ * large as a request may be. As Kubernetes estimates rules of CustomResourceDefinitions.
+ */
+export function estimateCost(program: Program, sizes: Readonly<Record<string, Sizes>> = {}): CostEstimate {
+  return new Estimator(program.checked, sizes).of(program.checked.expr).cost;
+}
+
+interface Estimated {
+  readonly cost: CostEstimate;
+  readonly sizes: Sizes;
+}
+const cost = (min: number, max = min): CostEstimate => ({ min, max });
+const plus = (...parts: readonly CostEstimate[]): CostEstimate =>
+  parts.reduce((sum, part) => ({ min: bounded(sum.min + part.min), max: bounded(sum.max + part.max) }), cost(0));
+const bounded = (value: number) => Math.min(value, Number.MAX_SAFE_INTEGER);
+const times = (a: CostEstimate, { min, max }: Sizes): CostEstimate => cost(bounded(a.min * min), bounded(a.max * max));
+const either = (a: Sizes, b: Sizes): Sizes => ({
+  min: Math.min(a.min, b.min),
+  max: Math.max(a.max, b.max),
+  element: a.element && b.element ? either(a.element, b.element) : (a.element ?? b.element),
+  key: a.key && b.key ? either(a.key, b.key) : (a.key ?? b.key),
+  field: a.field ?? b.field,
+});
+
+class Estimator {
+  readonly #checked: Checked;
+  readonly #variables: Readonly<Record<string, Sizes>>;
+  readonly #locals = new Map<number, Sizes>();
+
+  constructor(checked: Checked, variables: Readonly<Record<string, Sizes>>) {
+    this.#checked = checked;
+    this.#variables = variables;
+  }
+
+  of(expr: Expr): Estimated {
+    switch (expr.kind) {
+      case 'const': {
+        const size = sizeOf(expr.value);
+        return { cost: cost(0), sizes: { min: size, max: size } };
+      }
+      case 'ident':
+        return this.#name(expr) ?? { cost: cost(1), sizes: unknownSizes };
+      case 'select': {
+        const named = this.#name(expr);
+        if (named !== undefined) return named;
+        const operand = this.of(expr.operand);
+        const sizes = operand.sizes.field?.(expr.field) ?? operand.sizes.element ?? this.#default(expr);
+        return { cost: expr.test ? operand.cost : plus(operand.cost, cost(1)), sizes: expr.test ? one : sizes };
+      }
+      case 'call':
+        return this.#call(expr);
+      case 'logic': {
+        const [first, ...rest] = expr.terms.map((term) => this.of(term).cost);
+        return { cost: plus(first ?? cost(0), ...rest.map(({ max }) => cost(0, max))), sizes: one };
+      }
+      case 'list': {
+        const elements = expr.elements.map((element) => this.of(element));
+        const element = elements
+          .map(({ sizes }) => sizes)
+          .reduce<Sizes | undefined>((a, b) => (a === undefined ? b : either(a, b)), undefined);
+        return {
+          cost: plus(cost(10), ...elements.map((each) => each.cost)),
+          sizes: { min: elements.length - expr.optional.size, max: elements.length, element },
+        };
+      }
+      case 'map': {
+        const parts = expr.entries.map(({ key, value }) => [this.of(key), this.of(value)] as const);
+        const join = (which: 0 | 1) =>
+          parts.map((part) => part[which].sizes).reduce<Sizes | undefined>((a, b) => (a === undefined ? b : either(a, b)), undefined);
+        return {
+          cost: plus(cost(30), ...parts.flatMap(([key, value]) => [key.cost, value.cost])),
+          sizes: { min: 0, max: parts.length, key: join(0), element: join(1) },
+        };
+      }
+      case 'struct':
+        return { cost: plus(cost(40), ...expr.fields.map(({ value }) => this.of(value).cost)), sizes: one };
+      case 'comprehension':
+        return this.#comprehension(expr);
+      case 'bind': {
+        const init = this.of(expr.init);
+        const [slot = 0] = this.#checked.slots(expr);
+        this.#locals.set(slot, init.sizes);
+        const body = this.of(expr.body);
+        return { cost: plus(init.cost, body.cost, cost(11)), sizes: body.sizes };
+      }
+      case 'optional-map': {
+        const target = this.of(expr.target);
+        const [slot = 0] = this.#checked.slots(expr);
+        this.#locals.set(slot, target.sizes);
+        const body = this.of(expr.body);
+        return { cost: plus(target.cost, cost(1, 1 + body.cost.max)), sizes: body.sizes };
+      }
+    }
+  }
+
+  #name(expr: Expr): Estimated | undefined {
+    const reference = this.#checked.reference(expr);
+    if (reference?.to === 'variable') {
+      const known = Object.hasOwn(this.#variables, reference.name) ? this.#variables[reference.name] : undefined;
+      return { cost: cost(1), sizes: known ?? this.#default(expr) };
+    }
+    if (reference?.to === 'local') return { cost: cost(1), sizes: this.#locals.get(reference.slot) ?? this.#default(expr) };
+    return reference?.to === 'type' ? { cost: cost(1), sizes: one } : undefined;
+  }
+
+  #default(expr: Expr): Sizes {
+    return scalar(this.#checked.typeOf(expr)) ? one : unknownSizes;
+  }
+
+  #call(expr: Call): Estimated {
+    const { fn, target, args } = expr;
+    const reference = this.#checked.reference(expr);
+    const namespaced = reference?.to === 'functions' && reference.namespaced;
+    const given = (target === undefined || namespaced ? args : [target, ...args]).map((arg) => this.of(arg));
+    const costs = given.map((each) => each.cost);
+    const [first, second, third] = given;
+    if (fn === '_?_:_' && first && second && third) {
+      const branches = cost(Math.min(second.cost.min, third.cost.min), Math.max(second.cost.max, third.cost.max));
+      return { cost: plus(first.cost, branches), sizes: either(second.sizes, third.sizes) };
+    }
+    if ((fn === '_[_]' || fn === '_[?_]') && first)
+      return { cost: plus(...costs, cost(1)), sizes: first.sizes.element ?? this.#default(expr) };
+    const functions = reference?.to === 'functions' ? reference.functions : [];
+    const mins = given.map(({ sizes }) => sizes.min);
+    const maxs = given.map(({ sizes }) => sizes.max);
+    const own = cost(
+      Math.min(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...mins)))),
+      Math.max(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...maxs)))),
+    );
+    return { cost: plus(...costs, own), sizes: this.#result(expr, functions, given, mins, maxs) };
+  }
+
+  #result(expr: Call, functions: readonly Fn[], given: readonly Estimated[], mins: readonly number[], maxs: readonly number[]): Sizes {
+    if (scalar(this.#checked.typeOf(expr))) return one;
+    const [first, second] = given;
+    if (expr.fn === 'orValue' && first && second) return either(first.sizes, second.sizes);
+    if ((expr.fn === 'value' || expr.fn === 'or' || expr.fn === 'optional.of' || expr.fn === 'of') && first) return first.sizes;
+    const [rule] = functions;
+    if (rule?.size === undefined) return first?.sizes.element !== undefined && maxs.length === 1 ? first.sizes.element : unknownSizes;
+    const { size } = rule;
+    const element =
+      first?.sizes.element && second?.sizes.element
+        ? either(first.sizes.element, second.sizes.element)
+        : (first?.sizes.element ?? first?.sizes);
+    return { min: Math.min(size(...mins), size(...maxs)), max: size(...maxs), element };
+  }
+
+  #comprehension(expr: Comprehension): Estimated {
+    const range = this.of(expr.range);
+    const [first = 0, second] = this.#checked.slots(expr);
+    const keyed = this.#checked.typeOf(expr.range).kind === 'map';
+    const element = range.sizes.element ?? unknownSizes;
+    const key = keyed ? (range.sizes.key ?? unknownSizes) : one;
+    if (second === undefined) this.#locals.set(first, keyed ? key : element);
+    else {
+      this.#locals.set(first, key);
+      this.#locals.set(second, element);
+    }
+    const body = this.of(expr.body);
+    const filter = expr.filter === undefined ? cost(0) : this.of(expr.filter).cost;
+    const [each, sizes] = ((): [CostEstimate, Sizes] => {
+      const upTo = { min: 0, max: range.sizes.max };
+      switch (expr.macro) {
+        case 'all':
+          return [cost(3), one];
+        case 'exists':
+          return [cost(4), one];
+        case 'existsOne':
+          return [cost(1, 2), one];
+        case 'filter':
+          return [cost(1, 13), { ...upTo, element: keyed ? key : element }];
+        case 'map':
+        case 'transformList':
+          return [cost(1, 12), { ...(expr.filter === undefined ? range.sizes : upTo), element: body.sizes, field: undefined }];
+        default:
+          return [cost(1, 32), { ...upTo, key, element: body.sizes }];
+      }
+    })();
+    return { cost: plus(range.cost, times(plus(each, filter, body.cost), range.sizes), cost(1)), sizes };
+  }
+}
+
+function scalar({ kind }: Type): boolean {
+  return (
+    kind === 'bool' ||
+    kind === 'int' ||
+    kind === 'uint' ||
+    kind === 'double' ||
+    kind === 'timestamp' ||
+    kind === 'duration' ||
+    kind === 'null'
+  );
+}

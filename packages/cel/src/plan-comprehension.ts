@@ -1,0 +1,174 @@
+import type { Comprehension, Expr } from './ast.ts';
+import { absorbable, CelError, noSuchOverload, type CelError as Fault } from './cel-error.ts';
+import type { Checked } from './checker.ts';
+import { charge, type Frame, type Step } from './frame.ts';
+import { CelMap, isList, isMap, itemsOf, mapGet, mapKeys, type Value } from './value.ts';
+
+// what cel-go's folds cost beside the predicate: their condition, their step, their result
+const quantifierLoop = { all: 3, exists: 4 } as const;
+const resultCost = 1;
+const appendCost = 12;
+
+type Each = (frame: Frame, position: number) => void;
+
+/** The elements of a range, one after the other, in the slots of the macro's variables. */
+class Range {
+  readonly #values: readonly Value[];
+  readonly #of: Value;
+  readonly #pairs: boolean;
+  readonly #first: number;
+  readonly #second: number;
+
+  constructor(of: Value, pairs: boolean, [first = 0, second = 0]: readonly number[]) {
+    if (isList(of)) this.#values = itemsOf(of);
+    else if (isMap(of)) this.#values = mapKeys(of);
+    else throw noSuchOverload();
+    this.#of = of;
+    this.#pairs = pairs;
+    this.#first = first;
+    this.#second = second;
+  }
+  get length(): number {
+    return this.#values.length;
+  }
+  get keyed(): boolean {
+    return !isList(this.#of);
+  }
+  enter(frame: Frame, i: number): void {
+    const value = this.#values[i] ?? null;
+    if (!this.#pairs) {
+      frame.slots[this.#first] = value;
+    } else if (isMap(this.#of)) {
+      frame.slots[this.#first] = value;
+      frame.slots[this.#second] = mapGet(this.#of, value) ?? null;
+    } else {
+      frame.slots[this.#first] = i;
+      frame.slots[this.#second] = value;
+    }
+  }
+  key(i: number): Value {
+    return this.keyed ? (this.#values[i] ?? null) : i;
+  }
+  element(i: number): Value {
+    return this.#values[i] ?? null;
+  }
+}
+
+export function planComprehension(checked: Checked, expr: Comprehension, step: (expr: Expr) => Step): Step {
+  const { macro } = expr;
+  const slots = checked.slots(expr);
+  const pairs = expr.second !== undefined;
+  const [over, body] = [step(expr.range), step(expr.body)];
+  const filter = expr.filter && step(expr.filter);
+  const open = (frame: Frame) => new Range(over(frame), pairs, slots);
+  const passes = (frame: Frame): boolean => filter === undefined || truth(filter(frame));
+  switch (macro) {
+    case 'all':
+    case 'exists':
+      return quantifier(open, body, macro);
+    case 'existsOne':
+      return (frame) => {
+        const range = open(frame);
+        let count = 0;
+        for (let i = 0; i < range.length; i++) {
+          range.enter(frame, i);
+          charge(frame, 1);
+          if (truth(body(frame))) {
+            charge(frame, 1);
+            count++;
+          }
+        }
+        charge(frame, resultCost + 1);
+        return count === 1;
+      };
+    case 'filter':
+      return (frame) => {
+        const range = open(frame);
+        const kept: Value[] = [];
+        for (let i = 0; i < range.length; i++) {
+          range.enter(frame, i);
+          charge(frame, 1);
+          if (!truth(body(frame))) continue;
+          charge(frame, appendCost);
+          kept.push(range.element(i));
+        }
+        charge(frame, resultCost);
+        return kept;
+      };
+    case 'map':
+    case 'transformList':
+      return (frame) => {
+        const made: Value[] = [];
+        each(frame, open(frame), () => {
+          if (!passes(frame)) return;
+          made.push(body(frame));
+          charge(frame, appendCost - 1);
+        });
+        return made;
+      };
+    case 'transformMap':
+      return (frame) => {
+        const made = new CelMap();
+        const range = open(frame);
+        each(frame, range, (_, i) => {
+          if (passes(frame)) made.set(range.key(i), body(frame));
+        });
+        return made;
+      };
+    case 'transformMapEntry':
+      return (frame) => {
+        const made = new CelMap();
+        each(frame, open(frame), () => {
+          if (!passes(frame)) return;
+          const entries = body(frame);
+          if (!isMap(entries)) throw noSuchOverload();
+          for (const key of mapKeys(entries)) {
+            if (made.get(key) !== undefined) throw new CelError('invalid-argument', `insert failed: key ${String(key)} already exists`);
+            made.set(key, mapGet(entries, key) ?? null);
+          }
+        });
+        return made;
+      };
+  }
+}
+
+function each(frame: Frame, range: Range, run: Each): void {
+  for (let i = 0; i < range.length; i++) {
+    range.enter(frame, i);
+    charge(frame, 1);
+    run(frame, i);
+  }
+  charge(frame, resultCost);
+}
+
+function truth(value: Value): boolean {
+  if (typeof value !== 'boolean') throw noSuchOverload();
+  return value;
+}
+
+function quantifier(open: (frame: Frame) => Range, body: Step, macro: 'all' | 'exists'): Step {
+  const decisive = macro === 'exists';
+  const loop = quantifierLoop[macro];
+  return (frame) => {
+    const range = open(frame);
+    let fault: Fault | undefined;
+    for (let i = 0; i < range.length; i++) {
+      range.enter(frame, i);
+      charge(frame, loop);
+      try {
+        const value = body(frame);
+        if (value === decisive) {
+          charge(frame, resultCost);
+          return decisive;
+        }
+        if (typeof value !== 'boolean') fault ??= noSuchOverload();
+      } catch (error) {
+        if (!absorbable(error)) throw error;
+        fault ??= error;
+      }
+    }
+    charge(frame, resultCost);
+    if (fault !== undefined) throw fault;
+    return !decisive;
+  };
+}

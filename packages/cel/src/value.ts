@@ -1,0 +1,375 @@
+import { CelError, noSuchOverload } from './cel-error.ts';
+
+/** `int`: safe ones are numbers, the rest of int64 bigints. A number that is not an integer is a `double`. */
+export type Int = number | bigint;
+export type Value =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | Double
+  | Uint
+  | Timestamp
+  | Duration
+  | TypeValue
+  | Optional
+  | ListValue
+  | MapValue
+  | Opaque;
+export type ListValue = readonly Value[] | TypedList;
+export type MapValue = CelMap | FieldMap | JsonMap;
+/** An object as it came from JSON: its values need no conversion. */
+export interface JsonMap {
+  readonly [key: string]: Value | undefined;
+}
+
+/** A double that is an integer, `2.0`. */
+export class Double {
+  readonly value: number;
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+export class Uint {
+  readonly value: bigint;
+  constructor(value: bigint) {
+    this.value = value;
+  }
+}
+export class Timestamp {
+  /** Since the epoch. */
+  readonly nanos: bigint;
+  constructor(nanos: bigint) {
+    if (nanos < minTimestamp || nanos > maxTimestamp) throw new CelError('overflow', 'timestamp overflow');
+    this.nanos = nanos;
+  }
+}
+export class Duration {
+  readonly nanos: bigint;
+  constructor(nanos: bigint) {
+    if (nanos < minInt || nanos > maxInt) throw new CelError('overflow', 'duration overflow');
+    this.nanos = nanos;
+  }
+}
+export class TypeValue {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+export class Optional {
+  readonly value: Value | undefined;
+  constructor(value: Value | undefined) {
+    this.value = value;
+  }
+}
+export const none = new Optional(undefined);
+
+/** A value of a library: a URL, a quantity, an authorizer. */
+export abstract class Opaque {
+  abstract readonly typeName: string;
+  equals(other: Opaque): boolean {
+    return this === other;
+  }
+}
+
+/** A list whose schema says that order does not matter. */
+export class TypedList {
+  readonly items: readonly Value[];
+  /** Of the elements that are the same one: undefined for a set. */
+  readonly keys: readonly string[] | undefined;
+  readonly #of: (item: Value) => string;
+  #index: Map<string, Value> | undefined;
+  constructor(items: readonly Value[], identity: (item: Value) => string, keys: readonly string[] | undefined) {
+    this.items = items;
+    this.#of = identity;
+    this.keys = keys;
+  }
+  get index(): ReadonlyMap<string, Value> {
+    this.#index ??= new Map(this.items.map((item) => [this.#of(item), item]));
+    return this.#index;
+  }
+  equals(other: readonly Value[]): boolean {
+    if (other.length !== this.items.length) return false;
+    const index = this.index;
+    return other.every((item) => {
+      const own = index.get(this.#of(item));
+      return own !== undefined && equalWithin(own, item, { left: maxComparisons });
+    });
+  }
+  /** Those of the other replace those that are the same, in their places; the rest comes behind. */
+  plus(other: readonly Value[]): TypedList {
+    const merged = new Map(this.index);
+    for (const item of other) merged.set(this.#of(item), item);
+    return new TypedList([...merged.values()], this.#of, this.keys);
+  }
+}
+
+/** A struct or a map whose values are found when they are asked for. */
+export interface FieldSource {
+  /** undefined: there is none. */
+  get(key: string): Value | undefined;
+  keys(): readonly string[];
+}
+export class FieldMap {
+  readonly source: FieldSource;
+  readonly typeName: string;
+  constructor(source: FieldSource, typeName = 'map') {
+    this.source = source;
+    this.typeName = typeName;
+  }
+}
+
+/** A map that an expression has made: keys of any kind that can be one. */
+export class CelMap {
+  readonly entries = new Map<string | number | bigint | boolean, readonly [key: Value, value: Value]>();
+  get(key: Value): Value | undefined {
+    const at = mapKey(key);
+    return at === undefined ? undefined : this.entries.get(at)?.[1];
+  }
+  set(key: Value, value: Value): void {
+    const at = mapKey(key);
+    if (at === undefined) throw new CelError('invalid-argument', `unsupported key type: ${typeNameOf(key)}`);
+    this.entries.set(at, [key, value]);
+  }
+}
+
+/** Numbers that are equal are one key. */
+export function mapKey(key: Value): string | number | bigint | boolean | undefined {
+  switch (typeof key) {
+    case 'string':
+    case 'boolean':
+      return key;
+    case 'number':
+      return Number.isInteger(key) ? narrow(BigInt(key)) : undefined;
+    case 'bigint':
+      return narrow(key);
+    default:
+      if (key instanceof Uint) return narrow(key.value);
+      if (key instanceof Double) return narrow(BigInt(key.value));
+      return undefined;
+  }
+}
+
+export const minInt = -(2n ** 63n);
+export const maxInt = 2n ** 63n - 1n;
+export const maxUint = 2n ** 64n - 1n;
+const minTimestamp = -62_135_596_800n * 1_000_000_000n; // 0001-01-01
+const maxTimestamp = BigInt(Date.UTC(9999, 11, 31, 23, 59, 59)) * 1_000_000n + 999_999_999n;
+
+const narrow = (value: bigint): Int =>
+  value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
+
+/** @throws CelError overflow */
+export function intOf(value: bigint): Int {
+  if (value < minInt || value > maxInt) throw new CelError('overflow', 'integer overflow');
+  return narrow(value);
+}
+/** @throws CelError overflow */
+export function uintOf(value: bigint): Uint {
+  if (value < 0n || value > maxUint) throw new CelError('overflow', 'unsigned integer overflow');
+  return new Uint(value);
+}
+export const doubleOf = (value: number): number | Double => (Number.isInteger(value) ? new Double(value) : value);
+
+export type ValueKind =
+  | 'null'
+  | 'bool'
+  | 'int'
+  | 'uint'
+  | 'double'
+  | 'string'
+  | 'bytes'
+  | 'timestamp'
+  | 'duration'
+  | 'type'
+  | 'optional'
+  | 'list'
+  | 'map'
+  | 'opaque';
+
+const maxIntNumber = 2 ** 63;
+
+export function kindOf(value: Value | undefined): ValueKind {
+  switch (typeof value) {
+    case 'boolean':
+      return 'bool';
+    case 'number':
+      return Number.isInteger(value) && value < maxIntNumber && value >= -maxIntNumber ? 'int' : 'double';
+    case 'bigint':
+      return 'int';
+    case 'string':
+      return 'string';
+    case 'undefined':
+      return 'null';
+    default:
+      break;
+  }
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'list';
+  if (value instanceof CelMap || value instanceof FieldMap) return 'map';
+  if (value instanceof Double) return 'double';
+  if (value instanceof TypedList) return 'list';
+  if (value instanceof Opaque) return 'opaque';
+  if (value instanceof Uint) return 'uint';
+  if (value instanceof Timestamp) return 'timestamp';
+  if (value instanceof Duration) return 'duration';
+  if (value instanceof Uint8Array) return 'bytes';
+  if (value instanceof Optional) return 'optional';
+  if (value instanceof TypeValue) return 'type';
+  return 'map';
+}
+
+export function typeNameOf(value: Value | undefined): string {
+  const kind = kindOf(value);
+  switch (kind) {
+    case 'null':
+      return 'null_type';
+    case 'timestamp':
+      return 'google.protobuf.Timestamp';
+    case 'duration':
+      return 'google.protobuf.Duration';
+    case 'optional':
+      return 'optional_type';
+    case 'opaque':
+      return (value as Opaque).typeName;
+    case 'map':
+      return value instanceof FieldMap ? value.typeName : 'map';
+    default:
+      return kind;
+  }
+}
+
+export const isList = (value: Value | undefined): value is ListValue => Array.isArray(value) || value instanceof TypedList;
+export const itemsOf = (value: ListValue): readonly Value[] => (value instanceof TypedList ? value.items : value);
+export const isMap = (value: Value | undefined): value is MapValue => kindOf(value) === 'map';
+
+/** undefined: the map has no such key. */
+export function mapGet(value: MapValue, key: Value): Value | undefined {
+  if (value instanceof CelMap) return value.get(key);
+  if (typeof key !== 'string') return undefined;
+  if (value instanceof FieldMap) return value.source.get(key);
+  return Object.hasOwn(value, key) ? (value as JsonMap)[key] : undefined;
+}
+export function mapKeys(value: MapValue): readonly Value[] {
+  if (value instanceof CelMap) return Array.from(value.entries.values(), ([key]) => key);
+  if (value instanceof FieldMap) return value.source.keys();
+  const keys = Object.keys(value);
+  return keys.some((key) => (value as JsonMap)[key] === undefined) ? keys.filter((key) => (value as JsonMap)[key] !== undefined) : keys;
+}
+export const mapSize = (value: MapValue): number => (value instanceof CelMap ? value.entries.size : mapKeys(value).length);
+
+/** A number of any kind for comparisons: bigint where a number would lose digits. */
+export function numberOf(value: Value | undefined): number | bigint | undefined {
+  if (typeof value === 'number' || typeof value === 'bigint') return value;
+  if (value instanceof Double) return value.value;
+  return value instanceof Uint ? value.value : undefined;
+}
+
+/** So many parts of two values are compared at most: shared parts make a small value look endless. */
+const maxComparisons = 1_000_000;
+interface Allowance {
+  left: number;
+}
+
+/** Values of unlike types are not equal; numbers are by what they are worth. @throws CelError budget */
+export function equal(a: Value | undefined, b: Value | undefined): boolean {
+  if (a === b) return !Number.isNaN(a);
+  if (typeof a === 'string' || typeof b === 'string' || typeof a === 'boolean' || typeof b === 'boolean') return false;
+  return equalWithin(a, b, { left: maxComparisons });
+}
+
+function equalWithin(a: Value | undefined, b: Value | undefined, allowance: Allowance): boolean {
+  if (a === b) return !Number.isNaN(a);
+  if (--allowance.left < 0) throw new CelError('budget', 'operation cancelled: actual cost limit exceeded');
+  if (a === null || a === undefined || b === null || b === undefined) return (a ?? null) === (b ?? null);
+  const [x, y] = [numberOf(a), numberOf(b)];
+  // oxlint-disable-next-line eqeqeq -- bigint and number
+  if (x !== undefined || y !== undefined) return x !== undefined && y !== undefined && x == y;
+  if (typeof a !== 'object' || typeof b !== 'object') return false;
+  if (isList(a)) return isList(b) && listEqual(a, b, allowance);
+  if (a instanceof Timestamp) return b instanceof Timestamp && a.nanos === b.nanos;
+  if (a instanceof Duration) return b instanceof Duration && a.nanos === b.nanos;
+  if (a instanceof TypeValue) return b instanceof TypeValue && a.name === b.name;
+  if (a instanceof Opaque) return b instanceof Opaque && a.typeName === b.typeName && a.equals(b);
+  if (a instanceof Uint8Array) return b instanceof Uint8Array && compareBytes(a, b) === 0;
+  if (a instanceof Optional) {
+    if (!(b instanceof Optional)) return false;
+    return a.value === undefined || b.value === undefined ? a.value === b.value : equalWithin(a.value, b.value, allowance);
+  }
+  return isMap(a) && isMap(b) && mapEqual(a, b, allowance);
+}
+
+function listEqual(a: ListValue, b: ListValue, allowance: Allowance): boolean {
+  if (a instanceof TypedList) return a.equals(itemsOf(b));
+  if (b instanceof TypedList) return b.equals(a);
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (!equalWithin(a[i], b[i], allowance)) return false;
+  return true;
+}
+
+function mapEqual(a: MapValue, b: MapValue, allowance: Allowance): boolean {
+  const keys = mapKeys(a);
+  if (keys.length !== mapSize(b)) return false;
+  return keys.every((key) => {
+    const other = mapGet(b, key);
+    return other !== undefined && equalWithin(mapGet(a, key), other, allowance);
+  });
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  return Buffer.compare(a, b);
+}
+
+/** Strings are ordered by code points, which is not the order of UTF-16. */
+export function compareStrings(a: string, b: string): number {
+  if (a === b) return 0;
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x === y) continue;
+    const high = x >= 0xd800 && x <= 0xdfff;
+    if (high !== (y >= 0xd800 && y <= 0xdfff)) return high ? 1 : -1;
+    return x < y ? -1 : 1;
+  }
+  return a.length - b.length;
+}
+
+/** Below, at or above 0; undefined: not comparable (NaN). @throws CelError no-such-overload */
+export function compare(a: Value, b: Value): number | undefined {
+  if (typeof a === 'string' && typeof b === 'string') return compareStrings(a, b);
+  const [x, y] = [numberOf(a), numberOf(b)];
+  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : Number.isNaN(x) || Number.isNaN(y) ? undefined : 0;
+  if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
+  if ((a instanceof Timestamp && b instanceof Timestamp) || (a instanceof Duration && b instanceof Duration))
+    return a.nanos < b.nanos ? -1 : a.nanos > b.nanos ? 1 : 0;
+  if (a instanceof Uint8Array && b instanceof Uint8Array) return compareBytes(a, b);
+  throw noSuchOverload();
+}
+
+export function codePoints(text: string): number {
+  let count = text.length;
+  for (let i = 0; i < text.length - 1; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit >= 0xd800 && unit <= 0xdbff) {
+      const next = text.charCodeAt(i + 1);
+      if (next >= 0xdc00 && next <= 0xdfff) {
+        count--;
+        i++;
+      }
+    }
+  }
+  return count;
+}
+
+/** As the cost counter sees a value: 1 for scalars. */
+export function sizeOf(value: Value | undefined): number {
+  if (typeof value === 'string') return value.length;
+  if (Array.isArray(value)) return value.length;
+  if (typeof value !== 'object' || value === null) return 1;
+  if (value instanceof TypedList) return value.items.length;
+  if (value instanceof Uint8Array) return value.length;
+  return isMap(value) ? mapSize(value) : 1;
+}
