@@ -4,6 +4,7 @@ import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
+import job from './job/job-controller.ts';
 import namespace from './namespace/namespace-controller.ts';
 import nodeIpam from './node-ipam/node-ipam-controller.ts';
 import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
@@ -24,6 +25,7 @@ export const builtin: readonly Plugin[] = [
   replicaSet,
   statefulSet,
   daemonSet,
+  job,
   endpoints,
   endpointSlice,
   nodeIpam,

@@ -28,6 +28,8 @@ interface Claim<T extends KubeObject> {
   readonly selector: Selector;
   /** A further condition, such as the form of a name. */
   readonly accepts?: (object: T) => boolean;
+  /** Comes with adoption and goes with release. */
+  readonly finalizer?: string;
   /** Reads the owner from the server: a deleted or replaced owner adopts nothing. */
   confirm(): Promise<boolean>;
 }
@@ -43,6 +45,7 @@ export async function claim<T extends KubeObject>({
   owner,
   selector,
   accepts = () => true,
+  finalizer,
   confirm,
 }: Claim<T>): Promise<readonly T[]> {
   const uid = owner.metadata?.uid ?? '';
@@ -51,7 +54,7 @@ export async function claim<T extends KubeObject>({
   const kept: T[] = [];
   for (const object of owned) {
     if ((selector.matches(object.metadata?.labels) && accepts(object)) || leaving) kept.push(object);
-    else await release(client, resource, object, uid);
+    else await release(client, resource, object, uid, finalizer);
   }
   const orphans = leaving
     ? []
@@ -62,7 +65,7 @@ export async function claim<T extends KubeObject>({
         );
   if (orphans.length > 0 && (await confirm())) {
     for (const object of orphans) {
-      const adopted = await adopt(client, resource, object, owner);
+      const adopted = await adopt(client, resource, object, owner, finalizer);
       if (adopted !== undefined) kept.push(adopted);
     }
   }
@@ -75,10 +78,20 @@ const nameOf = (object: KubeObject) => ({
 });
 
 /** The uid in the patch makes it fail on an object that only has the same name. */
-async function adopt<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, owner: KubeObject): Promise<T | undefined> {
+async function adopt<T extends KubeObject>(
+  client: Client,
+  resource: Resource<T>,
+  object: T,
+  owner: KubeObject,
+  finalizer: string | undefined,
+): Promise<T | undefined> {
   try {
     return await client.patch(resource, nameOf(object), 'strategic', {
-      metadata: { uid: object.metadata?.uid, ownerReferences: [controllerRef(owner)] },
+      metadata: {
+        uid: object.metadata?.uid,
+        ownerReferences: [controllerRef(owner)],
+        ...(finalizer !== undefined && { finalizers: [finalizer] }),
+      },
     });
   } catch (error) {
     if (isStatus(error, 'NotFound')) return undefined;
@@ -86,10 +99,20 @@ async function adopt<T extends KubeObject>(client: Client, resource: Resource<T>
   }
 }
 
-async function release<T extends KubeObject>(client: Client, resource: Resource<T>, object: T, uid: string): Promise<void> {
+async function release<T extends KubeObject>(
+  client: Client,
+  resource: Resource<T>,
+  object: T,
+  uid: string,
+  finalizer: string | undefined,
+): Promise<void> {
   try {
     await client.patch(resource, nameOf(object), 'strategic', {
-      metadata: { uid: object.metadata?.uid, ownerReferences: [{ $patch: 'delete', uid }] },
+      metadata: {
+        uid: object.metadata?.uid,
+        ownerReferences: [{ $patch: 'delete', uid }],
+        ...(finalizer !== undefined && { '$deleteFromPrimitiveList/finalizers': [finalizer] }),
+      },
     });
   } catch (error) {
     // gone, or another object by now: nothing is left to let go of
