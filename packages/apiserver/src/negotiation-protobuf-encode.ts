@@ -37,20 +37,40 @@ function kindMessage({ apiVersion = '', kind = '' }: KubeObject): Message {
   return message;
 }
 
+const openings = new Map<string, Map<string, Buffer>>();
+
+/** The mark, version and kind of an envelope: equal for all objects of a kind. */
+function openingOf(apiVersion: string, kind: string): Buffer {
+  let kinds = openings.get(apiVersion);
+  if (kinds === undefined) openings.set(apiVersion, (kinds = new Map()));
+  let opening = kinds.get(kind);
+  if (opening === undefined) {
+    opening = written(() => {
+      reserve(magic.length);
+      at += magic.copy(bytes, at);
+      const typeMeta = open(0x0a, 1);
+      byte(0x0a);
+      text(apiVersion);
+      byte(0x12);
+      text(kind);
+      close(typeMeta, 1);
+      byte(0x12);
+    });
+    kinds.set(kind, opening);
+  }
+  return opening;
+}
+
 /** What comes before a message of this length so that it says what it is. */
 function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
-  return written(() => {
-    reserve(magic.length);
-    at += magic.copy(bytes, at);
-    const typeMeta = open(0x0a, 1);
-    byte(0x0a);
-    text(apiVersion);
-    byte(0x12);
-    text(kind);
-    close(typeMeta, 1);
-    byte(0x12);
-    varint(length);
-  });
+  const opening = openingOf(apiVersion, kind);
+  const head = Buffer.allocUnsafe(opening.length + sizeOf(length));
+  opening.copy(head);
+  let end = opening.length;
+  let rest = length;
+  for (; rest > 127; rest = Math.floor(rest / 128)) head[end++] = (rest & 0x7f) | 0x80;
+  head[end] = rest;
+  return head;
 }
 
 /** One event of a watch: its length in four bytes, then a `WatchEvent`. */
