@@ -1,4 +1,5 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
+import cronJob from './cron-job/cron-job-controller.ts';
 import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
@@ -14,6 +15,7 @@ import rootCa from './root-ca/root-ca-controller.ts';
 import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
 import statefulSet from './stateful-set/stateful-set-controller.ts';
+import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
 
 /** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
 export const builtin: readonly Plugin[] = [
@@ -26,6 +28,8 @@ export const builtin: readonly Plugin[] = [
   statefulSet,
   daemonSet,
   job,
+  cronJob,
+  ttlAfterFinished,
   endpoints,
   endpointSlice,
   nodeIpam,
