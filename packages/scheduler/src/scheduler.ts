@@ -36,6 +36,9 @@ export interface SchedulerOptions {
 
 const shownScores = 5;
 
+/** Stands for the plugin that refused where there was no node to be refused by. */
+const noNodes = 'no nodes';
+
 /** Finds a node for every pod that has none, one after the other; the bindings are written meanwhile. */
 export class Scheduler {
   readonly #options: SchedulerOptions;
@@ -55,7 +58,7 @@ export class Scheduler {
       clock,
       less: framework.less,
       preEnqueue: (pod) => framework.preEnqueue(pod),
-      requeueOn: framework.requeueOn,
+      requeueOn: new Map([...framework.requeueOn, [noNodes, [{ kind: 'Node', on: ['added'] }]]]),
       initialBackoffMs: options.initialBackoffMs,
       maxBackoffMs: options.maxBackoffMs,
     });
@@ -197,7 +200,8 @@ export class Scheduler {
         const message = unschedulableMessage(this.#cache.nodes.length, found.refusals);
         failSpan(span, message);
         await this.#postFilter(cycle, waiting, found);
-        this.#refused(waiting, new Set([...found.refusals.values()].map(({ plugin }) => plugin)), 'Unschedulable', message, own);
+        const refusedBy = this.#cache.nodes.length === 0 ? [noNodes] : [...found.refusals.values()].map(({ plugin }) => plugin);
+        this.#refused(waiting, new Set(refusedBy), 'Unschedulable', message, own);
         return;
       }
       const node = this.#choose(cycle, waiting, found.fits, own);

@@ -15,7 +15,7 @@ export interface Waiting extends QueuedPod, HeapEntry {
   readyAt: number;
   /** Names of the plugins that refused it last; empty: anything may help. */
   refusedBy: ReadonlySet<string>;
-  place: 'active' | 'backoff' | 'unschedulable' | 'gated' | 'in-flight';
+  place: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';
   /** An event that might help came while it was being tried. */
   movedMeanwhile: boolean;
   order: number;
@@ -32,13 +32,18 @@ export interface QueueOptions {
 
 /** Pods are tried again after so long even if nothing happened that might help: against a hint that is wrong. */
 const longestWaitMs = 5 * 60_000;
+const backoffWindowMs = 1000;
 
-/** Pods that have no node yet: to be tried now, after a back-off, or when something changes that may help. */
+/**
+ * Pods that have no node yet: to be tried now, after a back-off, or when something changes that may help. Who has nothing else to do
+ * does not wait for a back-off to end (KEP-5142), unless it follows an error: trying again at once would only repeat it.
+ */
 export class SchedulingQueue {
   readonly #options: QueueOptions;
   readonly #pods = new Map<string, Waiting>();
   readonly #active: Heap<Waiting>;
-  readonly #backoff = new Heap<Waiting>((a, b) => a.readyAt < b.readyAt);
+  readonly #backoff: Heap<Waiting>;
+  readonly #errorBackoff = new Heap<Waiting>((a, b) => a.readyAt < b.readyAt);
   readonly #unschedulable = new Set<Waiting>();
   readonly #inFlight = new Set<Waiting>();
   #timer: Timer | undefined;
@@ -49,14 +54,18 @@ export class SchedulingQueue {
 
   constructor(options: QueueOptions) {
     this.#options = options;
-    this.#active = new Heap<Waiting>((a, b) => {
+    const before = (a: Waiting, b: Waiting) => {
       const by = options.less(a, b);
       return by < 0 || (by === 0 && a.order < b.order);
-    });
+    };
+    const windowOf = ({ readyAt }: Waiting) => Math.floor(readyAt / backoffWindowMs);
+    this.#active = new Heap<Waiting>(before);
+    // who is ready at about the same time goes by rank
+    this.#backoff = new Heap<Waiting>((a, b) => windowOf(a) < windowOf(b) || (windowOf(a) === windowOf(b) && before(a, b)));
   }
 
   get depth(): { readonly active: number; readonly backoff: number; readonly unschedulable: number } {
-    return { active: this.#active.size, backoff: this.#backoff.size, unschedulable: this.#unschedulable.size };
+    return { active: this.#active.size, backoff: this.#backoff.size + this.#errorBackoff.size, unschedulable: this.#unschedulable.size };
   }
 
   add(pod: Pod, cause: Cause | undefined): void {
@@ -179,51 +188,66 @@ export class SchedulingQueue {
   }
 
   #toBackoff(waiting: Waiting): void {
-    waiting.place = 'backoff';
-    this.#backoff.push(waiting);
+    if (waiting.refusedBy.size === 0) {
+      waiting.place = 'error-backoff';
+      this.#errorBackoff.push(waiting);
+    } else {
+      waiting.place = 'backoff';
+      this.#backoff.push(waiting);
+      this.#wake();
+    }
     this.#armBackoff();
   }
 
   #armBackoff(): void {
     this.#timer?.cancel();
-    const first = this.#backoff.peek();
-    if (first === undefined) {
-      this.#timer = undefined;
-      return;
-    }
-    this.#timer = this.#options.clock.after(first.readyAt - this.#options.clock.monotonic(), () => {
+    this.#timer = undefined;
+    const ends = [this.#backoff.peek(), this.#errorBackoff.peek()].flatMap((first) => (first === undefined ? [] : [first.readyAt]));
+    if (ends.length === 0) return;
+    this.#timer = this.#options.clock.after(Math.min(...ends) - this.#options.clock.monotonic(), () => {
       this.#timer = undefined;
       const now = this.#options.clock.monotonic();
-      for (let due = this.#backoff.peek(); due !== undefined && due.readyAt <= now; due = this.#backoff.peek()) {
-        this.#backoff.pop();
-        this.#admit(due);
+      for (const heap of [this.#backoff, this.#errorBackoff]) {
+        for (let due = heap.peek(); due !== undefined && due.readyAt <= now; due = heap.peek()) {
+          heap.pop();
+          this.#admit(due);
+        }
       }
       this.#armBackoff();
     });
   }
 
   #admit(waiting: Waiting): void {
-    const outcome = this.#options.preEnqueue(waiting.pod);
-    if (outcome.code !== 'success' && outcome.code !== 'skip') {
-      waiting.place = 'gated';
-      return;
-    }
+    if (!this.#mayEnter(waiting)) return;
     waiting.place = 'active';
     waiting.enqueuedAt = this.#options.clock.now();
     this.#active.push(waiting);
+    this.#wake();
+  }
+
+  #mayEnter(waiting: Waiting): boolean {
+    const outcome = this.#options.preEnqueue(waiting.pod);
+    if (outcome.code === 'success' || outcome.code === 'skip') return true;
+    waiting.place = 'gated';
+    return false;
+  }
+
+  #wake(): void {
     // not at once: of several that are admitted together the first in order goes first
     if (this.#waiter !== undefined) queueMicrotask(() => this.#serve());
   }
 
   #serve(): void {
     const waiter = this.#waiter;
-    if (waiter === undefined || this.#active.size === 0) return;
+    if (waiter === undefined) return;
+    const waiting = this.#pop();
+    if (waiting === undefined) return;
     this.#waiter = undefined;
-    waiter(this.#pop());
+    waiter(waiting);
   }
 
   #pop(): Waiting | undefined {
-    const waiting = this.#active.pop();
+    const waiting = this.#active.pop() ?? this.#popBackoff();
     if (waiting !== undefined) {
       waiting.place = 'in-flight';
       this.#inFlight.add(waiting);
@@ -233,10 +257,19 @@ export class SchedulingQueue {
     return waiting;
   }
 
+  #popBackoff(): Waiting | undefined {
+    let found = this.#backoff.pop();
+    while (found !== undefined && !this.#mayEnter(found)) found = this.#backoff.pop();
+    if (found === undefined) return undefined;
+    found.enqueuedAt = this.#options.clock.now();
+    this.#armBackoff();
+    return found;
+  }
+
   #take(waiting: Waiting): void {
     if (waiting.place === 'active') this.#active.remove(waiting);
-    if (waiting.place === 'backoff') {
-      this.#backoff.remove(waiting);
+    if (waiting.place === 'backoff' || waiting.place === 'error-backoff') {
+      (waiting.place === 'backoff' ? this.#backoff : this.#errorBackoff).remove(waiting);
       this.#armBackoff();
     }
     this.#unschedulable.delete(waiting);

@@ -121,6 +121,19 @@ describe('scheduler', () => {
     expect(placeOf('a')).toBe('big');
   });
 
+  it('does not wait for a back-off when it has nothing else to do', async () => {
+    await start();
+    await submit(pod('a', asking('2')));
+    expect(scheduled('a')?.message).toBe('0/0 nodes are available: no nodes available to schedule pods');
+    await api.client().create(nodes, node('small', { cpu: '1' }));
+    await clock.settle();
+    expect(scheduled('a')?.message).toBe('0/1 nodes are available: 1 Insufficient cpu.');
+    await api.client().create(nodes, node('big', { cpu: '8' }));
+    await clock.settle();
+    expect(placeOf('a')).toBe('big');
+    expect(clock.monotonic()).toBe(0);
+  });
+
   it('leaves pods of other schedulers and gated pods alone', async () => {
     api.seed(nodes, node('n'));
     await start();
