@@ -22,9 +22,48 @@ import { requiredFields } from './validation/required.ts';
 import { loadBalancerStatus, serviceBody, serviceUpdate } from './validation/service.ts';
 import { persistentVolume, persistentVolumeClaim } from './validation/storage.ts';
 import { daemonSet, deployment, replicaSet, replicaStatus, replicationController, statefulSet } from './validation/workloads.ts';
-import type { DaemonSet, Deployment, ReplicaSet, StatefulSet } from './generated/types/apps-v1.ts';
-import type { Scale } from './generated/types/autoscaling-v1.ts';
+import { role, roleBinding } from './validation/access.ts';
+import { autoscaler, autoscalerStatus, autoscalerV1 } from './validation/autoscaling.ts';
+import { cronJob, job, jobStatus } from './validation/batch.ts';
+import { deviceClass, resourceClaim, resourceClaimStatus, resourceClaimTemplate, resourceSlice } from './validation/devices.ts';
+import { apiService, apiServiceStatus, flowSchema, priorityLevel } from './validation/extension.ts';
+import {
+  ingress,
+  ingressClass,
+  ingressStatus,
+  ipAddress,
+  isIPAddressName,
+  networkPolicy,
+  serviceCidr,
+  serviceCidrStatus,
+} from './validation/networking.ts';
+import {
+  controllerRevision,
+  disruptionBudget,
+  disruptionStatus,
+  limitRangeNames,
+  priorityClass,
+  quotaStatus,
+  resourceQuota,
+  runtimeClass,
+  signingRequest,
+  signingStatus,
+} from './validation/policies.ts';
+import { attributesClass, csiDriver, csiNode, storageCapacity, storageClass, volumeAttachment } from './validation/storage-classes.ts';
+import { admissionPolicy, mutatingPolicy, policyBinding, webhookConfiguration } from './validation/webhooks.ts';
+import type {
+  MutatingAdmissionPolicy,
+  MutatingWebhookConfiguration,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+  ValidatingWebhookConfiguration,
+} from './generated/types/admissionregistration-v1.ts';
+import type { APIService } from './generated/types/apiregistration-v1.ts';
+import type { ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet } from './generated/types/apps-v1.ts';
+import type { HorizontalPodAutoscaler as AutoscalerV1, Scale } from './generated/types/autoscaling-v1.ts';
+import type { HorizontalPodAutoscaler as AutoscalerV2 } from './generated/types/autoscaling-v2.ts';
 import type { CronJob, Job } from './generated/types/batch-v1.ts';
+import type { CertificateSigningRequest } from './generated/types/certificates-v1.ts';
 import type { Lease } from './generated/types/coordination-v1.ts';
 import type {
   Binding,
@@ -39,11 +78,27 @@ import type {
   Pod,
   PodTemplate,
   ReplicationController,
+  ResourceQuota,
   Secret,
   Service,
 } from './generated/types/core-v1.ts';
 import type { EndpointSlice } from './generated/types/discovery-v1.ts';
 import type { Event as EventV1 } from './generated/types/events-v1.ts';
+import type { FlowSchema, PriorityLevelConfiguration } from './generated/types/flowcontrol-v1.ts';
+import type { Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR } from './generated/types/networking-v1.ts';
+import type { RuntimeClass } from './generated/types/node-v1.ts';
+import type { PodDisruptionBudget } from './generated/types/policy-v1.ts';
+import type { ClusterRole, RoleBinding } from './generated/types/rbac-v1.ts';
+import type { DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice } from './generated/types/resource-v1.ts';
+import type { PriorityClass } from './generated/types/scheduling-v1.ts';
+import type {
+  CSIDriver,
+  CSINode,
+  CSIStorageCapacity,
+  StorageClass,
+  VolumeAttachment,
+  VolumeAttributesClass,
+} from './generated/types/storage-v1.ts';
 
 export interface ValidationOptions {
   /** The subresource that is written (`status`, `resize`, ...), which has rules of its own. Absent for the object itself. */
@@ -90,7 +145,10 @@ on<KubeObject>('v1/ServiceAccount', () => undefined);
 on<Endpoints>('v1/Endpoints', (errors, object, _, { allowLoopback = false }) => endpoints(errors, object, allowLoopback));
 on<PersistentVolumeClaim>('v1/PersistentVolumeClaim', persistentVolumeClaim);
 on<PersistentVolume>('v1/PersistentVolume', persistentVolume);
-on<LimitRange>('v1/LimitRange', (errors, object) => limitRange(errors, object));
+on<LimitRange>('v1/LimitRange', (errors, object) => {
+  limitRangeNames(errors, object);
+  limitRange(errors, object);
+});
 on<Event>('v1/Event', (errors, object) => event(errors, object));
 on<ReplicationController>('v1/ReplicationController', (errors, object) => replicationController(errors, object));
 on<ReplicationController>('v1/ReplicationController/status', (errors, object, old) => replicaStatus(errors, object.status, old?.status));
@@ -106,16 +164,74 @@ on<Lease>('coordination.k8s.io/v1/Lease', (errors, object) => lease(errors, obje
 on<EndpointSlice>('discovery.k8s.io/v1/EndpointSlice', (errors, object, old, { allowLoopback = false }) =>
   endpointSlice(errors, object, old, allowLoopback),
 );
-on<Job>('batch/v1/Job', (errors, object) => {
-  if (object.spec?.template !== undefined) podTemplate(errors, 'spec.template', object.spec.template);
-});
-on<CronJob>('batch/v1/CronJob', (errors, object) => {
-  const template = object.spec?.jobTemplate?.spec?.template;
-  if (template !== undefined) podTemplate(errors, 'spec.jobTemplate.spec.template', template);
-});
+on<Job>('batch/v1/Job', job);
+on<Job>('batch/v1/Job/status', jobStatus);
+on<CronJob>('batch/v1/CronJob', cronJob);
+on<ResourceQuota>('v1/ResourceQuota', resourceQuota);
+on<ResourceQuota>('v1/ResourceQuota/status', quotaStatus);
+on<ControllerRevision>('apps/v1/ControllerRevision', controllerRevision);
+on<Ingress>('networking.k8s.io/v1/Ingress', ingress);
+on<Ingress>('networking.k8s.io/v1/Ingress/status', ingressStatus);
+on<IngressClass>('networking.k8s.io/v1/IngressClass', ingressClass);
+on<NetworkPolicy>('networking.k8s.io/v1/NetworkPolicy', networkPolicy);
+for (const version of ['v1', 'v1beta1']) {
+  on<IPAddress>(`networking.k8s.io/${version}/IPAddress`, ipAddress);
+  on<ServiceCIDR>(`networking.k8s.io/${version}/ServiceCIDR`, serviceCidr);
+  on<ServiceCIDR>(`networking.k8s.io/${version}/ServiceCIDR/status`, serviceCidrStatus);
+  on<VolumeAttributesClass>(`storage.k8s.io/${version}/VolumeAttributesClass`, attributesClass);
+}
+on<AutoscalerV2>('autoscaling/v2/HorizontalPodAutoscaler', autoscaler);
+on<AutoscalerV2>('autoscaling/v2/HorizontalPodAutoscaler/status', autoscalerStatus);
+on<AutoscalerV1>('autoscaling/v1/HorizontalPodAutoscaler', autoscalerV1);
+on<AutoscalerV1>('autoscaling/v1/HorizontalPodAutoscaler/status', autoscalerStatus);
+on<PodDisruptionBudget>('policy/v1/PodDisruptionBudget', disruptionBudget);
+on<PodDisruptionBudget>('policy/v1/PodDisruptionBudget/status', disruptionStatus);
+on<ClusterRole>('rbac.authorization.k8s.io/v1/ClusterRole', (errors, object) => role(errors, object, false));
+on<ClusterRole>('rbac.authorization.k8s.io/v1/Role', (errors, object) => role(errors, object, true));
+on<RoleBinding>('rbac.authorization.k8s.io/v1/RoleBinding', (errors, object, old) => roleBinding(errors, object, old, true));
+on<RoleBinding>('rbac.authorization.k8s.io/v1/ClusterRoleBinding', (errors, object, old) => roleBinding(errors, object, old, false));
+on<PriorityClass>('scheduling.k8s.io/v1/PriorityClass', priorityClass);
+on<RuntimeClass>('node.k8s.io/v1/RuntimeClass', runtimeClass);
+on<StorageClass>('storage.k8s.io/v1/StorageClass', storageClass);
+on<CSIDriver>('storage.k8s.io/v1/CSIDriver', csiDriver);
+on<CSINode>('storage.k8s.io/v1/CSINode', csiNode);
+on<VolumeAttachment>('storage.k8s.io/v1/VolumeAttachment', volumeAttachment);
+on<CSIStorageCapacity>('storage.k8s.io/v1/CSIStorageCapacity', storageCapacity);
+on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest', signingRequest);
+on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/status', signingStatus);
+on<CertificateSigningRequest>('certificates.k8s.io/v1/CertificateSigningRequest/approval', signingStatus);
+on<APIService>('apiregistration.k8s.io/v1/APIService', (errors, object) => apiService(errors, object));
+on<APIService>('apiregistration.k8s.io/v1/APIService/status', (errors, object) => apiServiceStatus(errors, object));
+on<FlowSchema>('flowcontrol.apiserver.k8s.io/v1/FlowSchema', (errors, object) => flowSchema(errors, object));
+on<PriorityLevelConfiguration>('flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration', (errors, object) =>
+  priorityLevel(errors, object),
+);
+on<MutatingWebhookConfiguration>('admissionregistration.k8s.io/v1/MutatingWebhookConfiguration', (errors, object) =>
+  webhookConfiguration(errors, object),
+);
+on<ValidatingWebhookConfiguration>('admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration', (errors, object) =>
+  webhookConfiguration(errors, object),
+);
+for (const version of ['v1', 'v1beta1', 'v1alpha1']) {
+  const group = `admissionregistration.k8s.io/${version}`;
+  on<ValidatingAdmissionPolicy>(`${group}/ValidatingAdmissionPolicy`, (errors, object) => admissionPolicy(errors, object));
+  on<MutatingAdmissionPolicy>(`${group}/MutatingAdmissionPolicy`, (errors, object) => mutatingPolicy(errors, object));
+  on<ValidatingAdmissionPolicyBinding>(`${group}/ValidatingAdmissionPolicyBinding`, (errors, object) =>
+    policyBinding(errors, object, true),
+  );
+  on<ValidatingAdmissionPolicyBinding>(`${group}/MutatingAdmissionPolicyBinding`, (errors, object) => policyBinding(errors, object, false));
+}
+for (const version of ['v1', 'v1beta2']) {
+  const group = `resource.k8s.io/${version}`;
+  on<ResourceClaim>(`${group}/ResourceClaim`, resourceClaim);
+  on<ResourceClaim>(`${group}/ResourceClaim/status`, resourceClaimStatus);
+  on<ResourceClaimTemplate>(`${group}/ResourceClaimTemplate`, resourceClaimTemplate);
+  on<ResourceSlice>(`${group}/ResourceSlice`, resourceSlice);
+  on<DeviceClass>(`${group}/DeviceClass`, (errors, object) => deviceClass(errors, object));
+}
 
 /** Kinds with a validator here that does not replace the check of required fields. */
-const partial = new Set(['batch/v1/Job', 'batch/v1/CronJob', 'v1/LimitRange']);
+const partial = new Set<string>();
 
 /** Names are DNS subdomains but for these. */
 const nameRules: Readonly<Record<string, NameRule>> = {
@@ -132,7 +248,7 @@ const nameRules: Readonly<Record<string, NameRule>> = {
   CustomResourceDefinition: isPathSegmentName,
   ClusterTrustBundle: isPathSegmentName,
   StorageVersion: isPathSegmentName,
-  IPAddress: isPathSegmentName,
+  IPAddress: isIPAddressName,
   LeaseCandidate: isConfigMapKey,
   CronJob: (name) => [...isDns1123Subdomain(name), ...(name.length > 52 ? [maxLenError(52)] : [])],
 };

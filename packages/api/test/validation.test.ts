@@ -687,13 +687,15 @@ describe('small kinds', () => {
       'target.name: Required value',
     ]);
   });
-  it('check required fields of kinds without a validator', () => {
+  it('say which fields are missing', () => {
     expect(lines({ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRoleBinding', metadata: { name: 'x' } }).join('\n')).toContain(
       'roleRef.name: Required value',
     );
-    expect(lines({ apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name: 'x' } })).toEqual(['handler: Required value']);
+    expect(lines({ apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name: 'x' } })).toEqual([
+      expect.stringMatching(/^handler: Invalid value: "": a lowercase RFC 1123 label/),
+    ]);
     expect(lines({ apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler', metadata: meta('x'), spec: { maxReplicas: 1 } })).toEqual(
-      ['spec.scaleTargetRef: Required value'],
+      ['spec.scaleTargetRef.kind: Required value', 'spec.scaleTargetRef.name: Required value'],
     );
     expect(
       lines({
@@ -702,6 +704,6 @@ describe('small kinds', () => {
         metadata: meta('x'),
         spec: { template: { spec: { containers: [], restartPolicy: 'Never' } } },
       }),
-    ).toEqual(['spec.template.spec.containers: Required value']);
+    ).toEqual(['spec.template.spec.containers: Required value', 'spec.selector: Required value']);
   });
 });

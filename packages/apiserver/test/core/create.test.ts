@@ -276,7 +276,14 @@ describe('what kinds are made of', () => {
       kind: 'CertificateSigningRequest',
       apiVersion: 'certificates.k8s.io/v1',
       metadata: { name: 'c' },
-      ...{ spec: { request: 'eA==', signerName: 'example.com/x', usages: ['client auth'], username: 'somebody else' } },
+      ...{
+        spec: {
+          request: Buffer.from('-----BEGIN CERTIFICATE REQUEST-----').toString('base64'),
+          signerName: 'example.com/x',
+          usages: ['client auth'],
+          username: 'somebody else',
+        },
+      },
     });
     expect(csr).toMatchObject({ spec: { username: 'admin', groups: ['system:masters', 'system:authenticated'] } });
   });
