@@ -48,4 +48,15 @@ export interface Authorizer {
   rulesFor?(identity: Identity, namespace: string): Rules | Promise<Rules>;
 }
 
+/** Whether a chain allows something: for plugins that ask more than the request itself was asked. Throws only what an authorizer throws. */
+export async function decisionOf(chain: readonly Authorizer[], attributes: Attributes): Promise<Decision> {
+  const reasons: string[] = [];
+  for (const authorizer of chain) {
+    const decision = await authorizer.authorize(attributes);
+    if (decision.decision !== 'no-opinion') return decision;
+    if (decision.because !== undefined) reasons.push(decision.because);
+  }
+  return reasons.length === 0 ? noOpinion : { decision: 'no-opinion', because: reasons.join(', ') };
+}
+
 export const Authz = slot.chain<Authorizer>('authz/v1');

@@ -27,7 +27,10 @@ export interface OpenAdmissionOptions {
 }
 
 /** An admission plugin over an API in memory, its informers synced. */
-export async function openAdmission(plugin: Plugin, { config, seed, allows = () => true }: OpenAdmissionOptions = {}): Promise<OpenAdmission> {
+export async function openAdmission(
+  plugin: Plugin,
+  { config, seed, allows = () => true }: OpenAdmissionOptions = {},
+): Promise<OpenAdmission> {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   seed?.(api);
@@ -50,7 +53,8 @@ export async function openAdmission(plugin: Plugin, { config, seed, allows = () 
         id: 'authz-test',
         config: z.strictObject({}),
         create: () => ({
-          authorize: (attributes) => (allows(attributes) ? { decision: 'allow', because: 'test' } : { decision: 'no-opinion', because: 'test says no' }),
+          authorize: (attributes) =>
+            allows(attributes) ? { decision: 'allow', because: 'test' } : { decision: 'no-opinion', because: 'test says no' },
         }),
       }),
     })

@@ -1,0 +1,37 @@
+import type { Pod, Toleration } from '@oarlock/api/types/core-v1';
+import { Admission, allow } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+const seconds = z.int().min(0);
+
+/** Lets pods stay for some minutes on a node that is not ready or out of reach, unless they say otherwise. */
+export default Admission.plugin({
+  id: 'admission-default-toleration-seconds',
+  config: z.strictObject({ notReadySeconds: seconds.default(300), unreachableSeconds: seconds.default(300) }),
+  create({ config }) {
+    const wanted = (
+      [
+        ['node.kubernetes.io/not-ready', config.notReadySeconds],
+        ['node.kubernetes.io/unreachable', config.unreachableSeconds],
+      ] as const
+    ).map(([key, tolerationSeconds]): Toleration & { readonly key: string } => ({
+      key,
+      operator: 'Exists',
+      effect: 'NoExecute',
+      tolerationSeconds,
+    }));
+    return {
+      matches: [{ resources: ['pods'], operations: ['CREATE', 'UPDATE'] }],
+      mutate({ object }) {
+        if (object === undefined) return allow;
+        const { spec }: Pod = object;
+        if (spec === undefined) return object;
+        const held = spec.tolerations ?? [];
+        const missing = wanted.filter(
+          ({ key }) => !held.some((each) => (!each.key || each.key === key) && (!each.effect || each.effect === 'NoExecute')),
+        );
+        return missing.length === 0 ? object : { ...object, spec: { ...spec, tolerations: [...held, ...missing] } };
+      },
+    };
+  },
+});

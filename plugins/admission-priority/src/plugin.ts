@@ -1,0 +1,89 @@
+import { priorityClasses } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
+import { Admission, allow, deny, type Verdict } from '@oarlock/spi/admission';
+import { Client, Informers } from '@oarlock/spi/client';
+import { z } from 'zod';
+
+const lower = 'PreemptLowerPriority';
+
+/** Turns the name of a PriorityClass into the number by which pods are scheduled, and sees to it that one class at most is the default. */
+export default Admission.plugin({
+  id: 'admission-priority',
+  config: z.strictObject({}),
+  needs: { client: Client, informers: Informers },
+  create({ client, informers }) {
+    const classes = informers.of(priorityClasses);
+    const named = async (name: string): Promise<PriorityClass | undefined> => {
+      const cached = classes.get(name);
+      if (cached !== undefined) return cached;
+      try {
+        return await client.get(priorityClasses, { name });
+      } catch (error) {
+        if (isStatus(error, 'NotFound')) return undefined;
+        throw error;
+      }
+    };
+    /** The lowest, should there be several for a moment. */
+    const fallback = () =>
+      classes
+        .list()
+        .filter(({ globalDefault }) => globalDefault === true)
+        .reduce<PriorityClass | undefined>((least, each) => (least === undefined || (each.value ?? 0) < (least.value ?? 0) ? each : least), undefined);
+    const created = async (pod: Pod): Promise<Pod | Verdict> => {
+      const { spec } = pod;
+      if (spec === undefined) return pod;
+      const name = spec.priorityClassName ?? '';
+      const found = name === '' ? fallback() : await named(name);
+      if (name !== '' && found === undefined) return deny(`no PriorityClass with name ${name} was found`);
+      const priority = found?.value ?? 0;
+      const preemptionPolicy = found?.preemptionPolicy ?? lower;
+      if (spec.priority !== undefined && spec.priority !== priority)
+        return deny(
+          `the integer value of priority (${spec.priority}) must not be provided in pod spec; priority admission controller computed ${priority} from the given PriorityClass name`,
+        );
+      if (spec.preemptionPolicy !== undefined && spec.preemptionPolicy !== preemptionPolicy)
+        return deny(
+          `the string value of PreemptionPolicy (${spec.preemptionPolicy}) must not be provided in pod spec; priority admission controller computed ${preemptionPolicy} from the given PriorityClass name`,
+        );
+      const priorityClassName = name === '' ? found?.metadata?.name : name;
+      if (
+        spec.priority === priority &&
+        spec.preemptionPolicy === preemptionPolicy &&
+        (spec.priorityClassName ?? '') === (priorityClassName ?? '')
+      )
+        return pod;
+      return { ...pod, spec: { ...spec, priority, preemptionPolicy, ...(priorityClassName !== undefined && { priorityClassName }) } };
+    };
+    return {
+      matches: [
+        { resources: ['pods'], operations: ['CREATE', 'UPDATE'] },
+        { resources: ['priorityclasses.scheduling.k8s.io'], operations: ['CREATE', 'UPDATE'] },
+      ],
+      mutate({ operation, resource, object, old }) {
+        if (object === undefined) return allow;
+        if (resource.resource !== 'pods') return object;
+        if (operation === 'CREATE') return created(object);
+        // clients of before there were priorities leave them out
+        const { spec } = object as Pod;
+        const before = (old as Pod | undefined)?.spec;
+        if (spec === undefined || before === undefined) return object;
+        const { priority = before.priority, preemptionPolicy = before.preemptionPolicy } = spec;
+        if (priority === spec.priority && preemptionPolicy === spec.preemptionPolicy) return object;
+        return {
+          ...object,
+          spec: { ...spec, ...(priority !== undefined && { priority }), ...(preemptionPolicy !== undefined && { preemptionPolicy }) },
+        };
+      },
+      async validate({ resource, object }) {
+        if (resource.resource === 'pods' || (object as PriorityClass | undefined)?.globalDefault !== true) return allow;
+        const { items } = await client.list(priorityClasses);
+        const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== object?.metadata?.name);
+        return other === undefined
+          ? allow
+          : deny(`PriorityClass ${other.metadata?.name ?? ''} is already marked as default. Only one default can exist`);
+      },
+    };
+  },
+});

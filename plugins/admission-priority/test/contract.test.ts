@@ -1,0 +1,76 @@
+import { pods, priorityClasses } from '@oarlock/api/resources';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { openAdmission } from '@oarlock/testing/open-admission';
+import { expect } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const pod = (spec: Partial<NonNullable<Pod['spec']>> = {}, metadata: Pod['metadata'] = {}): Pod => ({
+  metadata: { namespace: 'd', name: 'p', ...metadata },
+  spec: { containers: [{ name: 'c', image: 'x' }], ...spec },
+});
+const as = (object: unknown): Pod => object as Pod;
+
+const high = { metadata: { name: 'high' }, value: 1000, preemptionPolicy: 'Never' };
+const usual = { metadata: { name: 'usual' }, value: 7, globalDefault: true };
+
+admissionContract('admission-priority', async () => ({
+  ...(await openAdmission(plugin, { seed: (api) => api.seed(priorityClasses, high, usual) })),
+  cases: [
+    {
+      title: 'a class by name',
+      request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high' })),
+      outcome: 'allowed',
+      check: (object) => expect(as(object).spec).toMatchObject({ priority: 1000, preemptionPolicy: 'Never' }),
+    },
+    {
+      title: 'no class',
+      request: admissionRequest('CREATE', pods, pod()),
+      outcome: 'allowed',
+      check: (object) =>
+        expect(as(object).spec).toMatchObject({ priority: 7, preemptionPolicy: 'PreemptLowerPriority', priorityClassName: 'usual' }),
+    },
+    {
+      title: 'the right number',
+      request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', priority: 1000 })),
+      outcome: 'allowed',
+    },
+    {
+      title: 'an update that leaves it out',
+      request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }) }),
+      outcome: 'allowed',
+      check: (object) => expect(as(object).spec?.priority).toBe(5),
+    },
+    {
+      title: 'a class that is not there',
+      request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'none' })),
+      outcome: 'denied',
+      message: 'no PriorityClass with name none was found',
+    },
+    {
+      title: 'a number of its own',
+      request: admissionRequest('CREATE', pods, pod({ priority: 8 })),
+      outcome: 'denied',
+      message:
+        'the integer value of priority (8) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name',
+    },
+    {
+      title: 'a policy of its own',
+      request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', preemptionPolicy: 'PreemptLowerPriority' })),
+      outcome: 'denied',
+      message: /^the string value of PreemptionPolicy \(PreemptLowerPriority\)/,
+    },
+    {
+      title: 'a second default',
+      request: admissionRequest('CREATE', priorityClasses, { metadata: { name: 'x' }, value: 1, globalDefault: true }),
+      outcome: 'denied',
+      message: 'PriorityClass usual is already marked as default. Only one default can exist',
+    },
+    { title: 'the default again', request: admissionRequest('UPDATE', priorityClasses, usual, { old: usual }), outcome: 'allowed' },
+    {
+      title: 'status',
+      request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }), subresource: 'status' }),
+      outcome: 'ignored',
+    },
+  ],
+}));

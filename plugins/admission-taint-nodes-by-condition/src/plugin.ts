@@ -1,0 +1,22 @@
+import type { Node } from '@oarlock/api/types/core-v1';
+import { Admission, allow } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+const key = 'node.kubernetes.io/not-ready';
+
+/** Keeps pods off a new node until it has said that it is ready. */
+export default Admission.plugin({
+  id: 'admission-taint-nodes-by-condition',
+  config: z.strictObject({}),
+  create: () => ({
+    matches: [{ resources: ['nodes'], operations: ['CREATE'] }],
+    mutate({ object }) {
+      if (object === undefined) return allow;
+      const { spec = {} }: Node = object;
+      const taints = spec.taints ?? [];
+      return taints.some((taint) => taint.key === key && taint.effect === 'NoSchedule')
+        ? object
+        : { ...object, spec: { ...spec, taints: [...taints, { key, effect: 'NoSchedule' }] } };
+    },
+  }),
+});
