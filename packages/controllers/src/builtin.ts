@@ -11,6 +11,7 @@ import nodeIpam from './node-ipam/node-ipam-controller.ts';
 import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
 import podGc from './pod-gc/pod-gc-controller.ts';
 import replicaSet from './replica-set/replica-set-controller.ts';
+import replicationController from './replication-controller/replication-controller.ts';
 import rootCa from './root-ca/root-ca-controller.ts';
 import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
@@ -25,6 +26,7 @@ export const builtin: readonly Plugin[] = [
   garbageCollector,
   deployment,
   replicaSet,
+  replicationController,
   statefulSet,
   daemonSet,
   job,
