@@ -1,8 +1,15 @@
 import { jsonEqual, isObject } from '@oarlock/api/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
-import { badRequest, conflict, failure, forbidden, type StatusError } from '@oarlock/api/status';
-import { isVerdict, type AdmissionPlugin, type AdmissionRequest, type Operation, type Verdict } from '@oarlock/spi/admission';
+import { badRequest, conflict, failure, forbidden, StatusError } from '@oarlock/api/status';
+import {
+  isVerdict,
+  type AdmissionPlugin,
+  type AdmissionRequest,
+  type MutationRound,
+  type Operation,
+  type Verdict,
+} from '@oarlock/spi/admission';
 import type { Names } from './authorization.ts';
 import type { Call } from './call.ts';
 
@@ -27,6 +34,7 @@ interface Stages {
 }
 
 const maxChanged = 32;
+const busy = ({ plugin }: Place): boolean => plugin.idle?.() !== true;
 
 /** The admission plugins, in order; which of them a request reaches is looked up, not asked. */
 export class AdmissionChain {
@@ -38,17 +46,36 @@ export class AdmissionChain {
   }
 
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
-    return this.#of(operation, resource, subresource).mutate.length > 0;
+    return this.#of(operation, resource, subresource).mutate.some(busy);
   }
 
   /** The object to go on with; the same one when nobody changed it. @throws StatusError as the first refusal says */
   async mutate(call: Call, admitted: Admitted & { readonly object: KubeObject }): Promise<KubeObject> {
+    const places = this.#of(admitted.operation, admitted.resource, call.request.subresource).mutate.filter(busy);
+    if (places.length === 0) return admitted.object;
+    let again = false;
+    const memory = new Map<object, unknown>();
+    const reinvoke = () => {
+      again = true;
+    };
+    const object = await this.#round(call, admitted, places, { again: false, reinvoke, memory });
+    if (!again) return object;
+    return this.#round(call, { ...admitted, object }, places, { again: true, reinvoke, memory });
+  }
+
+  async #round(
+    call: Call,
+    admitted: Admitted & { readonly object: KubeObject },
+    places: readonly Place[],
+    round: MutationRound,
+  ): Promise<KubeObject> {
     let { object } = admitted;
-    for (const { plugin, name } of this.#of(admitted.operation, admitted.resource, call.request.subresource).mutate) {
+    for (const { plugin, name } of places) {
       const span = call.child(`admission ${name}`);
       try {
         span?.setAttribute('oarlock.phase', 'mutate');
-        const answer = await plugin.mutate?.(request(call, { ...admitted, object: deepFreeze(object) }));
+        const given = plugin.mutate?.({ ...request(call, { ...admitted, object: deepFreeze(object) }), round });
+        const answer = given instanceof Promise ? await given : given;
         if (answer === undefined) continue;
         if (isVerdict(answer)) refuse(answer, admitted, call);
         else {
@@ -64,7 +91,7 @@ export class AdmissionChain {
 
   /** @throws StatusError as the first refusal says */
   async validate(call: Call, admitted: Admitted): Promise<void> {
-    const { validate } = this.#of(admitted.operation, admitted.resource, call.request.subresource);
+    const validate = this.#of(admitted.operation, admitted.resource, call.request.subresource).validate.filter(busy);
     if (validate.length === 0) return;
     const asked = request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
     for (const { plugin, name } of validate) {
@@ -121,6 +148,7 @@ function request(call: Call, { operation, resource, object, old, options, name }
 
 function refuse(verdict: Verdict, { resource, object, old, name }: Admitted, call: Call): void {
   if (verdict.allowed) return;
+  if (verdict.status !== undefined) throw new StatusError(verdict.status);
   const named =
     name ??
     object?.metadata?.name ??

@@ -62,7 +62,9 @@ export class Call {
 
   /** For the audit event of the request. Bounded as warnings are. */
   annotate(key: string, value: string): void {
-    if (this.annotations.size < maxWarnings || this.annotations.has(key)) this.annotations.set(key, value);
+    if (this.annotations.size >= maxWarnings && !this.annotations.has(key)) return;
+    this.annotations.set(key, value);
+    this.request.annotate?.(key, value);
   }
 
   end(code: number, error?: unknown): void {

@@ -214,9 +214,18 @@ export class HttpHandler {
     const { query } = target;
     // what is accepted is a matter for the server behind a proxy
     const accepted = route.subresource?.name === 'proxy' ? plainJson : acceptedFor(exchange, query, route);
-    const request = await apiRequest(exchange, route, query, identity, authentication, (message) => {
-      work.warnings.push(message);
-    });
+    const { audit } = work;
+    const request = await apiRequest(
+      exchange,
+      route,
+      query,
+      identity,
+      authentication,
+      (message) => {
+        work.warnings.push(message);
+      },
+      audit && ((key, value) => audit.annotate(key, value)),
+    );
     const response = await pipeline.handle(request);
     if (response.kind === 'proxy') await proxies.serve(response, exchange, target, upgrade);
     else if (response.kind !== 'kubelet') {

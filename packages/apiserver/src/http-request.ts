@@ -21,6 +21,7 @@ export async function apiRequest(
   identity: Identity,
   authentication: { readonly from: number; readonly to: number },
   warn: (message: string) => void,
+  annotate?: (key: string, value: string) => void,
 ): Promise<ApiRequest> {
   const { headers } = exchange;
   const { verb, resource, subresource, namespace, name, optionsKind } = route;
@@ -44,6 +45,7 @@ export async function apiRequest(
     ...(patchType !== undefined && { patchType }),
     ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }),
     ...(cause !== undefined && { cause }),
+    ...(annotate !== undefined && { annotate }),
     get body() {
       if (!writes && optionsKind === undefined) return undefined;
       body ??= { decoded: decodeBody(bytes, { route, query, contentType, protobuf, warn }) };

@@ -1,5 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
+import type { Status } from '@oarlock/api/status';
 import { slot } from '@oarlock/kernel/slot';
 import type { Identity } from './authn.ts';
 
@@ -26,6 +27,21 @@ export interface AdmissionRequest {
   warn(message: string): void;
   /** Adds an annotation to the request's audit event. */
   annotate(key: string, value: string): void;
+  /** While the request is mutated; absent where a plugin is asked alone. */
+  readonly round?: MutationRound;
+}
+
+/**
+ * Mutating plugins are asked once more, all of them, when one that changes objects by rules from outside says so (KEP-2008, the
+ * reinvocation of webhooks). There is no third time.
+ */
+export interface MutationRound {
+  /** It is the second time. */
+  readonly again: boolean;
+  /** Asks for a second time: those before this plugin have not seen the object as it is now. */
+  reinvoke(): void;
+  /** What a plugin wants to know in the second round. Its key is its own. */
+  readonly memory: Map<object, unknown>;
 }
 
 /** A refusal is an answer, not an exception. `reason` is the HTTP meaning; Kubernetes answers `Forbidden` unless told otherwise. */
@@ -36,6 +52,8 @@ export type Verdict =
       readonly message: string;
       readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound';
       readonly field?: string;
+      /** The answer word for word, where rules from outside say what it is. */
+      readonly status?: Status;
     };
 export const allow: Verdict = { allowed: true };
 export const deny = (
@@ -43,6 +61,7 @@ export const deny = (
   more: {
     readonly reason?: 'Forbidden' | 'Invalid' | 'Conflict' | 'TooManyRequests' | 'BadRequest' | 'NotFound';
     readonly field?: string;
+    readonly status?: Status;
   } = {},
 ): Verdict => ({ allowed: false, message, ...more });
 
@@ -55,6 +74,8 @@ export interface AdmissionRule {
 export interface AdmissionPlugin {
   /** Which requests reach this plugin. Static, so that the server skips it without a call. */
   readonly matches: readonly AdmissionRule[];
+  /** Whether there is anything to be asked about at all, for plugins whose rules come and go. Cheap: called for each request. */
+  idle?(): boolean;
   /** Returns the object to go on with: the same one if nothing changes. All `mutate` of the chain run before any `validate`. */
   mutate?(request: AdmissionRequest): KubeObject | Verdict | Promise<KubeObject | Verdict>;
   validate?(request: AdmissionRequest): Verdict | Promise<Verdict>;

@@ -28,6 +28,8 @@ export interface ApiRequest {
   readonly authentication?: { readonly from: number; readonly to: number };
   readonly cause?: Cause | undefined;
   readonly signal?: AbortSignal;
+  /** Is told what the request's audit event is to be annotated with. */
+  annotate?(key: string, value: string): void;
 }
 
 export type ApiResponse =

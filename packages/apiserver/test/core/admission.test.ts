@@ -157,4 +157,72 @@ describe('admission', () => {
     );
     await server.remove('configmaps', 'a');
   });
+
+  it('asks those that mutate once more, and no more, when rules from outside changed the object', async () => {
+    const seen: string[] = [];
+    const first = plugin(['configmaps'], ['CREATE'], {
+      mutate({ object, round }) {
+        seen.push(`first ${round?.again} ${Object.keys((object as { data?: object }).data ?? {}).join('+')}`);
+        return object as KubeObject;
+      },
+    });
+    const outside = plugin(['configmaps'], ['CREATE'], {
+      mutate({ object, round }) {
+        seen.push(`outside ${round?.again}`);
+        round?.reinvoke();
+        return { ...object, ...{ data: { ...(object as { data?: object }).data, [`round${round?.again ? 2 : 1}`]: 'x' } } } as KubeObject;
+      },
+    });
+    await start({ admission: [first, outside] });
+    expect(await server.create('configmaps', configMap('a'))).toMatchObject({ data: { round1: 'x', round2: 'x' } });
+    expect(seen).toEqual(['first false ', 'outside false', 'first true round1', 'outside true']);
+  });
+
+  it('passes by a plugin that has nothing to be asked about', async () => {
+    let idle = true;
+    const strict: AdmissionPlugin = { ...plugin(['*'], ['*'], { validate: () => deny('no') }), idle: () => idle };
+    await start({ admission: [strict] });
+    await server.create('configmaps', configMap('a'));
+    idle = false;
+    expect((await refusal(server.create('configmaps', configMap('b')))).code).toBe(403);
+  });
+
+  it('answers word for word what a refusal carries', async () => {
+    const status = {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'not on a Sunday',
+      reason: 'Teapot',
+      code: 418,
+    } as const;
+    await start({ admission: [plugin(['*'], ['*'], { validate: () => deny('x', { status }) })] });
+    expect(await refusal(server.create('configmaps', configMap('a')))).toMatchObject({
+      code: 418,
+      message: 'not on a Sunday',
+      reason: 'Teapot',
+    });
+  });
+
+  it('hands annotations on to whoever keeps the audit event', async () => {
+    const told: string[] = [];
+    await start({
+      admission: [
+        plugin(['configmaps'], ['CREATE'], {
+          validate(request) {
+            request.annotate('policy/key', 'value');
+            return deny('no');
+          },
+        }),
+      ],
+    });
+    const request = {
+      namespace: 'default',
+      body: configMap('a'),
+      annotate: (key: string, value: string) => void told.push(`${key}=${value}`),
+    };
+    await refusal(server.handle('create', 'configmaps', request));
+    expect(told).toEqual(['policy/key=value']);
+  });
 });

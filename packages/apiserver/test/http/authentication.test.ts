@@ -202,3 +202,18 @@ it('leaves an audit trail of who was known', async () => {
   expect(events[2]?.auditID).toBe('given');
   expect(events[0]?.auditID).toBe(events[1]?.auditID);
 });
+
+it('writes down what admission annotated, from then on', async () => {
+  const events: AuditEvent[] = [];
+  await start({ audit: [{ record: (event) => void events.push(event) }] });
+  server.pipeline.answer = (request) => {
+    request.annotate?.('policy/first', 'a');
+    request.annotate?.('policy/first', 'b');
+    throw new Error('away');
+  };
+  await server.http1('GET', map, bearer('good'));
+  expect(events.map(({ stage, annotations }) => [stage, annotations])).toEqual([
+    ['RequestReceived', {}],
+    ['ResponseComplete', { 'policy/first': 'a' }],
+  ]);
+});
