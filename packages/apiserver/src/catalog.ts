@@ -1,5 +1,6 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
+import type { CustomResources } from './custom-resources/custom-resources.ts';
 import type { ServiceRanges } from './service-ranges.ts';
 import { servedKind, storedKind, storedResource, type ServedKind, type StoredKind } from './served-kind.ts';
 import { conversions } from './strategy/conversions.ts';
@@ -32,8 +33,10 @@ const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'r
 /** Which of all kinds this server serves, and by which rules. */
 export class Catalog {
   readonly resources: readonly StoredResource[];
-  /** What is served, for routes and discovery: only subresources that are served, too. */
-  readonly served: readonly Kind[];
+  /** What is built in and served. */
+  readonly #builtin: readonly Kind[];
+  #served: readonly Kind[] | undefined;
+  #custom: CustomResources | undefined;
   /** One version of each resource that is served in any. */
   readonly #stored: readonly Kind[];
   readonly #strategies: ReadonlyMap<string, Strategy>;
@@ -43,22 +46,42 @@ export class Catalog {
   constructor(ranges: ServiceRanges, allowLoopback: boolean, enabled: (kind: Kind) => boolean = ({ servedByDefault }) => servedByDefault) {
     this.#allowLoopback = allowLoopback;
     this.#strategies = strategies(ranges);
-    this.served = kinds.filter((kind) => enabled(kind) && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
-    this.#stored = storedKinds(this.served);
+    this.#builtin = kinds.filter((kind) => enabled(kind) && (isStored(kind) || isVirtual(kind))).map((kind) => this.#narrowed(kind));
+    this.#stored = storedKinds(this.#builtin);
     this.resources = this.#stored.map((kind) => storedResource(kind, this.#strategy(kind)));
+  }
+
+  /** What is served, for routes and discovery: only subresources that are served, too. The same array as long as nothing changes. */
+  get served(): readonly Kind[] {
+    if (this.#served === undefined) {
+      const custom = (this.#custom?.kinds() ?? []).filter((kind) => !this.#kinds.has(keyOf(kind)));
+      this.#served = custom.length === 0 ? this.#builtin : [...this.#builtin, ...custom];
+    }
+    return this.#served;
+  }
+
+  /** Serves these kinds, too. */
+  extend(custom: CustomResources): void {
+    this.#custom = custom;
+    this.#served = undefined;
+  }
+
+  /** The kinds that definitions make have changed. */
+  changed(): void {
+    this.#served = undefined;
   }
 
   /** Once the cache has the resources. */
   connect(cacheOf: (name: string) => ResourceCache): void {
     const stores = new Map<string, StoredKind>();
-    const served = new Set(this.served.map(keyOf));
+    const served = new Set(this.#builtin.map(keyOf));
     for (const kind of this.#stored) {
       const store = storedKind(kind, cacheOf(groupResource(kind)));
       stores.set(keyOf(kind), store);
       if (served.has(keyOf(kind)))
         this.#kinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
     }
-    for (const kind of this.served) {
+    for (const kind of this.#builtin) {
       const other = conversions.get(keyOf(kind));
       const store = other && stores.get(other.stored);
       if (other && store)
@@ -67,7 +90,7 @@ export class Catalog {
   }
 
   find(group: string, version: string, resource: string): ServedKind | undefined {
-    return this.#kinds.get(`${group}/${version}/${resource}`);
+    return this.#kinds.get(`${group}/${version}/${resource}`) ?? this.#custom?.find(group, version, resource);
   }
 
   #strategy(kind: Kind): Strategy {

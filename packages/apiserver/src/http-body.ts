@@ -4,6 +4,8 @@ import type { KubeObject } from '@oarlock/api/object';
 import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
 import { failure, isStatus, type StatusError } from '@oarlock/api/status';
 import type { PatchType } from '@oarlock/spi/client';
+import { decodeCustomBody } from './custom-resources/custom-body.ts';
+import { publishedOf } from './custom-resources/published-kind.ts';
 import { optionsOf } from './http-options.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
@@ -69,11 +71,13 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   }
   const expected: GroupVersionKind = subresource ?? kind;
   if (sent !== undefined) return shapeObject(sent, { expected });
-  const { object, warnings } = decodeObject(bytes, {
-    type: plainer(bytes, bodyTypeOf(contentType)),
-    expected,
-    fieldValidation: (query.first['fieldValidation'] || 'Warn') as FieldValidation,
-  });
+  const type = plainer(bytes, bodyTypeOf(contentType));
+  const fieldValidation = (query.first['fieldValidation'] || 'Warn') as FieldValidation;
+  const published = expected.kind === kind.kind ? publishedOf(kind) : undefined;
+  const { object, warnings } =
+    published === undefined
+      ? decodeObject(bytes, { type, expected, fieldValidation })
+      : decodeCustomBody(bytes, type, expected, () => published.fields, fieldValidation);
   for (const warning of warnings) warn(warning);
   return object;
 }

@@ -2,6 +2,7 @@ import type { Kind, Subresource } from '@oarlock/api/kinds';
 import { resource as describe, type Resource } from '@oarlock/api/resource';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { ApiVerb } from '@oarlock/spi/loopback';
+import { publishedOf } from './custom-resources/published-kind.ts';
 import type { ResourceInfo } from './http-request-info.ts';
 
 /** A request for something that is served. */
@@ -44,7 +45,7 @@ export class Routes {
       this.#byGroupVersion.set(key, resources);
       resources.set(kind.resource, {
         kind,
-        resource: describe(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
+        resource: publishedOf(kind)?.resource ?? describe(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
         subresources: new Map(kind.subresources.map((subresource) => [subresource.name, subresource])),
       });
     }

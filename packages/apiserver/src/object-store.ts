@@ -187,6 +187,6 @@ function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolea
   const { resourceVersion: _revision, ...metadata } = object.metadata ?? {};
   return jsonEqual(
     { ...current.object, metadata: { ...current.object.metadata, resourceVersion: undefined } },
-    { ...object, kind: current.object.kind, apiVersion: current.object.apiVersion, metadata },
+    { ...object, kind: current.object.kind, apiVersion: object.apiVersion ?? current.object.apiVersion, metadata },
   );
 }

@@ -24,6 +24,10 @@ import { rbacEscalation } from './rbac-escalation.ts';
 import { create } from './registry-create.ts';
 import { remove, removeCollection } from './registry-delete.ts';
 import { Reader } from './registry-read.ts';
+import { ConversionWebhooks } from './custom-resources/conversion-webhook.ts';
+import { CustomResources, definitionsName, definitionsPrefix } from './custom-resources/custom-resources.ts';
+import { DefinitionLifecycle } from './custom-resources/lifecycle.ts';
+import { webhookService } from './custom-resources/webhook-service.ts';
 import { patch, update } from './registry-update.ts';
 import type { PipelineResponse } from './response.ts';
 import type { ServedKind } from './served-kind.ts';
@@ -98,6 +102,8 @@ export class Pipeline {
   readonly #tracer: Tracer;
   readonly #names: { readonly authz: Names };
   readonly #compactor: Compactor;
+  readonly #lifecycle: DefinitionLifecycle;
+  readonly #webhooks: ConversionWebhooks;
   readonly #turns: Turns;
   readonly #components: () => readonly Component[];
 
@@ -124,6 +130,20 @@ export class Pipeline {
       enabledKinds(runtimeConfig),
     );
     this.#components = components;
+    this.#webhooks = new ConversionWebhooks((namespace, name, port) => webhookService(this.#machinery, namespace, name, port));
+    const custom: CustomResources = new CustomResources(
+      () => this.#cache,
+      this.#webhooks,
+      () => this.#catalog.changed(),
+    );
+    this.#catalog.extend(custom);
+    this.#lifecycle = new DefinitionLifecycle({
+      handle: (request) => this.handle(request),
+      definitions: () => this.#cache.resource(definitionsName),
+      kindOf: (definition) => custom.anyKind(definition),
+      clock,
+      log,
+    });
     this.#cache = new WatchCache({
       storage,
       resources: this.#catalog.resources,
@@ -131,7 +151,19 @@ export class Pipeline {
       log,
       onOther: (key, present) => ranges.learn(key, present),
       onReset: () => ranges.reset(),
+      first: {
+        prefix: definitionsPrefix,
+        name: definitionsName,
+        read: (items) => {
+          custom.reset(items);
+          this.#lifecycle.reset(items);
+        },
+      },
     });
+    this.#cache.resource(definitionsName).onEvent = (event) => {
+      custom.onEvent(event);
+      this.#lifecycle.onEvent(event);
+    };
     this.#catalog.connect((name) => this.#cache.resource(name));
     this.#tracer = tracer;
     this.#turns = new Turns(clock);
@@ -176,11 +208,14 @@ export class Pipeline {
   async start(signal?: AbortSignal): Promise<void> {
     await this.#cache.start(signal);
     this.#compactor.start();
+    this.#lifecycle.start();
   }
 
   /** Ends all watches. */
   async stop(): Promise<void> {
     this.#compactor.stop();
+    await this.#lifecycle.stop();
+    this.#webhooks.close();
     await this.#cache.stop();
   }
 
@@ -223,7 +258,22 @@ export class Pipeline {
     if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
     if (what === 'componentstatuses') return componentStatus(this.#machinery, this.#components(), call);
     const kind = this.#kind(resource.group, resource.version, resource.resource);
+    if (kind.custom !== undefined) return this.#custom(kind, call);
     return subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
+  }
+
+  async #custom(kind: ServedKind, call: Call): Promise<PipelineResponse> {
+    const { filling } = kind.cache;
+    const { request } = call;
+    if (filling !== undefined) await untilAborted(filling, request.signal);
+    const { terminating = false, warning, scale } = kind.custom ?? {};
+    if (terminating && request.verb === 'create' && request.subresource === '')
+      throw failure('MethodNotAllowed', 'create not allowed while custom resource definition is terminating', {});
+    if (warning !== undefined) call.warn(warning);
+    if (request.subresource === 'scale' && scale !== undefined) return scale(this.#machinery, call);
+    const response =
+      request.subresource === '' ? await this.#object(kind, call) : await this.#subresource(kind, groupResource(request.resource), call);
+    return response.kind === 'list' && call.warnings.length > 0 ? { ...response, warnings: call.warnings } : response;
   }
 
   #object(kind: ServedKind, call: Call): Promise<PipelineResponse> {
@@ -298,6 +348,17 @@ export class Pipeline {
     const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
     return new StatusError(status, { cause: error });
   }
+}
+
+/** @throws what the signal was aborted with */
+function untilAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
 }
 
 const notAllowed = () => failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});

@@ -1,4 +1,3 @@
-import { applyDefaults } from '@oarlock/api/defaulting';
 import { invalidStatus } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import { alreadyExists, badRequest, failure, StatusError } from '@oarlock/api/status';
@@ -8,7 +7,7 @@ import type { Machinery } from './machinery.ts';
 import { generatedName } from './random.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
 import type { PipelineResponse } from './response.ts';
-import { keyOf, type ServedKind } from './served-kind.ts';
+import { completed, keyOf, show, type ServedKind } from './served-kind.ts';
 import { prepareCreate } from './strategy/generic.ts';
 import { withMeta, type StrategyContext } from './strategy/strategy.ts';
 import { validateCreate } from './validation-rules.ts';
@@ -26,7 +25,7 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
   return {
     kind: 'object',
     code: 201,
-    item: item instanceof View || kind.viewer === undefined ? item : kind.viewer(item as Item),
+    item: item instanceof View ? item : await show(kind, item, request.signal),
     warnings: call.warnings,
   };
 }
@@ -35,7 +34,7 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
 export async function createObject(machinery: Machinery, kind: ServedKind, call: Call, body: KubeObject): Promise<Item | View> {
   const { request } = call;
   const { admission } = machinery;
-  let object = applyDefaults(kind.gvk, placed(kind, body, request.namespace, request.name));
+  let object = completed(kind, placed(kind, body, request.namespace, request.name));
   const { resourceVersion = '' } = object.metadata ?? {};
   if (resourceVersion !== '' && resourceVersion !== '0') {
     throw new StatusError({
@@ -55,7 +54,7 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   };
   if (admission.mutates('CREATE', kind.resource, '')) {
     const changed = await admission.mutate(call, { ...admitted, object });
-    if (changed !== object) object = applyDefaults(kind.gvk, changed);
+    if (changed !== object) object = completed(kind, changed);
   }
   const { name = '', generateName = '' } = object.metadata ?? {};
   if (name !== '') {
@@ -102,6 +101,7 @@ async function attempt(
     await admission.validate(call, { ...admitted, object: shown, name });
     const key = keyOf(kind, call.request.namespace, name);
     if (call.dryRun) return (await objects.read(store, key)) === undefined ? new View(shown, 0) : undefined;
+    if (kind.custom !== undefined) stored = await kind.custom.toStored(stored);
     const item = await objects.create(store, key, stored, call, { ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation });
     if (item !== 'taken') return item;
   }

@@ -8,7 +8,7 @@ import { strategyContext } from './registry-create.ts';
 import { shown } from './registry-read.ts';
 import { deleteOptions, type DeleteOptions } from './request-options.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
-import { keyOf, type ServedKind } from './served-kind.ts';
+import { keyOf, show, type ServedKind } from './served-kind.ts';
 import { markDeleting } from './strategy/generic.ts';
 import { withMeta, type Strategy } from './strategy/strategy.ts';
 import { View, type Item } from './watch-cache/item.ts';
@@ -59,7 +59,7 @@ export async function removeCollection(machinery: Machinery, kind: ServedKind, c
   return {
     kind: 'list',
     resource: kind.resource,
-    items: shown(items, kind.viewer),
+    items: await shown(kind, items, call.request.signal),
     metadata: { resourceVersion: String(revision) },
     warnings: call.warnings,
   };
@@ -80,7 +80,7 @@ export async function removeObject(
   const decide = async (current: Item | undefined): Promise<Decision> => {
     if (current === undefined) throw notFound(kind.resource, name);
     checkPreconditions(kind, current, options);
-    const old = kind.viewer === undefined ? current.object : kind.viewer(current).object;
+    const old = (await show(kind, current, call.request.signal)).object;
     await admission.validate(call, {
       operation: 'DELETE',
       resource: kind.resource,
@@ -105,7 +105,7 @@ export async function removeObject(
   if (outcome === undefined) throw notFound(kind.resource, name);
   const { item, deleted } = outcome;
   if (deleted) return { item: view(kind, last ?? item.object, item.revision), deleted };
-  return { item: kind.viewer === undefined ? item : kind.viewer(item), deleted };
+  return { item: await show(kind, item, call.request.signal), deleted };
 }
 
 function view({ conversion }: ServedKind, object: KubeObject, revision: number): View {

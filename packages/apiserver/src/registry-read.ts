@@ -4,10 +4,10 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import { expiredToken, formatToken, listOptions, revisionOf, watchOptions, type ListOptions } from './list-options.ts';
 import type { Encoded, PipelineResponse, WatchFrame } from './response.ts';
-import type { ServedKind } from './served-kind.ts';
+import { show, type ServedKind } from './served-kind.ts';
 import { storageFault } from './storage-fault.ts';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { Frame, View, type Item, type Viewer } from './watch-cache/item.ts';
+import { Frame, Item, View, type Viewer } from './watch-cache/item.ts';
 import type { ResourceCache } from './watch-cache/resource-cache.ts';
 import { selection, type Selection } from './watch-cache/selection.ts';
 import type { WatchCache } from './watch-cache/watch-cache.ts';
@@ -50,7 +50,7 @@ export class Reader {
     await this.#atLeast(revisionOf(query['resourceVersion'] ?? ''), signal);
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
-    return kind.viewer === undefined ? item : kind.viewer(item);
+    return show(kind, item, signal);
   }
 
   /** The newest stored state of an object. @throws StatusError NotFound */
@@ -68,7 +68,7 @@ export class Reader {
       ...(next !== undefined && { continue: next }),
       ...(remaining !== undefined && { remainingItemCount: remaining }),
     };
-    return { kind: 'list', resource: kind.resource, items: shown(items, kind.viewer), metadata, warnings: [] };
+    return { kind: 'list', resource: kind.resource, items: await shown(kind, items, request.signal), metadata, warnings: [] };
   }
 
   /** What a list of the request finds, as it is stored. */
@@ -161,7 +161,7 @@ export class Reader {
     const at = this.#cache.revision;
     const watcher = new Watcher({
       selection: wanted,
-      viewer: kind.viewer,
+      viewer: viewerOf(kind),
       indexOf: (item) => (item === undefined ? undefined : cache.resource.index?.value(item.object)),
       after: initial || fromNow ? at : revision,
       clock: this.#clock,
@@ -178,12 +178,12 @@ export class Reader {
       if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
       cache.watchers.add(watcher);
     }
-    return { kind: 'watch', resource: kind.resource, frames: watcher };
+    return { kind: 'watch', resource: kind.resource, frames: kind.custom?.awaits === true ? converted(kind, watcher, signal) : watcher };
   }
 
   /** The present objects as ADDED; where `end` is given, with the bookmark that says that those were all. */
   *#state(kind: ServedKind, items: readonly Item[], end: number | undefined): Generator<WatchFrame> {
-    const { viewer } = kind;
+    const viewer = viewerOf(kind);
     for (const item of items) {
       const cause = this.#cache.causes.get(item.revision);
       yield viewer === undefined ? item.added(cause) : new Frame('ADDED', viewer(item), cause);
@@ -231,8 +231,29 @@ function cut(items: readonly Item[], { limit, labels, fields }: ListOptions, rev
   };
 }
 
-export function shown(items: readonly Item[], viewer: Viewer | undefined): readonly Encoded[] {
-  return viewer === undefined ? items : items.map(viewer);
+export async function shown(kind: ServedKind, items: readonly Item[], signal?: AbortSignal): Promise<readonly Encoded[]> {
+  const { viewer, custom } = kind;
+  if (viewer === undefined) return items;
+  const ready = custom?.prepare(items, signal);
+  if (ready !== undefined) await ready;
+  return items.map(viewer);
+}
+
+/** Where somebody else converts, a watch shows stored items first. */
+const viewerOf = ({ viewer, custom }: ServedKind): Viewer | undefined => (custom?.awaits === true ? undefined : viewer);
+
+/** Frames of stored items, batch by batch in the version of the kind. */
+async function* converted(kind: ServedKind, watcher: Watcher, signal: AbortSignal | undefined): AsyncGenerator<readonly WatchFrame[]> {
+  for await (const batch of watcher) {
+    const items = batch.flatMap(({ item }) => (item instanceof Item ? [item] : []));
+    const ready = kind.custom?.prepare(items, signal);
+    if (ready !== undefined) await ready;
+    yield batch.map((frame) => {
+      const { type, item, cause } = frame;
+      const view = item instanceof Item && kind.viewer !== undefined ? kind.viewer(item) : item;
+      return view === item ? frame : new Frame(type, view, cause);
+    });
+  }
 }
 
 function bookmark(

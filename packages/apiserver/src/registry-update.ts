@@ -1,4 +1,3 @@
-import { applyDefaults } from '@oarlock/api/defaulting';
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
 import { applyMergePatch } from '@oarlock/api/merge-patch';
@@ -14,7 +13,7 @@ import type { Decision } from './object-store.ts';
 import { placed, strategyContext, validated } from './registry-create.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
-import { keyOf, type ServedKind } from './served-kind.ts';
+import { completed, keyOf, show, type ServedKind } from './served-kind.ts';
 import { prepareCreate, prepareSubresource, prepareUpdate } from './strategy/generic.ts';
 import { withMeta, type UpdateRules } from './strategy/strategy.ts';
 import { validateCreate, validateUpdate } from './validation-rules.ts';
@@ -43,7 +42,7 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
     throw badRequest(`the namespace of the object (${ownNamespace}) does not match the namespace on the request (${namespace})`);
-  const next = applyDefaults(kind.gvk, placed(kind, body, namespace, name));
+  const next = completed(kind, placed(kind, body, namespace, name));
   return replace(machinery, kind, call, {
     rules,
     optionsKind: 'UpdateOptions',
@@ -64,19 +63,20 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
     creates: false,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, name);
-      return applyDefaults(kind.gvk, patched(kind, old, type, body));
+      return completed(kind, checkedFields(kind, call, patched(kind, old, type, body)));
     },
   };
   return replace(machinery, kind, call, change);
 }
 
 const supportedPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/strategic-merge-patch+json'];
+const customPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/apply-patch+yaml'];
 
 export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<ServedKind, 'schema'>): Exclude<PatchType, 'apply'> {
   if (type === 'json' || type === 'merge' || (type === 'strategic' && schema !== undefined)) return type;
   throw failure(
     'UnsupportedMediaType',
-    `the body of the request was in an unknown format - accepted media types include: ${supportedPatches.join(', ')}`,
+    `the body of the request was in an unknown format - accepted media types include: ${(schema === undefined ? customPatches : supportedPatches).join(', ')}`,
     {},
   );
 }
@@ -102,6 +102,22 @@ export function patched(
 function mergeable(body: unknown): unknown {
   if (!isObject(body)) throw badRequest('error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}');
   return body;
+}
+
+/** What a patch brought in that the kind does not know: kinds with built-in types are told of it elsewhere. @throws StatusError BadRequest */
+function checkedFields(kind: ServedKind, call: Call, object: KubeObject): KubeObject {
+  const { fieldValidation = 'Warn' } = call.request.query;
+  if (kind.custom === undefined || fieldValidation === 'Ignore') return object;
+  const unknown = kind.custom.unknownFields(object);
+  if (unknown.length === 0) return object;
+  const { gvk } = kind;
+  if (fieldValidation === 'Strict') {
+    throw badRequest(
+      `${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: strict decoding error: ${unknown.join(', ')}`,
+    );
+  }
+  for (const warning of unknown) call.warn(warning);
+  return object;
 }
 
 function strategic({ schema }: Pick<ServedKind, 'schema'>, old: KubeObject, body: unknown): unknown {
@@ -137,6 +153,7 @@ export async function replaceObject(
     const current = await objects.read(kind.store, key);
     await decide(current);
     const object = shown ?? current?.object ?? {};
+    if (shown === undefined && current !== undefined) return { item: await show(kind, current, request.signal), created };
     return { item: new View(kind.conversion?.fromStored(object) ?? object, current?.revision ?? 0), created };
   }
   const outcome = await objects.change(kind.store, key, call, decide);
@@ -147,7 +164,7 @@ export async function replaceObject(
     const last = withMeta(shown, { resourceVersion: String(item.revision) });
     return { item: new View(kind.conversion?.fromStored(last) ?? last, item.revision), created: false };
   }
-  return { item: kind.viewer === undefined ? item : kind.viewer(item), created };
+  return { item: await show(kind, item, request.signal), created };
 }
 
 type Made =
@@ -158,34 +175,42 @@ async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, 
   const { strategy, conversion } = kind;
   const { request } = call;
   const { rules } = change;
-  const old = kind.viewer === undefined ? current.object : kind.viewer(current).object;
+  const view = show(kind, current, request.signal);
+  const old = (view instanceof Promise ? await view : view).object;
+  // custom resources are stored by the rules of the version in which they came
+  const before = kind.custom === undefined ? current.object : old;
   let next = change.next(old);
   const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, change.optionsKind) };
   if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
     const changed = await admission.mutate(call, { ...admitted, object: next });
-    if (changed !== next) next = applyDefaults(kind.gvk, changed);
+    if (changed !== next) next = completed(kind, changed);
   }
   next = checkVersion(kind, next, current, request.name);
   const context = strategyContext(call);
   let stored = conversion?.toStored(next) ?? next;
   stored =
     rules === undefined
-      ? prepareUpdate(kind, stored, current.object, context)
-      : prepareSubresource(kind, rules, stored, current.object, context);
-  const made = rules === undefined ? strategy.reserve?.(stored, current.object, context) : undefined;
+      ? prepareUpdate(kind, stored, before, context)
+      : prepareSubresource(kind, rules, stored, before, context);
+  const made = rules === undefined ? strategy.reserve?.(stored, before, context) : undefined;
   const reserved = made instanceof Promise ? await made : made;
   stored = reserved?.object ?? stored;
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [
-    ...(rules?.validate?.(stored, current.object, context) ?? validateUpdate(kind, shown, old, request.subresource)),
-    ...(rules === undefined ? (strategy.validateUpdate?.(stored, current.object, context) ?? []) : []),
+    ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource)),
+    ...(rules === undefined ? (strategy.validateUpdate?.(stored, before, context) ?? []) : []),
   ]);
   await admission.validate(call, { ...admitted, object: shown });
-  if (goes(kind, stored, current.object)) {
+  if (goes(kind, stored, before)) {
     const released = strategy.reserve?.(undefined, current.object, context);
     return { action: 'delete', last: stored, reservation: (released instanceof Promise ? await released : released)?.reservation };
   }
-  return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };
+  return {
+    action: 'put',
+    object: kind.custom === undefined ? stored : await kind.custom.toStored(stored),
+    ttlSeconds: strategy.ttlSeconds,
+    reservation: reserved?.reservation,
+  };
 }
 
 /** Deletion has begun, and this update takes away the last that held the object. */
@@ -240,7 +265,7 @@ async function upsert({ admission, random }: Machinery, kind: ServedKind, call: 
     options: writeOptions(request.query, 'CreateOptions'),
   };
   if (admission.mutates('CREATE', kind.resource, ''))
-    next = applyDefaults(kind.gvk, await admission.mutate(call, { ...admitted, object: next }));
+    next = completed(kind, await admission.mutate(call, { ...admitted, object: next }));
   const context = strategyContext(call);
   let stored = prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context);
   const made = strategy.reserve?.(stored, undefined, context);
@@ -249,5 +274,6 @@ async function upsert({ admission, random }: Machinery, kind: ServedKind, call: 
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
   await admission.validate(call, { ...admitted, object: shown });
+  if (kind.custom !== undefined) stored = await kind.custom.toStored(stored);
   return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };
 }

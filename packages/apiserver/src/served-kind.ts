@@ -1,8 +1,13 @@
 import type { GroupVersionKind, Kind } from '@oarlock/api/kinds';
+import type { FieldError } from '@oarlock/api/field-error';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf, groupResource, resource, type Resource } from '@oarlock/api/resource';
+import { applyDefaults } from '@oarlock/api/defaulting';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
+import type { Call } from './call.ts';
+import type { Machinery } from './machinery.ts';
+import type { Encoded, PipelineResponse } from './response.ts';
 import type { Strategy } from './strategy/strategy.ts';
 import { Codec, View, type Item, type Viewer } from './watch-cache/item.ts';
 import type { ResourceCache, StoredResource } from './watch-cache/resource-cache.ts';
@@ -25,6 +30,28 @@ export interface Conversion {
   readonly fields?: FieldReaders;
 }
 
+/** What kinds that a CustomResourceDefinition makes do in their own way. */
+export interface CustomRules {
+  /** No new objects: the definition is being deleted. */
+  readonly terminating: boolean;
+  /** What whoever uses this version is warned of. */
+  readonly warning: string | undefined;
+  /** Objects of other versions are converted by somebody else: `prepare` has to be waited for. */
+  readonly awaits: boolean;
+  /** The object with metadata of the right types, without unknown fields, with its defaults. @throws StatusError BadRequest */
+  complete(object: KubeObject): KubeObject;
+  /** Everything that is wrong with it, in place of the validation of @oarlock/api. */
+  validate(object: KubeObject, old: KubeObject | undefined, subresource: string): readonly FieldError[];
+  /** Fields that the schema does not know, as strict decoding names them. */
+  unknownFields(object: KubeObject): readonly string[];
+  /** In the version in which it is to be stored. Strategies and validation have seen it in the served one. */
+  toStored(object: KubeObject): KubeObject | Promise<KubeObject>;
+  /** Has to be done before `viewer` can show these; undefined when nothing has. @throws StatusError InternalError */
+  prepare(items: readonly Item[], signal?: AbortSignal): Promise<void> | undefined;
+  /** Its scale subresource, where it has one. */
+  readonly scale: ((machinery: Machinery, call: Call) => Promise<PipelineResponse>) | undefined;
+}
+
 /** One resource in one version, as requests name it. */
 export interface ServedKind {
   readonly kind: Kind;
@@ -45,6 +72,8 @@ export interface ServedKind {
   readonly conversion: Conversion | undefined;
   /** Shows stored items in this version; undefined for the stored version. */
   readonly viewer: Viewer | undefined;
+  /** Absent for built-in kinds. */
+  readonly custom?: CustomRules;
 }
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
@@ -108,4 +137,16 @@ function viewerOf({ fromStored }: Conversion): Viewer {
 /** The key of an object within its resource. */
 export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace: string, name: string): string {
   return namespaced ? `${namespace}/${name}` : name;
+}
+
+/** The object with all that its kind fills in. @throws StatusError BadRequest */
+export function completed(kind: Pick<ServedKind, 'gvk' | 'custom'>, object: KubeObject): KubeObject {
+  return kind.custom === undefined ? applyDefaults(kind.gvk, object) : kind.custom.complete(object);
+}
+
+/** A stored item as the kind shows it; a promise where somebody else has to convert it first. */
+export function show({ viewer, custom }: ServedKind, item: Item, signal?: AbortSignal): Encoded | Promise<Encoded> {
+  if (viewer === undefined) return item;
+  const ready = custom?.prepare([item], signal);
+  return ready === undefined ? viewer(item) : ready.then(() => viewer(item));
 }

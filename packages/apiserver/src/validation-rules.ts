@@ -4,16 +4,18 @@ import { validateObject } from '@oarlock/api/validation';
 import type { ServedKind } from './served-kind.ts';
 
 /** What is wrong with a new object, in the version in which the client knows it. */
-export function validateCreate({ gvk, allowLoopback }: ServedKind, object: KubeObject): readonly FieldError[] {
+export function validateCreate({ gvk, allowLoopback, custom }: ServedKind, object: KubeObject): readonly FieldError[] {
+  if (custom !== undefined) return custom.validate(object, undefined, '');
   return validateObject(gvk, object, undefined, { allowLoopback });
 }
 
 /** What is wrong with an object that is to replace `old`; `subresource` is '' for the object itself. */
 export function validateUpdate(
-  { gvk, allowLoopback }: ServedKind,
+  { gvk, allowLoopback, custom }: ServedKind,
   object: KubeObject,
   old: KubeObject,
   subresource: string,
 ): readonly FieldError[] {
+  if (custom !== undefined) return custom.validate(object, old, subresource);
   return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
 }

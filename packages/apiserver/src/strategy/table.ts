@@ -3,6 +3,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import type { ServiceRanges } from '../service-ranges.ts';
 import { certificateSigningRequests, events, nodes, persistentVolumeClaims, persistentVolumes, secrets, serviceAccounts } from './core.ts';
+import { customResourceDefinitions } from './custom-resource-definitions.ts';
 import { namespaces } from './namespaces.ts';
 import { pods } from './pods.ts';
 import { services } from './services.ts';
@@ -50,7 +51,7 @@ export function strategies(ranges: ServiceRanges): ReadonlyMap<string, Strategy>
       'networkpolicies.networking.k8s.io': generation,
       'poddisruptionbudgets.policy': { generation: true, unconditionalUpdate: false },
       'priorityclasses.scheduling.k8s.io': generation,
-      'customresourcedefinitions.apiextensions.k8s.io': { generation: true, unconditionalUpdate: false },
+      'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
       'apiservices.apiregistration.k8s.io': guarded,
       'mutatingwebhookconfigurations.admissionregistration.k8s.io': {
         generation: (object, old) => !jsonEqual(bare(object), bare(old)),

@@ -120,7 +120,14 @@ const printers: Readonly<Record<string, Printer>> = {
 };
 const byName = new Map(Object.entries(printers));
 
+const custom = new WeakMap<Resource, () => Printer>();
+
+/** Of a kind that a definition makes: it is known by its resource, the same for all requests. */
+export function usePrinter(resource: Resource, printer: () => Printer): void {
+  custom.set(resource, printer);
+}
+
 /** How a resource is shown as a table; name and age for those without a printer of their own. */
 export function printerOf(resource: Resource): Printer {
-  return byName.get(groupResource(resource)) ?? defaultPrinter;
+  return custom.get(resource)?.() ?? byName.get(groupResource(resource)) ?? defaultPrinter;
 }

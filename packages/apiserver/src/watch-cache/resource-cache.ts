@@ -56,16 +56,27 @@ export class Contents {
 
 /** All objects of one resource, in order, with their recent past and whoever watches them. */
 export class ResourceCache {
-  readonly resource: StoredResource;
+  #resource: StoredResource;
   readonly ring: EventRing;
   readonly watchers = new WatcherIndex();
+  /** Told of every event once it is in place. */
+  onEvent: ((event: CacheEvent) => void) | undefined;
   #contents: Contents;
   #changed = 0;
+  #filling: { readonly done: Promise<void>; readonly touched: Set<string> } | undefined;
 
   constructor(resource: StoredResource) {
-    this.resource = resource;
+    this.#resource = resource;
     this.ring = new EventRing(0);
     this.#contents = new Contents(resource);
+  }
+
+  get resource(): StoredResource {
+    return this.#resource;
+  }
+  /** Resolves when what was stored before this cache was made is in it; undefined when it is. */
+  get filling(): Promise<void> | undefined {
+    return this.#filling?.done;
   }
 
   get size(): number {
@@ -80,20 +91,43 @@ export class ResourceCache {
     return this.#contents.items.get(key);
   }
 
+  /** The same resource, stored in another way from now on. Not indexed in another way. */
+  redefine(resource: StoredResource): void {
+    this.#resource = resource;
+  }
+
+  /** What was stored before is on its way; what happens meanwhile is newer. */
+  beginFilling(done: Promise<void>): void {
+    this.#filling = { done, touched: new Set() };
+  }
+
+  /** What was stored before, up to `revision`, which the stream of changes has reached. */
+  fill(items: readonly Item[], revision: number): void {
+    const touched = this.#filling?.touched;
+    if (touched === undefined) return;
+    for (const item of items) if (!touched.has(item.key)) this.#contents.set(item.key, undefined, item);
+    this.#filling = undefined;
+    this.ring.reset(revision);
+    this.#changed = revision;
+  }
+
   /** Begins anew with these objects and no past before `revision`. Tells nobody. */
   reset(contents: Contents, revision: number): void {
     this.#contents = contents;
+    this.#filling = undefined;
     this.ring.reset(revision);
     this.#changed = revision;
   }
 
   put(item: Item, cause: Cause | undefined, now: number): void {
     const previous = this.#contents.items.get(item.key);
+    this.#filling?.touched.add(item.key);
     this.#tell(new CacheEvent(item.key, item.revision, item, previous, cause), now);
   }
 
   delete(key: string, revision: number, cause: Cause | undefined, now: number): void {
     const previous = this.#contents.items.get(key);
+    this.#filling?.touched.add(key);
     if (previous === undefined) return;
     this.#tell(new CacheEvent(key, revision, undefined, previous, cause), now);
   }
@@ -166,5 +200,6 @@ export class ResourceCache {
     this.#changed = event.revision;
     this.ring.push(event, now);
     this.watchers.dispatch(event, before, after);
+    this.onEvent?.(event);
   }
 }

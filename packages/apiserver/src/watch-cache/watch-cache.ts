@@ -28,6 +28,8 @@ export interface WatchCacheOptions {
   readonly onOther?: (key: string, present: boolean) => void;
   /** Everything is about to be loaded anew. */
   readonly onReset?: () => void;
+  /** What is stored under a prefix is read first: it says which resources there are, besides the given ones. */
+  readonly first?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
 }
 
 /**
@@ -38,7 +40,7 @@ export class WatchCache {
   readonly writes = new OwnWrites();
   readonly causes = new Causes();
   readonly #options: WatchCacheOptions;
-  readonly #resources: ReadonlyMap<string, ResourceCache>;
+  readonly #resources: Map<string, ResourceCache>;
   readonly #progress: Progress;
   readonly #stop = new AbortController();
   #following: Promise<void> | undefined;
@@ -47,6 +49,7 @@ export class WatchCache {
   #next: Promise<number> | undefined;
   readonly #loaded = deferred();
   #ready = false;
+  #loading = false;
   #broken = false;
 
   constructor(options: WatchCacheOptions) {
@@ -73,6 +76,66 @@ export class WatchCache {
     const cache = this.#resources.get(name);
     if (cache === undefined) throw new Error(`the watch cache has no resource ${name}`);
     return cache;
+  }
+
+  /** Follows another resource from now on, or one that is followed already in another way of storing it. */
+  add(resource: StoredResource): ResourceCache {
+    const known = this.#resources.get(resource.name);
+    if (known !== undefined) {
+      known.redefine(resource);
+      return known;
+    }
+    const cache = new ResourceCache(resource);
+    this.#resources.set(resource.name, cache);
+    // what is being loaded holds it, too
+    if (this.#ready && !this.#loading) cache.beginFilling(this.#fill(cache));
+    return cache;
+  }
+
+  /** Forgets a resource. Its watches end. */
+  remove(name: string): void {
+    const cache = this.#resources.get(name);
+    if (cache === undefined) return;
+    this.#resources.delete(name);
+    for (const watcher of [...cache.watchers]) watcher.end();
+  }
+
+  /** Reads what was stored before anybody followed it. Tries again until it succeeds. */
+  async #fill(cache: ResourceCache): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stop;
+    const prefix = `${root}${cache.resource.name}/`;
+    for (let wait = retryFrom; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
+      try {
+        const { entries, revision } = await this.#entries(prefix);
+        const items = entries.flatMap((entry) => this.#parse(cache, entry.key.slice(prefix.length), entry) ?? []);
+        if (!(await this.reached(revision, signal))) continue;
+        cache.fill(items, this.revision);
+        return;
+      } catch (error) {
+        log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'a resource could not be read');
+        await clock.sleep(wait, signal).catch(() => undefined);
+        wait = Math.min(wait * 2, retryMost);
+      }
+    }
+  }
+
+  async #entries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
+    const entries: Entry[] = [];
+    let revision: number | undefined;
+    let after: string | undefined;
+    for (;;) {
+      const page = await this.#options.storage.range({
+        prefix,
+        limit: pageSize,
+        ...(revision !== undefined && { revision }),
+        ...(after !== undefined && { after }),
+      });
+      revision ??= page.revision;
+      entries.push(...page.entries);
+      after = page.entries.at(-1)?.key;
+      if (!page.more || after === undefined) return { entries, revision };
+    }
   }
 
   /** Loads and follows until `stop`. Resolves when everything was loaded; retries while storage is not there. */
@@ -141,6 +204,7 @@ export class WatchCache {
     while (!signal.aborted) {
       try {
         if (reload) {
+          this.#loading = true;
           await this.#load();
           reload = false;
         }
@@ -163,11 +227,17 @@ export class WatchCache {
 
   /** Reads everything at one revision, aside, and puts it in place at once. */
   async #load(): Promise<void> {
-    const { storage, clock, onReset, onOther } = this.#options;
+    const { storage, clock, onReset, onOther, first } = this.#options;
     const { signal } = this.#stop;
+    let revision: number | undefined;
+    if (first !== undefined) {
+      const found = await this.#entries(first.prefix);
+      revision = found.revision;
+      const cache = this.resource(first.name);
+      first.read(found.entries.flatMap((entry) => this.#parse(cache, entry.key.slice(first.prefix.length), entry) ?? []));
+    }
     const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new Contents(resource)]));
     const others: string[] = [];
-    let revision: number | undefined;
     let after: string | undefined;
     let began = clock.monotonic();
     for (;;) {
@@ -200,6 +270,7 @@ export class WatchCache {
     this.writes.forget(revision);
     this.#progress.reach(revision);
     this.#ready = true;
+    this.#loading = false;
     this.#loaded.resolve();
   }
 

@@ -1,0 +1,219 @@
+import { conform, TypeMismatch } from '@oarlock/api/conform';
+import { checkJson } from '@oarlock/api/conform';
+import type { FieldError } from '@oarlock/api/field-error';
+import { jsonEqual } from '@oarlock/api/json';
+import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
+import { isGoStruct } from '@oarlock/api/managed-fields/go-structs';
+import type { FieldType } from '@oarlock/api/managed-fields/field-type';
+import { openApiType, type OpenApiSchema } from '@oarlock/api/managed-fields/openapi-type';
+import { isDns1123Subdomain } from '@oarlock/api/names';
+import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
+import { badRequest } from '@oarlock/api/status';
+import { unknownFields } from '@oarlock/api/strict-fields';
+import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
+import { objectMeta, objectMetaUpdate } from '@oarlock/api/validation/meta';
+import type { CustomRules, ServedKind, StoredKind } from '../served-kind.ts';
+import { withMeta, withParts, part, type Strategy } from '../strategy/strategy.ts';
+import { View, type Item } from '../watch-cache/item.ts';
+import type { Encoded } from '../response.ts';
+import type { FieldReaders } from '../watch-cache/selection.ts';
+import { complete, objectMetaSchema } from './complete.ts';
+import type { Converter } from './conversion.ts';
+import { validateEmbedded } from './embedded.ts';
+import { fieldReader } from './fields.ts';
+import { validateListTypes } from './list-types.ts';
+import { isTerminating } from './names.ts';
+import type { PublishedKind } from './published-kind.ts';
+import { checkRules, rulesSkipped } from './rules.ts';
+import { customScale } from './scale.ts';
+import type { SchemaNode } from './schema-node.ts';
+import { validateValue } from './value-validation.ts';
+
+const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
+const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
+/** Errors after which rules would only say the same again, or cannot be evaluated at all. */
+const blocking: ReadonlySet<FieldError['type']> = new Set([
+  'FieldValueNotSupported',
+  'FieldValueRequired',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+  'FieldValueTypeInvalid',
+]);
+
+let types: BuiltinTypes | undefined;
+const metaType = (): FieldType => (types ??= new BuiltinTypes(isGoStruct)).objectMeta();
+
+export interface CustomKindParts {
+  readonly definition: CustomResourceDefinition;
+  readonly version: CustomResourceDefinitionVersion;
+  readonly kind: PublishedKind;
+  readonly schema: SchemaNode;
+  readonly store: StoredKind;
+  readonly converter: Converter;
+}
+
+/** A version of a resource that a definition makes, as requests are served by it. */
+export function customKind({ definition, version, kind, schema, store, converter }: CustomKindParts): ServedKind {
+  const { group, namespaced } = kind;
+  const apiVersion = `${group}/${version.name}`;
+  const gvk = { group, version: version.name, kind: kind.kind };
+  const hasStatus = version.subresources?.status !== undefined;
+  const views = new WeakMap<Item, Encoded>();
+  const scale = version.subresources?.scale;
+
+  const seen = (item: Item, object: KubeObject): Encoded => {
+    const next = complete(schema, object);
+    return next === item.object ? item : new View(next, item.revision);
+  };
+  const viewer = (item: Item): Encoded => {
+    let view = views.get(item);
+    if (view === undefined) {
+      const { object } = item;
+      views.set(item, (view = seen(item, object.apiVersion === apiVersion ? object : converter.sync(object, apiVersion))));
+    }
+    return view;
+  };
+  const custom: CustomRules = {
+    terminating: isTerminating(definition),
+    warning: deprecationOf(definition, version),
+    awaits: converter.remote,
+    complete: (object) => complete(schema, typed(object, gvk)),
+    validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource),
+    unknownFields: (object) => unknownFields(kind.published.fields, object),
+    toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
+    prepare(items, signal) {
+      if (!converter.remote) return undefined;
+      const missing = items.filter((item) => item.object.apiVersion !== apiVersion && !views.has(item));
+      if (missing.length === 0) return undefined;
+      return Promise.resolve(
+        converter.convert(
+          missing.map(({ object }) => object),
+          apiVersion,
+          (objects) => {
+            for (const [i, item] of missing.entries()) views.set(item, seen(item, objects[i] as KubeObject));
+          },
+          signal,
+        ),
+      );
+    },
+    scale: scale && ((machinery, call) => customScale(machinery, served, scale, call)),
+  };
+  let fieldType: FieldType | undefined;
+  const served: ServedKind = {
+    kind,
+    resource: kind.published.resource,
+    gvk,
+    apiVersion,
+    namespaced,
+    schema: undefined,
+    get fieldType(): FieldType {
+      return (fieldType ??= openApiType(version.schema?.openAPIV3Schema as OpenApiSchema | undefined, metaType()));
+    },
+    strategy: hasStatus ? withStatus : withoutStatus,
+    allowLoopback: false,
+    fields: fieldsOf(version, namespaced),
+    store,
+    cache: store.cache,
+    conversion: undefined,
+    viewer,
+    custom,
+  };
+  return served;
+}
+
+/** Metadata of the right types, without fields that it does not have. @throws StatusError BadRequest */
+function typed(object: KubeObject, { version, kind }: { readonly version: string; readonly kind: string }): KubeObject {
+  checkJson(object);
+  const { metadata } = object as { readonly metadata?: unknown };
+  if (metadata === undefined || metadata === null) return metadata === null ? withParts(object, { metadata: undefined }) : object;
+  try {
+    const conformed = conform(objectMetaSchema, metadata) as ObjectMeta;
+    return conformed === metadata ? object : { ...object, metadata: conformed };
+  } catch (error) {
+    if (!(error instanceof TypeMismatch)) throw error;
+    throw badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${error.message}`);
+  }
+}
+
+function validate(
+  schema: SchemaNode,
+  namespaced: boolean,
+  object: KubeObject,
+  old: KubeObject | undefined,
+  subresource: string,
+): readonly FieldError[] {
+  const errors: FieldError[] = [];
+  if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain);
+  else objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {});
+  const before = old && { value: old };
+  errors.push(...validateValue(schema, object, before));
+  const unchanged = old !== undefined && jsonEqual(body(object), body(old));
+  if (!unchanged) {
+    if (subresource !== 'status') errors.push(...validateEmbedded(schema, object));
+    const duplicates = validateListTypes(schema, object);
+    // who had them before may keep them
+    if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
+  }
+  if (errors.some(({ type }) => blocking.has(type))) return rulesSkipped(schema, errors);
+  errors.push(...checkRules(schema, object, old));
+  return errors;
+}
+
+const body = (object: KubeObject) => withParts(object, { metadata: undefined });
+
+/** Everything but metadata and status counts as the spec. */
+const specChanged = (object: KubeObject, old: KubeObject): boolean =>
+  !jsonEqual(withParts(body(object), { status: undefined }), withParts(body(old), { status: undefined }));
+
+const withStatus: Strategy = {
+  keepsStatus: true,
+  create: (object) => withParts(object, { status: undefined }),
+  generation: specChanged,
+  subresources: {
+    status: {
+      // only the status is written, whatever else was sent
+      prepare(object, old) {
+        const { resourceVersion, managedFields, uid } = object.metadata ?? {};
+        return withMeta(withParts(old, { status: part(object, 'status'), apiVersion: object.apiVersion }), {
+          resourceVersion,
+          managedFields,
+          uid,
+        });
+      },
+    },
+  },
+};
+const withoutStatus: Strategy = { keepsStatus: true, generation: (object, old) => !jsonEqual(body(object), body(old)) };
+
+function fieldsOf({ selectableFields = [] }: CustomResourceDefinitionVersion, namespaced: boolean): FieldReaders {
+  const own = namespaced ? namespacedFields : metaFields;
+  if (selectableFields.length === 0) return own;
+  const readers: Record<string, (object: KubeObject) => string> = { ...own };
+  for (const { jsonPath } of selectableFields) readers[jsonPath.slice(1)] = fieldReader(jsonPath);
+  return readers;
+}
+
+/** Newest first: `v10`, `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then the rest by name. */
+export function compareVersions(a: string, b: string): number {
+  const [x, y] = [rank(a), rank(b)];
+  if (x === undefined || y === undefined) return x === y ? (a < b ? -1 : a > b ? 1 : 0) : x === undefined ? 1 : -1;
+  for (const [i, value] of x.entries()) if (value !== y[i]) return (y[i] ?? 0) - value;
+  return 0;
+}
+
+function rank(version: string): readonly number[] | undefined {
+  const found = /^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$/.exec(version);
+  if (found === null) return undefined;
+  const [, major, stage, minor = '0'] = found;
+  return [stage === undefined ? 2 : stage === 'beta' ? 1 : 0, Number(major), Number(minor)];
+}
+
+function deprecationOf({ spec }: CustomResourceDefinition, version: CustomResourceDefinitionVersion): string | undefined {
+  if (version.deprecated !== true) return undefined;
+  if (version.deprecationWarning !== undefined) return version.deprecationWarning;
+  const newer = spec.versions
+    .filter(({ name, served, deprecated }) => served && deprecated !== true && compareVersions(name, version.name) < 0)
+    .sort((a, b) => compareVersions(a.name, b.name))[0];
+  const { kind } = spec.names;
+  return `${spec.group}/${version.name} ${kind} is deprecated${newer === undefined ? '' : `; use ${spec.group}/${newer.name} ${kind}`}`;
+}

@@ -1,0 +1,217 @@
+import { apiVersionOf, resource } from '@oarlock/api/resource';
+import type { Kind } from '@oarlock/api/kinds';
+import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
+import type { ServedKind, StoredKind } from '../served-kind.ts';
+import type { CacheEvent, Item } from '../watch-cache/item.ts';
+import { usePrinter } from '../table/printers.ts';
+import { root, type WatchCache } from '../watch-cache/watch-cache.ts';
+import { CustomCodec } from './codec.ts';
+import { printerOfColumns } from './columns.ts';
+import type { ConversionWebhooks } from './conversion-webhook.ts';
+import { converterOf, type Converter } from './conversion.ts';
+import { compareVersions, customKind } from './custom-kind.ts';
+import { isServed, isTerminating } from './names.ts';
+import type { Published, PublishedKind } from './published-kind.ts';
+import { SchemaNode } from './schema-node.ts';
+import { strictSchema } from './strict-schema.ts';
+
+export const definitionsName = 'customresourcedefinitions.apiextensions.k8s.io';
+export const definitionsPrefix = `${root}${definitionsName}/`;
+
+const verbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch'];
+const terminatingVerbs = ['delete', 'deletecollection', 'get', 'list', 'watch'];
+const subresourceVerbs = ['get', 'patch', 'update'];
+
+/** One definition whose objects are served. */
+interface Served {
+  readonly definition: CustomResourceDefinition;
+  /** Says whether anything that matters for serving has changed. */
+  readonly mark: string;
+  readonly store: StoredKind;
+  readonly converter: Converter;
+  readonly kinds: readonly PublishedKind[];
+}
+
+/**
+ * The kinds that CustomResourceDefinitions make: served from the moment their definition is established until it is gone. It follows the
+ * cached definitions, event by event; schemas are read when their kind is first used.
+ */
+export class CustomResources {
+  readonly #webhooks: ConversionWebhooks;
+  readonly #cache: () => WatchCache;
+  /** By `plural.group`. */
+  readonly #served = new Map<string, Served>();
+  /** By `group/version/plural`. */
+  readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
+  readonly #changed: () => void;
+
+  constructor(cache: () => WatchCache, webhooks: ConversionWebhooks, changed: () => void) {
+    this.#cache = cache;
+    this.#webhooks = webhooks;
+    this.#changed = changed;
+  }
+
+  /** By group and name, newest versions first. A new array whenever anything changes. */
+  kinds(): readonly Kind[] {
+    return [...this.#served.values()]
+      .flatMap(({ kinds }) => kinds)
+      .sort(
+        (a, b) =>
+          text(a.group, b.group) || (a.version === b.version ? text(a.resource, b.resource) : compareVersions(a.version, b.version)),
+      );
+  }
+
+  find(group: string, version: string, name: string): ServedKind | undefined {
+    const key = `${group}/${version}/${name}`;
+    const kind = this.#kinds.get(key);
+    if (typeof kind !== 'function') return kind;
+    const made = kind();
+    this.#kinds.set(key, made);
+    return made;
+  }
+
+  /** One version of what a definition makes, whichever: for who is about the objects and not what they look like. */
+  anyKind({ metadata }: CustomResourceDefinition): ServedKind | undefined {
+    const served = this.#served.get(metadata?.name ?? '');
+    const kind = served?.kinds[0];
+    return kind && this.find(kind.group, kind.version, kind.resource);
+  }
+
+  /** All definitions at once, before what they define is loaded. */
+  reset(items: readonly Item[]): void {
+    const names = new Set(items.map(({ key }) => key));
+    for (const name of this.#served.keys()) if (!names.has(name)) this.#remove(name);
+    for (const { object } of items) this.#put(object as CustomResourceDefinition);
+    this.#changed();
+  }
+
+  onEvent({ key, current }: CacheEvent): void {
+    const changed = current === undefined ? this.#remove(key) : this.#put(current.object as CustomResourceDefinition);
+    if (changed) this.#changed();
+  }
+
+  #put(definition: CustomResourceDefinition): boolean {
+    const name = definition.metadata?.name ?? '';
+    const before = this.#served.get(name);
+    if (!isServed(definition)) return before !== undefined && this.#remove(name);
+    const { acceptedNames } = definition.status ?? {};
+    const { uid = '', generation = 0 } = definition.metadata ?? {};
+    const mark = JSON.stringify([uid, generation, isTerminating(definition), acceptedNames]);
+    if (before?.mark === mark) return false;
+    if (before !== undefined && before.definition.metadata?.uid !== uid) this.#remove(name);
+    const { spec } = definition;
+    const storage = spec.versions.find((version) => version.storage) ?? spec.versions[0];
+    if (storage === undefined) return this.#remove(name);
+    const codec = new CustomCodec(apiVersionOf({ group: spec.group, version: storage.name }), spec.names.kind);
+    const cache = this.#cache().add({ name, namespaced: spec.scope === 'Namespaced', codec });
+    const schemas = new Map<string, SchemaNode>();
+    const schemaOf = (version: CustomResourceDefinitionVersion) => {
+      let schema = schemas.get(version.name);
+      if (schema === undefined) {
+        schema = new SchemaNode(version.schema?.openAPIV3Schema ?? {}, true);
+        schemas.set(version.name, schema);
+      }
+      return schema;
+    };
+    const converter = converterOf(definition, this.#webhooks);
+    const kinds = spec.versions
+      .filter(({ served }) => served)
+      .sort((a, b) => compareVersions(a.name, b.name))
+      .map((version, i) => publishedKind(definition, version, i === 0, mark, () => schemaOf(version)));
+    const store: StoredKind = {
+      name,
+      namespaced: spec.scope === 'Namespaced',
+      codec,
+      resource: resource(spec.group, storage.name, spec.names.plural, spec.names.kind, spec.scope === 'Namespaced'),
+      prefix: `${root}${name}/`,
+      cache,
+    };
+    for (const kind of before?.kinds ?? []) this.#kinds.delete(keyOf(kind));
+    for (const kind of kinds) {
+      const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
+      this.#kinds.set(keyOf(kind), () => customKind({ definition, version, kind, schema: schemaOf(version), store, converter }));
+    }
+    this.#served.set(name, { definition, mark, store, converter, kinds });
+    return true;
+  }
+
+  #remove(name: string): boolean {
+    const served = this.#served.get(name);
+    if (served === undefined) return false;
+    this.#served.delete(name);
+    for (const kind of served.kinds) this.#kinds.delete(keyOf(kind));
+    this.#cache().remove(name);
+    return true;
+  }
+}
+
+const keyOf = ({ group, version, resource: name }: Kind) => `${group}/${version}/${name}`;
+const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+function publishedKind(
+  definition: CustomResourceDefinition,
+  version: CustomResourceDefinitionVersion,
+  preferred: boolean,
+  mark: string,
+  schema: () => SchemaNode,
+): PublishedKind {
+  const { spec, status } = definition;
+  const names = status?.acceptedNames ?? spec.names;
+  const namespaced = spec.scope === 'Namespaced';
+  const { group } = spec;
+  const self = { group, version: version.name, kind: names.kind };
+  const { status: hasStatus, scale } = version.subresources ?? {};
+  return {
+    group,
+    version: version.name,
+    resource: names.plural,
+    singular: names.singular ?? names.kind.toLowerCase(),
+    kind: names.kind,
+    listKind: names.listKind ?? `${names.kind}List`,
+    namespaced,
+    verbs: isTerminating(definition) ? terminatingVerbs : verbs,
+    shortNames: names.shortNames ?? [],
+    categories: names.categories ?? [],
+    servedByDefault: true,
+    preferred,
+    subresources: [
+      ...(hasStatus === undefined ? [] : [{ name: 'status', ...self, verbs: subresourceVerbs }]),
+      ...(scale === undefined ? [] : [{ name: 'scale', group: 'autoscaling', version: 'v1', kind: 'Scale', verbs: subresourceVerbs }]),
+    ],
+    published: new Publication(
+      resource(group, version.name, names.plural, names.kind, namespaced),
+      version,
+      `${mark}${version.name}`,
+      schema,
+    ),
+  };
+}
+
+class Publication implements Published {
+  readonly resource: Published['resource'];
+  readonly #version: CustomResourceDefinitionVersion;
+  readonly #mark: string;
+  readonly #schema: () => SchemaNode;
+  #printer: Published['printer'] | undefined;
+
+  constructor(of: Published['resource'], version: CustomResourceDefinitionVersion, mark: string, schema: () => SchemaNode) {
+    this.resource = of;
+    this.#version = version;
+    this.#mark = mark;
+    this.#schema = schema;
+    usePrinter(of, () => this.printer);
+  }
+
+  get schema(): Published['schema'] {
+    return this.#version.schema?.openAPIV3Schema;
+  }
+  get fields(): Published['fields'] {
+    return strictSchema(this.#schema());
+  }
+  get printer(): Published['printer'] {
+    return (this.#printer ??= printerOfColumns(this.#version.additionalPrinterColumns));
+  }
+  toJSON(): string {
+    return this.#mark;
+  }
+}

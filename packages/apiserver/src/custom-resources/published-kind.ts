@@ -1,0 +1,27 @@
+import type { Kind } from '@oarlock/api/kinds';
+import type { Resource } from '@oarlock/api/resource';
+import type { Schema } from '@oarlock/api/schema';
+import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import type { Printer } from '../table/printer.ts';
+
+/** What HTTP has to know of a kind that a CustomResourceDefinition makes. */
+export interface Published {
+  /** The same for all requests. */
+  readonly resource: Resource;
+  /** As the definition has it; undefined where it says nothing. */
+  readonly schema: JSONSchemaProps | undefined;
+  /** By which unknown and duplicate fields are found. Made when first needed. */
+  readonly fields: Schema;
+  /** How its objects look as rows. Made when first needed. */
+  readonly printer: Printer;
+  /** What stands for all of it where documents are compared: changes whenever anything of it does. */
+  toJSON(): string;
+}
+export interface PublishedKind extends Kind {
+  readonly published: Published;
+}
+
+/** Undefined for built-in kinds. */
+export function publishedOf(kind: Kind): Published | undefined {
+  return (kind as Partial<PublishedKind>).published;
+}

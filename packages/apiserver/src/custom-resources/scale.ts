@@ -1,0 +1,95 @@
+import { invalid, invalidStatus } from '@oarlock/api/field-error';
+import type { KubeObject } from '@oarlock/api/object';
+import { schemaOf } from '@oarlock/api/schema';
+import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
+import type { Scale } from '@oarlock/api/types/autoscaling-v1';
+import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
+import { decodeBody } from '../body.ts';
+import type { Call } from '../call.ts';
+import type { Machinery } from '../machinery.ts';
+import { patched, patchTypeOf, replaceObject } from '../registry-update.ts';
+import { checkWriteOptions } from '../request-options.ts';
+import type { PipelineResponse } from '../response.ts';
+import type { ServedKind } from '../served-kind.ts';
+import { withMeta } from '../strategy/strategy.ts';
+import { made } from '../subresources/answers.ts';
+import { valueAt, withValueAt } from './fields.ts';
+
+const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
+const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
+
+/** The scale of a custom resource, by the paths of its definition. @throws StatusError InternalError where it has no replicas */
+export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresourceScale): Scale {
+  const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
+  const replicas = valueAt(object, paths.specReplicasPath);
+  if (replicas === undefined || replicas === null)
+    throw failure(
+      'InternalError',
+      `Internal error occurred: the spec replicas field ${JSON.stringify(paths.specReplicasPath)} does not exist`,
+    );
+  const seen = valueAt(object, paths.statusReplicasPath);
+  const selector = paths.labelSelectorPath === undefined ? undefined : valueAt(object, paths.labelSelectorPath);
+  return {
+    kind: 'Scale',
+    apiVersion: 'autoscaling/v1',
+    metadata: { name, ...(namespace !== '' && { namespace }), uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
+    spec: { replicas: Number(replicas) },
+    status: { replicas: typeof seen === 'number' ? seen : 0, ...(typeof selector === 'string' && selector !== '' && { selector }) },
+  };
+}
+
+/** GET, PUT and PATCH of the scale of a custom resource: its replicas, and nothing else of it. */
+export async function customScale(
+  machinery: Machinery,
+  kind: ServedKind,
+  paths: CustomResourceSubresourceScale,
+  call: Call,
+): Promise<PipelineResponse> {
+  const { request } = call;
+  if (request.verb === 'get') {
+    const { object, revision } = await machinery.reader.get(kind, request);
+    return made(scaleOfCustom(object, paths), call, 200, revision);
+  }
+  const patches = request.verb === 'patch';
+  checkWriteOptions(request.query, patches ? 'PatchOptions' : 'UpdateOptions');
+  const next = nextScale(call);
+  const { item } = await replaceObject(machinery, kind, call, {
+    optionsKind: patches ? 'PatchOptions' : 'UpdateOptions',
+    creates: false,
+    next(old) {
+      if (old === undefined) throw notFound(kind.resource, request.name);
+      const before = valueAt(old, paths.specReplicasPath) === undefined ? withValueAt(old, paths.specReplicasPath, 0) : old;
+      const scale = next(scaleOfCustom(before, paths));
+      return scaled(kind, call, old, scale, paths);
+    },
+  });
+  return made(scaleOfCustom(item.object, paths), call, 200, item.revision);
+}
+
+function scaled(kind: ServedKind, call: Call, old: KubeObject, scale: Scale, paths: CustomResourceSubresourceScale): KubeObject {
+  const { name } = call.request;
+  const replicas = scale.spec?.replicas ?? 0;
+  if (replicas < 0)
+    throw invalidStatus({ group: gvk.group, kind: gvk.kind, name }, [
+      invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
+    ]);
+  const { resourceVersion = '', uid = '' } = scale.metadata ?? {};
+  if (uid !== '' && uid !== old.metadata?.uid) throw conflict(kind.resource, name, objectModified);
+  const object = withValueAt(old, paths.specReplicasPath, replicas);
+  return resourceVersion === '' ? object : withMeta(object, { resourceVersion });
+}
+
+function nextScale(call: Call): (old: Scale) => Scale {
+  const { request } = call;
+  if (request.verb === 'patch') {
+    const type = patchTypeOf(request.patchType, scaleKind);
+    return (old) => patched(scaleKind, old, type, request.body) as Scale;
+  }
+  const body = decodeBody<Scale>(request.body, scaleKind);
+  const { name = '', namespace = '' } = body.metadata ?? {};
+  if (name !== '' && name !== request.name)
+    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
+  if (namespace !== '' && namespace !== request.namespace)
+    throw badRequest(`the namespace of the object (${namespace}) does not match the namespace on the request (${request.namespace})`);
+  return () => body;
+}

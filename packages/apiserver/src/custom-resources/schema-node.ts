@@ -1,0 +1,111 @@
+import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import { compilePattern, type Pattern } from './pattern.ts';
+
+/**
+ * One place of a CustomResourceDefinition's structural schema (KEP-1693). Its children are made when first asked for, so that a definition
+ * that nobody uses costs no more than its text.
+ */
+export class SchemaNode {
+  readonly source: JSONSchemaProps;
+  /** A kind of its own is expected here: `apiVersion`, `kind` and `metadata` need not be in the schema. */
+  readonly root: boolean;
+  readonly type: string;
+  readonly preserveUnknown: boolean;
+  readonly embedded: boolean;
+  readonly intOrString: boolean;
+  readonly nullable: boolean;
+  #properties: Map<string, SchemaNode> | undefined;
+  #items: SchemaNode | null | undefined;
+  #additional: SchemaNode | true | null | undefined;
+  #defaults: readonly (readonly [name: string, node: SchemaNode])[] | undefined;
+  #pattern: Pattern | null | undefined;
+  #parts: Partial<Record<'allOf' | 'anyOf' | 'oneOf', readonly SchemaNode[]>> | undefined;
+  #not: SchemaNode | undefined;
+
+  constructor(source: JSONSchemaProps, root = false) {
+    this.source = source;
+    this.root = root;
+    this.type = source.type ?? '';
+    this.preserveUnknown = source['x-kubernetes-preserve-unknown-fields'] === true;
+    this.embedded = source['x-kubernetes-embedded-resource'] === true;
+    this.intOrString = source['x-kubernetes-int-or-string'] === true;
+    this.nullable = source.nullable === true;
+  }
+
+  property(name: string): SchemaNode | undefined {
+    const known = this.#properties?.get(name);
+    if (known !== undefined) return known;
+    const { properties } = this.source;
+    if (properties === undefined || !Object.hasOwn(properties, name)) return undefined;
+    const node = new SchemaNode(properties[name] as JSONSchemaProps);
+    (this.#properties ??= new Map()).set(name, node);
+    return node;
+  }
+
+  get propertyNames(): readonly string[] {
+    return Object.keys(this.source.properties ?? {});
+  }
+
+  get items(): SchemaNode | undefined {
+    if (this.#items === undefined) {
+      const { items } = this.source;
+      this.#items = items === undefined || Array.isArray(items) ? null : new SchemaNode(items as JSONSchemaProps);
+    }
+    return this.#items ?? undefined;
+  }
+
+  /** What keys that are no property hold; `true` for anything. */
+  get additional(): SchemaNode | true | undefined {
+    if (this.#additional === undefined) {
+      const { additionalProperties: given } = this.source;
+      this.#additional = given === undefined || given === false ? null : given === true ? true : new SchemaNode(given);
+    }
+    return this.#additional ?? undefined;
+  }
+
+  get additionalSchema(): SchemaNode | undefined {
+    const { additional } = this;
+    return additional === true ? undefined : additional;
+  }
+
+  get hasDefault(): boolean {
+    return this.source.default !== undefined && this.source.default !== null;
+  }
+
+  /** Properties that have a default. */
+  get defaults(): readonly (readonly [name: string, node: SchemaNode])[] {
+    if (this.#defaults === undefined) {
+      const found: [string, SchemaNode][] = [];
+      for (const name of this.propertyNames) {
+        const given = this.source.properties?.[name]?.default;
+        if (given !== undefined && given !== null) found.push([name, this.property(name) as SchemaNode]);
+      }
+      this.#defaults = found;
+    }
+    return this.#defaults;
+  }
+
+  /** Undefined when there is none, or none that can be read. */
+  get pattern(): Pattern | undefined {
+    if (this.#pattern === undefined) {
+      const { pattern } = this.source;
+      const compiled = pattern === undefined || pattern === '' ? undefined : compilePattern(pattern);
+      this.#pattern = compiled === undefined || compiled instanceof Error ? null : compiled;
+    }
+    return this.#pattern ?? undefined;
+  }
+
+  parts(which: 'allOf' | 'anyOf' | 'oneOf'): readonly SchemaNode[] {
+    const sources = this.source[which];
+    if (sources === undefined || sources.length === 0) return none;
+    this.#parts ??= {};
+    return (this.#parts[which] ??= sources.map((source) => new SchemaNode(source)));
+  }
+
+  get not(): SchemaNode | undefined {
+    if (this.source.not === undefined) return undefined;
+    return (this.#not ??= new SchemaNode(this.source.not));
+  }
+}
+
+const none: readonly SchemaNode[] = [];

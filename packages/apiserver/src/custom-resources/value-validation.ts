@@ -1,0 +1,244 @@
+import { invalid, notSupported, required, tooLong, tooMany, typeInvalid, type FieldError } from '@oarlock/api/field-error';
+import { isObject, jsonEqual } from '@oarlock/api/json';
+import { correlated, type Old } from './correlation.ts';
+import { formatOf } from './formats.ts';
+import type { SchemaNode } from './schema-node.ts';
+
+/** What was found in a value, and how many checks were made of it: the best of several alternatives is the one that was looked at most. */
+class Findings {
+  readonly errors: FieldError[] = [];
+  checks = 0;
+
+  merge(other: Findings): void {
+    this.errors.push(...other.errors);
+    this.checks += other.checks;
+  }
+}
+
+/** As many errors as one object is refused with. */
+const mostErrors = 1_000;
+/** Where an error has no field of its own. */
+const nowhere = '<nil>';
+
+/**
+ * Everything in which a value differs from its schema, in the words of Kubernetes. With `old`, what stands in an unchanged part of the value
+ * is let through (KEP-4008).
+ */
+export function validateValue(schema: SchemaNode, value: unknown, old?: Old): readonly FieldError[] {
+  const findings = new Findings();
+  check(schema, value, '', findings, old);
+  return findings.errors.length > mostErrors ? findings.errors.slice(0, mostErrors) : findings.errors;
+}
+
+/** For a part of an object that stands at `path`, such as a default. */
+export function validatePart(schema: SchemaNode, value: unknown, path: string): readonly FieldError[] {
+  const findings = new Findings();
+  check(schema, value, path, findings, undefined);
+  return findings.errors;
+}
+
+const child = (path: string, name: string) => (path === '' ? name : `${path}.${name}`);
+
+function check(schema: SchemaNode, value: unknown, path: string, into: Findings, old: Old | undefined): void {
+  const before = into.errors.length;
+  into.checks++;
+  checkType(schema, value, path, into);
+  if (value === null || value === undefined) checkEnum(schema, value, path, into);
+  else {
+    checkParts(schema, value, path, into);
+    if (typeof value === 'string') checkString(schema, value, path, into);
+    else if (typeof value === 'number') checkNumber(schema, value, path, into);
+    else if (Array.isArray(value)) checkList(schema, value, path, into, old);
+    checkEnum(schema, value, path, into);
+    if (isObject(value)) checkObject(schema, value, path, into, old);
+  }
+  // what was wrong before may stay so, as long as nobody touches it
+  if (into.errors.length > before && old !== undefined && jsonEqual(old.value, value)) into.errors.length = before;
+}
+
+function typeOf(value: unknown): string {
+  if (Array.isArray(value)) return 'array';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
+  return typeof value;
+}
+
+function checkType({ type, intOrString, nullable }: SchemaNode, value: unknown, path: string, { errors }: Findings): void {
+  if (type === '' && !intOrString) return;
+  const types = intOrString ? 'integer,string' : type;
+  if (value === null || value === undefined) {
+    if (!nullable) errors.push(typeError(path, types, 'null'));
+    return;
+  }
+  const actual = typeOf(value);
+  if (intOrString ? actual === 'integer' || actual === 'string' : actual === type || (type === 'number' && actual === 'integer')) return;
+  errors.push(typeError(path, types, actual));
+}
+
+const typeError = (path: string, types: string, actual: string) =>
+  typeInvalid(path, actual, `${path} in body must be of type ${types}: ${JSON.stringify(actual)}`);
+
+function checkEnum({ source, nullable }: SchemaNode, value: unknown, path: string, into: Findings): void {
+  const allowed = source.enum;
+  if (allowed === undefined || allowed.length === 0) return;
+  into.checks++;
+  if ((value === null && nullable) || allowed.some((each) => jsonEqual(each, value))) return;
+  into.errors.push(
+    notSupported(
+      path,
+      value ?? null,
+      allowed.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))),
+    ),
+  );
+}
+
+function checkString(schema: SchemaNode, value: string, path: string, into: Findings): void {
+  const { maxLength, minLength, pattern, format } = schema.source;
+  const length = maxLength !== undefined || minLength !== undefined ? runes(value) : 0;
+  into.checks++;
+  if (maxLength !== undefined && length > maxLength) into.errors.push(tooLong(path, maxLength));
+  else if (minLength !== undefined && length < minLength)
+    into.errors.push(invalid(path, value, `${path} in body should be at least ${minLength} chars long`));
+  else if (pattern !== undefined && schema.pattern?.test(value) === false)
+    into.errors.push(invalid(path, value, `${path} in body should match '${pattern}'`));
+  if (format === undefined || format === '') return;
+  into.checks++;
+  if (formatOf(format)?.(value) === false)
+    into.errors.push(typeInvalid(path, value, `${path} in body must be of type ${format}: ${JSON.stringify(value)}`));
+}
+
+function runes(text: string): number {
+  let count = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit >= 0xd8_00 && unit < 0xdc_00) count--;
+  }
+  return count;
+}
+
+const ranges: Readonly<Record<string, readonly [type: string, low: number, high: number]>> = {
+  int32: ['integer', -(2 ** 31), 2 ** 31 - 1],
+  uint32: ['integer', 0, 2 ** 32 - 1],
+  uint64: ['integer', 0, 2 ** 64],
+  float: ['number', -3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
+  float32: ['number', -3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
+};
+
+function checkNumber({ source, type }: SchemaNode, value: number, path: string, into: Findings): void {
+  const { multipleOf, maximum, exclusiveMaximum, minimum, exclusiveMinimum, format = '' } = source;
+  into.checks++;
+  const range = Object.hasOwn(ranges, format) ? ranges[format] : undefined;
+  if (range !== undefined && range[0] === type && (value < range[1] || value > range[2]))
+    into.errors.push(invalid(nowhere, '', `Checked value must be of type ${type} with format ${format} in ${path}`));
+  const wrong = (what: string) => into.errors.push(invalid(path, value, `${path} in body should be ${what}`));
+  if (multipleOf !== undefined && !isMultiple(value, multipleOf)) wrong(`a multiple of ${multipleOf}`);
+  if (minimum !== undefined && (exclusiveMinimum === true ? value <= minimum : value < minimum))
+    wrong(exclusiveMinimum === true ? `greater than ${minimum}` : `greater than or equal to ${minimum}`);
+  if (maximum !== undefined && (exclusiveMaximum === true ? value >= maximum : value > maximum))
+    wrong(exclusiveMaximum === true ? `less than ${maximum}` : `less than or equal to ${maximum}`);
+}
+
+function isMultiple(value: number, of: number): boolean {
+  if (of <= 0) return true;
+  const times = value / of;
+  return Number.isInteger(times) || Math.abs(times - Math.round(times)) < 1e-9 * Math.max(1, Math.abs(times));
+}
+
+function checkList(schema: SchemaNode, value: readonly unknown[], path: string, into: Findings, old: Old | undefined): void {
+  const { items } = schema;
+  const { minItems, maxItems, uniqueItems } = schema.source;
+  into.checks++;
+  if (items !== undefined)
+    for (let i = 0; i < value.length && into.errors.length < mostErrors; i++)
+      check(items, value[i], `${path}[${i}]`, into, correlated.item(schema, old, value, i));
+  if (minItems !== undefined && value.length < minItems)
+    into.errors.push(invalid(path, value.length, `${path} in body should have at least ${minItems} items`));
+  if (maxItems !== undefined && value.length > maxItems) into.errors.push(tooMany(path, value.length, maxItems));
+  if (uniqueItems === true && new Set(value.map((each) => JSON.stringify(each))).size < value.length)
+    into.errors.push(invalid(path, value, `${path} in body shouldn't contain duplicates`));
+}
+
+const own: ReadonlySet<string> = new Set(['metadata', 'kind', 'apiVersion']);
+
+function checkObject(
+  schema: SchemaNode,
+  value: Readonly<Record<string, unknown>>,
+  path: string,
+  into: Findings,
+  old: Old | undefined,
+): void {
+  const { minProperties, maxProperties, required: wanted } = schema.source;
+  into.checks++;
+  const keys = Object.keys(value);
+  if (minProperties !== undefined && keys.length < minProperties) {
+    into.errors.push(invalid(path, keys.length, `${path} in body should have at least ${minProperties} properties`));
+    return;
+  }
+  if (maxProperties !== undefined && keys.length > maxProperties) {
+    into.errors.push(tooMany(path, keys.length, maxProperties));
+    return;
+  }
+  const additional = schema.additionalSchema;
+  for (const key of keys) {
+    if (into.errors.length >= mostErrors) return;
+    const property = schema.property(key) ?? (schema.root && own.has(key) ? undefined : additional);
+    if (property !== undefined) check(property, value[key], child(path, key), into, correlated.field(old, key));
+  }
+  for (const name of wanted ?? []) {
+    into.checks++;
+    if (value[name] === undefined) into.errors.push(required(child(path, name)));
+  }
+}
+
+/** The parts of a schema that several can be of. What stands below them is not let through for being old. */
+function checkParts(schema: SchemaNode, value: unknown, path: string, into: Findings): void {
+  const one = (part: SchemaNode) => {
+    const findings = new Findings();
+    check(part, value, path, findings, undefined);
+    return findings;
+  };
+  const shown = JSON.stringify(path);
+  const add = (message: string) => into.errors.push(invalid(nowhere, '', message));
+  const anyOf = schema.parts('anyOf');
+  if (anyOf.length > 0) {
+    const best = bestOf(anyOf, one);
+    if (best.failure !== undefined && best.valid === 0) {
+      add(`${shown} must validate at least one schema (anyOf)`);
+      into.merge(best.failure);
+    }
+  }
+  const oneOf = schema.parts('oneOf');
+  if (oneOf.length > 0) {
+    const { valid, failure } = bestOf(oneOf, one, true);
+    if (valid !== 1)
+      add(
+        `${shown} must validate one and only one schema (oneOf). ${valid === 0 ? 'Found none valid' : `Found ${valid} valid alternatives`}`,
+      );
+    if (valid === 0 && failure !== undefined) into.merge(failure);
+  }
+  const allOf = schema.parts('allOf');
+  if (allOf.length > 0) {
+    const results = allOf.map(one);
+    const valid = results.filter(({ errors }) => errors.length === 0).length;
+    for (const result of results) into.merge(result);
+    if (valid < allOf.length) add(`${shown} must validate all the schemas (allOf)${valid === 0 ? '. None validated' : ''}`);
+  }
+  if (schema.not !== undefined && one(schema.not).errors.length === 0) add(`${shown} must not validate the schema (not)`);
+}
+
+/** How many of the alternatives hold; and, if none does, what is wrong with the one of which most was looked at. */
+function bestOf(
+  parts: readonly SchemaNode[],
+  one: (part: SchemaNode) => Findings,
+  all = false,
+): { readonly valid: number; readonly failure: Findings | undefined } {
+  let valid = 0;
+  let failure: Findings | undefined;
+  for (const part of parts) {
+    const findings = one(part);
+    if (findings.errors.length === 0) {
+      valid++;
+      if (!all) return { valid, failure: undefined };
+    } else if (failure === undefined || findings.checks > failure.checks) failure = findings;
+  }
+  return { valid, failure };
+}
