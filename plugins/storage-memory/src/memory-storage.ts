@@ -73,6 +73,11 @@ export class MemoryStorage implements StorageDriver {
     if (this.#store.compactable(revision)) await this.#store.compact(revision);
   }
 
+  async skipTo(revision: Revision): Promise<void> {
+    this.#store.checkRunning();
+    this.#store.skipTo(revision);
+  }
+
   /** Returns the revision after it: a new one if anything was written. */
   #apply(writes: readonly Write[]): Revision {
     this.#store.apply(writes, this.#store.revision + 1);

@@ -1,0 +1,98 @@
+import { close, constants, fdatasync, fstat, ftruncate, open, read, write } from 'node:fs';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+/** A file that is open. Errors are those of the system, with its codes. */
+export interface DiskFile {
+  /** Writes all of it. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Reads until the buffer is full or the file ends; resolves with how much that was. */
+  read(bytes: Uint8Array, position: number): Promise<number>;
+  size(): Promise<number>;
+  truncate(size: number): Promise<void>;
+  /** Resolves when everything that was written is on the disk. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The part of the file system that is used, so that a test can let it fail. */
+export interface Disk {
+  /** Makes a directory, mode 0700. */
+  directory(path: string): Promise<void>;
+  list(path: string): Promise<readonly string[]>;
+  /** `append`: for writing, created with mode 0600 where it is not there; what is written is on the disk when `write` resolves. `create`: made anew, without that. */
+  open(path: string, mode: 'read' | 'append' | 'create'): Promise<DiskFile>;
+  rename(from: string, to: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /** Resolves when names that were given, changed and removed in a directory are on the disk. */
+  syncDirectory(path: string): Promise<void>;
+}
+
+const { O_CREAT, O_DSYNC, O_RDONLY, O_RDWR, O_TRUNC } = constants;
+const flags = { read: O_RDONLY, append: O_RDWR | O_CREAT | O_DSYNC, create: O_RDWR | O_CREAT | O_TRUNC };
+const openFile = promisify(open);
+
+export const systemDisk: Disk = {
+  async directory(path) {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  },
+  list: (path) => readdir(path),
+  async open(path, mode) {
+    return new SystemFile(await openFile(path, flags[mode], 0o600));
+  },
+  rename,
+  remove: (path) => rm(path, { force: true }),
+  async syncDirectory(path) {
+    const directory = new SystemFile(await openFile(path, O_RDONLY));
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  },
+};
+
+/** Callbacks are called as they are: a commit waits for them. */
+class SystemFile implements DiskFile {
+  readonly #fd: number;
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  write(bytes: Uint8Array, position: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const rest = (from: number): void =>
+        write(this.#fd, bytes, from, bytes.length - from, position + from, (error, written) => {
+          if (error) reject(error);
+          else if (from + written < bytes.length) rest(from + written);
+          else resolve();
+        });
+      rest(0);
+    });
+  }
+
+  read(bytes: Uint8Array, position: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const rest = (from: number): void =>
+        read(this.#fd, bytes, from, bytes.length - from, position + from, (error, count) => {
+          if (error) reject(error);
+          else if (count > 0 && from + count < bytes.length) rest(from + count);
+          else resolve(from + count);
+        });
+      rest(0);
+    });
+  }
+
+  async size(): Promise<number> {
+    return (await promisify(fstat)(this.#fd)).size;
+  }
+  truncate(size: number): Promise<void> {
+    return promisify(ftruncate)(this.#fd, size);
+  }
+  sync(): Promise<void> {
+    return promisify(fdatasync)(this.#fd);
+  }
+  close(): Promise<void> {
+    return promisify(close)(this.#fd);
+  }
+}

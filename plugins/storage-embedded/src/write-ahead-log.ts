@@ -1,0 +1,212 @@
+import { randomInt } from 'node:crypto';
+import { join } from 'node:path';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Revision } from '@oarlock/spi/storage';
+import type { Disk, DiskFile } from './disk.ts';
+import { jsonFrame } from './frames.ts';
+
+/** The first frame of a segment. */
+export interface SegmentHead {
+  readonly format: 1;
+  readonly salt: number;
+  /** The revision at which the segment before it ended. */
+  readonly after: Revision;
+}
+
+/** One file of the log. */
+export interface Segment {
+  readonly path: string;
+  readonly after: Revision;
+  readonly salt: number;
+  /** Where it is written on. */
+  position: number;
+}
+
+/** Written ahead with zeros, so that a commit does not change the size of the file. */
+const stepBytes = 1024 * 1024;
+const firstBytes = 256 * 1024;
+
+export const segmentName = (after: Revision): string => `log-${String(after).padStart(16, '0')}`;
+export const isSegment = (name: string): boolean => /^log-\d{16}$/.test(name);
+export const preparedName = 'log-next.tmp';
+
+/**
+ * Frames in segments, on the disk when `append` resolves. A segment is filled with zeros ahead of time: writing over them needs no
+ * change of the file's size, which halves the time of a commit on ext4.
+ */
+export class WriteAheadLog {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #segmentBytes: number;
+  readonly #log: Logger;
+  readonly #segments: Segment[];
+  #file: DiskFile | undefined;
+  /** Bytes may be on the disk that were never acknowledged. */
+  #unclean = false;
+  /** A segment whose name may be on the disk, and that is not used. */
+  #stray: string | undefined;
+  /** As far as the current segment is filled with zeros. */
+  #capacity = 0;
+  #preparing: Promise<void> | undefined;
+  #prepared: DiskFile | undefined;
+  #closed = false;
+
+  /** `segments`: those that are there, oldest first, as recovery left them. */
+  constructor(disk: Disk, directory: string, segments: readonly Segment[], segmentBytes: number, log: Logger) {
+    this.#disk = disk;
+    this.#directory = directory;
+    this.#segments = [...segments];
+    this.#segmentBytes = segmentBytes;
+    this.#log = log;
+  }
+
+  /** Opens the newest segment for writing, or makes the first one. */
+  async open(revision: Revision): Promise<void> {
+    const newest = this.#segments.at(-1);
+    if (newest) {
+      this.#file = await this.#disk.open(newest.path, 'append');
+      this.#capacity = await this.#file.size();
+    } else await this.#begin(revision, await this.#zeros(firstBytes));
+  }
+
+  get salt(): number {
+    return this.#current.salt;
+  }
+  get bytes(): number {
+    return this.#segments.reduce((sum, { position }) => sum + position, 0);
+  }
+  get segments(): number {
+    return this.#segments.length;
+  }
+
+  /** Makes room for a frame: what follows goes into a new segment when the current one is full. `revision`: of the last record so far. */
+  async reserve(bytes: number, revision: Revision): Promise<void> {
+    await this.#clean();
+    const { position } = this.#current;
+    if (position + bytes > this.#capacity / 2 && this.#preparing === undefined) this.#prepare();
+    if (position + bytes <= this.#capacity) return;
+    // while the next one is being prepared the current one grows
+    if (this.#prepared === undefined && position + bytes <= this.#segmentBytes) return;
+    await this.#preparing;
+    const next = this.#prepared ?? (await this.#zeros(stepBytes));
+    this.#prepared = undefined;
+    await this.#begin(revision, next);
+  }
+
+  /** Resolves when the frame is on the disk. When it rejects, nothing of it is there, unless `clean` is false. */
+  async append(frame: Buffer): Promise<void> {
+    const segment = this.#current;
+    try {
+      await this.#open.write(frame, segment.position);
+    } catch (error) {
+      this.#unclean = true;
+      await this.#clean().catch((also: unknown) => {
+        this.#log.error({ file: segment.path, error: String(also) }, 'what was written in part cannot be taken back yet');
+      });
+      throw error;
+    }
+    segment.position += frame.length;
+  }
+
+  /** Whether what is on the disk is what was acknowledged. */
+  get clean(): boolean {
+    return !this.#unclean;
+  }
+
+  /** Bytes of segments that hold nothing after a revision. */
+  coveredBy(revision: Revision): number {
+    let bytes = 0;
+    for (let at = 0; at + 1 < this.#segments.length && (this.#segments[at + 1] as Segment).after <= revision; at += 1)
+      bytes += (this.#segments[at] as Segment).position;
+    return bytes;
+  }
+
+  /** Removes segments that hold nothing after a revision, the oldest first, so that none is missing between others. */
+  async remove(revision: Revision): Promise<void> {
+    while (this.#segments.length > 1 && (this.#segments[1] as Segment).after <= revision) {
+      await this.#disk.remove((this.#segments[0] as Segment).path);
+      this.#segments.shift();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#preparing;
+    await this.#prepared?.close();
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  get #current(): Segment {
+    return this.#segments.at(-1) as Segment;
+  }
+  get #open(): DiskFile {
+    if (!this.#file) throw new Error('the log is closed');
+    return this.#file;
+  }
+
+  /** Takes back what was written in part, so that it is not found later and taken for a commit. */
+  async #clean(): Promise<void> {
+    if (this.#stray !== undefined) {
+      await this.#disk.remove(this.#stray);
+      await this.#disk.syncDirectory(this.#directory);
+      this.#stray = undefined;
+    }
+    if (!this.#unclean) return;
+    await this.#open.truncate(this.#current.position);
+    await this.#open.sync();
+    this.#capacity = this.#current.position;
+    this.#unclean = false;
+  }
+
+  /** A new segment takes its name when its head is on the disk, and is used when its name is. */
+  async #begin(after: Revision, file: DiskFile): Promise<void> {
+    const salt = randomInt(2 ** 32 - 1);
+    const head = jsonFrame('head', { format: 1, salt, after } satisfies SegmentHead, 0);
+    const path = join(this.#directory, segmentName(after));
+    let opened: DiskFile;
+    try {
+      await file.write(head, 0);
+      await file.sync();
+      this.#stray = path;
+      await this.#disk.rename(join(this.#directory, preparedName), path);
+      await this.#disk.syncDirectory(this.#directory);
+      opened = await this.#disk.open(path, 'append');
+    } finally {
+      await file.close();
+    }
+    this.#stray = undefined;
+    const before = this.#file;
+    this.#file = opened;
+    this.#capacity = await opened.size();
+    this.#segments.push({ path, after, salt, position: head.length });
+    this.#preparing = undefined;
+    await before?.close();
+  }
+
+  #prepare(): void {
+    this.#preparing = this.#zeros(this.#segmentBytes).then(
+      (file) => {
+        this.#prepared = file;
+      },
+      (error: unknown) => {
+        this.#log.warn({ error: String(error) }, 'the next part of the log cannot be prepared');
+      },
+    );
+  }
+
+  async #zeros(bytes: number): Promise<DiskFile> {
+    const file = await this.#disk.open(join(this.#directory, preparedName), 'create');
+    try {
+      const step = Buffer.alloc(Math.min(stepBytes, bytes));
+      for (let at = 0; at < bytes && !this.#closed; at += step.length) {
+        await file.write(step, at);
+        await file.sync();
+      }
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+}
