@@ -4,6 +4,7 @@ import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
+import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
 import job from './job/job-controller.ts';
 import namespace from './namespace/namespace-controller.ts';
@@ -32,6 +33,7 @@ export const builtin: readonly Plugin[] = [
   job,
   cronJob,
   ttlAfterFinished,
+  disruption,
   endpoints,
   endpointSlice,
   nodeIpam,

@@ -42,18 +42,22 @@ export function selectorOf(object: Selecting): Selector {
 export class SelectorOwners<T extends Selecting> {
   readonly #owners: Informer<T>;
 
-  constructor(owners: Informer<T>) {
+  readonly #emptyMatches: boolean;
+
+  /** `emptyMatches`: an empty selector selects everything in its namespace instead of nothing. */
+  constructor(owners: Informer<T>, { emptyMatches = false }: { readonly emptyMatches?: boolean } = {}) {
     this.#owners = owners;
+    this.#emptyMatches = emptyMatches;
     owners.addIndex(byRequirement, requirementOf);
   }
 
-  /** Objects of the namespace that select these labels. Empty selectors select nothing here. */
+  /** Objects of the namespace that select these labels. */
   of(namespace: string, labels: Labels | undefined): readonly T[] {
     const found: T[] = [];
     const look = (value: string) => {
       for (const owner of this.#owners.byIndex(byRequirement, value)) {
         const selector = selectorOf(owner);
-        if (!selector.empty && selector.matches(labels)) found.push(owner);
+        if ((this.#emptyMatches || !selector.empty) && selector.matches(labels)) found.push(owner);
       }
     };
     for (const [label, value] of Object.entries(labels ?? {})) look(entryKey(namespace, label, value));

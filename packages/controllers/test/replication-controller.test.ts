@@ -33,7 +33,9 @@ describe('ReplicationController', () => {
     await life.api.client().create(replicationControllers, make(1));
     await life.rest();
     expect(alive(life.api).map(({ metadata }) => metadata?.name)).toEqual(['orphan']);
-    expect(alive(life.api)[0]?.metadata?.ownerReferences).toMatchObject([{ apiVersion: 'v1', kind: 'ReplicationController', name: 'rc', controller: true }]);
+    expect(alive(life.api)[0]?.metadata?.ownerReferences).toMatchObject([
+      { apiVersion: 'v1', kind: 'ReplicationController', name: 'rc', controller: true },
+    ]);
   });
 
   it('should release no longer matching pods', async () => {

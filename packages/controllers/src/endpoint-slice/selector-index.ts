@@ -1,13 +1,10 @@
 import { objectKey } from '@oarlock/api/object';
 import type { Pod, Service } from '@oarlock/api/types/core-v1';
 import type { Informer } from '@oarlock/spi/client';
+import { byLabel, labelKey, podLabels } from '../pods-by-label.ts';
 
 type Labels = Readonly<Record<string, string>>;
-const byLabel = 'namespace-label';
-const podLabels = (pod: Pod) =>
-  Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
 const bySelector = 'namespace-selector-label';
-const labelKey = (namespace: string | undefined, key: string, value: string) => `${namespace} ${key}=${value}`;
 /** One label of the selector is enough to find the Service by: the rest is compared then. */
 const selectorLabel = (service: Service) => {
   const [first] = Object.entries(service.spec?.selector ?? {});
