@@ -30,7 +30,10 @@ export default Admission.plugin({
       classes
         .list()
         .filter(({ globalDefault }) => globalDefault === true)
-        .reduce<PriorityClass | undefined>((least, each) => (least === undefined || (each.value ?? 0) < (least.value ?? 0) ? each : least), undefined);
+        .reduce<PriorityClass | undefined>(
+          (least, each) => (least === undefined || (each.value ?? 0) < (least.value ?? 0) ? each : least),
+          undefined,
+        );
     const created = async (pod: Pod): Promise<Pod | Verdict> => {
       const { spec } = pod;
       if (spec === undefined) return pod;

@@ -1,0 +1,37 @@
+import { certificateSigningRequests } from '@oarlock/api/resources';
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import type { Attributes } from '@oarlock/spi/authz';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { openAdmission } from '@oarlock/testing/open-admission';
+import plugin from '../src/plugin.ts';
+
+const named = (name: string, ...groups: string[]) => ({ name, groups });
+const allows = ({ verb, identity, ...asked }: Attributes) =>
+  asked.kind === 'resource' &&
+  asked.resource === 'signers' &&
+  asked.group === 'certificates.k8s.io' &&
+  identity.name === `${verb} ${asked.name}`;
+const csr = (status: CertificateSigningRequest['status'] = {}): CertificateSigningRequest => ({
+  metadata: { name: 'r' },
+  spec: { signerName: 'a.io/b', request: '', usages: [] },
+  ...(status && { status }),
+});
+const status = (user: string, next: CertificateSigningRequest) =>
+  admissionRequest('UPDATE', certificateSigningRequests, next, { old: csr(), subresource: 'status', identity: named(user) });
+const signed = csr({ certificate: 'x' });
+
+admissionContract('admission-certificate-signing', async () => ({
+  plugin: (await openAdmission(plugin, { allows })).plugin,
+  cases: [
+    { title: 'by name', request: status('sign a.io/b', signed), outcome: 'allowed' },
+    { title: 'by domain', request: status('sign a.io/*', signed), outcome: 'allowed' },
+    { title: 'nothing of weight', request: status('x', csr({ conditions: [{ type: 'Approved', status: 'True' }] })), outcome: 'allowed' },
+    {
+      title: 'somebody else',
+      request: status('approve a.io/b', signed),
+      outcome: 'denied',
+      message: 'user not permitted to sign requests with signerName "a.io/b"',
+    },
+    { title: 'a failure', request: status('x', csr({ conditions: [{ type: 'Failed', status: 'True' }] })), outcome: 'denied' },
+  ],
+}));

@@ -1,0 +1,82 @@
+import { jsonEqual } from '@oarlock/api/json';
+import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
+import type { OwnerReference } from '@oarlock/api/object';
+import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Authz, decisionOf, type Authorizer } from '@oarlock/spi/authz';
+import { z } from 'zod';
+
+/** Whoever can name an owner can have an object deleted: they have to be allowed to delete it themselves. */
+async function mayDelete(
+  authz: readonly Authorizer[],
+  { identity, resource, subresource, namespace, name }: AdmissionRequest,
+): Promise<Verdict> {
+  const { decision, because } = await decisionOf(authz, {
+    kind: 'resource',
+    identity,
+    verb: 'delete',
+    group: resource.group,
+    version: resource.version,
+    resource: resource.resource,
+    subresource,
+    namespace,
+    name,
+  });
+  return decision === 'allow' ? allow : deny(`cannot set an ownerRef on a resource you can't delete: ${because ?? ''}, <nil>`);
+}
+
+/** Whoever blocks the deletion of an owner does what only a finalizer could. */
+async function mayBlock(
+  authz: readonly Authorizer[],
+  { identity, namespace }: AdmissionRequest,
+  { apiVersion, kind, name }: OwnerReference,
+): Promise<Verdict> {
+  const { group, version } = parseApiVersion(apiVersion);
+  const owner = kindOf({ group, version, kind });
+  if (owner === undefined)
+    return deny(`cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion ${apiVersion} Kind ${kind}`);
+  const { decision, because } = await decisionOf(authz, {
+    kind: 'resource',
+    identity,
+    verb: 'update',
+    group,
+    version,
+    resource: owner.resource,
+    subresource: 'finalizers',
+    namespace: owner.namespaced ? namespace : '',
+    name,
+  });
+  return decision === 'allow'
+    ? allow
+    : deny(`cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: ${because ?? ''}, <nil>`);
+}
+
+/** Lets only those name owners who may delete the object, and block owners from going whose finalizers they may change. */
+export default Admission.plugin({
+  id: 'admission-owner-references-permission-enforcement',
+  config: z.strictObject({}),
+  needs: { authz: Authz },
+  create: ({ authz }) => ({
+    matches: [{ resources: ['*'], operations: ['CREATE', 'UPDATE'] }],
+    validate(request): Verdict | Promise<Verdict> {
+      const { object, old, resource, subresource } = request;
+      if (resource.group === '' && resource.resource === 'pods' && subresource === 'status') return allow;
+      const next = object?.metadata?.ownerReferences ?? [];
+      const before = old?.metadata?.ownerReferences ?? [];
+      if (jsonEqual(next, before)) return allow;
+      return (async () => {
+        const verdict = await mayDelete(authz, request);
+        if (!verdict.allowed) return verdict;
+        for (const owner of next) {
+          if (
+            owner.blockOwnerDeletion !== true ||
+            before.some(({ uid, blockOwnerDeletion }) => uid === owner.uid && blockOwnerDeletion === true)
+          )
+            continue;
+          const blocks = await mayBlock(authz, request, owner);
+          if (!blocks.allowed) return blocks;
+        }
+        return allow;
+      })();
+    },
+  }),
+});
