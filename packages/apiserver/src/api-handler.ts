@@ -1,20 +1,25 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import { failure, StatusError } from '@oarlock/api/status';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import type { Identity } from '@oarlock/spi/authn';
 import type { WatchEvent } from '@oarlock/spi/client';
 import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
 import { owned } from './body.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { PipelineResponse, WatchFrame } from './response.ts';
+import { Turns } from './turns.ts';
 
 /** Answers the paths that are no resources, such as `/version`, with JSON. @throws StatusError */
 export type PathAnswer = (method: string, path: string, body: unknown, identity: Identity) => Promise<unknown>;
 
 /** The pipeline as the loopback client of the same process calls it: objects in, objects out, nothing encoded. */
-export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer): ApiHandler {
+export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer, clock: Clock = systemClock): ApiHandler {
+  const turns = new Turns(clock);
   return {
     async handle(request: ApiRequest): Promise<ApiResponse> {
+      const pause = turns.pause();
+      if (pause !== undefined) await pause;
       const response = await ask(pipeline, request);
       switch (response.kind) {
         case 'object':

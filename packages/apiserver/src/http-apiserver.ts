@@ -187,7 +187,7 @@ export class HttpApiServer implements Role {
       handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
-    loopback.connect(apiHandler(this.#pipeline, loopbackPaths(this.#paths, authz)));
+    loopback.connect(apiHandler(this.#pipeline, loopbackPaths(this.#paths, authz), clock));
     this.#bootstrap = new Bootstrap({
       pipeline: this.#pipeline,
       storage,

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Kind } from '@oarlock/api/kinds';
 import { badRequest, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { AuditSink } from '@oarlock/spi/audit';
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
@@ -152,6 +153,7 @@ export class HttpHandler {
     });
     // health and metrics are to be had above all when the server is busy
     const gate = info.kind === 'path' ? undefined : isReadOnly(exchange.method) ? gates.readOnly : gates.mutating;
+    const answered = eventLoop.await();
     try {
       await gate?.enter();
       try {
@@ -161,6 +163,7 @@ export class HttpHandler {
       }
     } finally {
       timer.cancel();
+      answered();
     }
   }
 

@@ -11,6 +11,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/kernel/clock';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Exchange } from './http-exchange.ts';
@@ -35,6 +36,8 @@ const headersTimeoutMs = 30_000;
 const idleTimeoutMs = 120_000;
 const handshakeTimeoutMs = 20_000;
 const lingerMs = 1_000;
+/** About as long as a handshake takes, and the first request to come. */
+const greetingMs = 50;
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
 /** What one session may hold of answers that its client does not read, in MB. */
@@ -125,6 +128,7 @@ export class HttpServer {
     const server = this.#server;
     const { log } = this.#options;
     server.on('connection', (socket: Socket) => {
+      clock.after(greetingMs, eventLoop.await());
       this.#sockets.add(socket);
       socket.once('close', () => {
         this.#sockets.delete(socket);

@@ -43,7 +43,6 @@ import { nodeProxy, podProxy, serviceProxy } from './subresources/proxy.ts';
 import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
-import { Turns } from './turns.ts';
 import { WatchCache } from './watch-cache/watch-cache.ts';
 
 export interface PipelineOptions {
@@ -104,7 +103,6 @@ export class Pipeline {
   readonly #compactor: Compactor;
   readonly #lifecycle: DefinitionLifecycle;
   readonly #webhooks: ConversionWebhooks;
-  readonly #turns: Turns;
   readonly #components: () => readonly Component[];
 
   constructor({
@@ -166,7 +164,6 @@ export class Pipeline {
     };
     this.#catalog.connect((name) => this.#cache.resource(name));
     this.#tracer = tracer;
-    this.#turns = new Turns(clock);
     this.#names = { authz: names.authz ?? [] };
     this.#machinery = {
       objects: new ObjectStore(storage, this.#cache),
@@ -221,8 +218,6 @@ export class Pipeline {
 
   /** @throws StatusError for every refusal; a fault of the server is an `InternalError` with its `cause` */
   async handle(request: ApiRequest): Promise<PipelineResponse> {
-    const pause = this.#turns.pause();
-    if (pause !== undefined) await pause;
     const call = new Call(request, this.#machinery.clock.now(), this.#tracer);
     try {
       await this.#authorize(call);

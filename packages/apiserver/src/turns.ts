@@ -1,13 +1,13 @@
 import type { Clock } from '@oarlock/kernel/clock';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 
-/** Milliseconds of requests in a row after which the event loop has its turn. */
-const slice = 5;
-/** So many of those that waited go on in one turn. */
+/** So many of those that waited go on in one turn, and so many while somebody outside waits. */
 const perTurn = 16;
+const perTurnAwaited = 2;
 
 /**
  * Lets sockets and timers have their turn between requests. Where storage and clients are in this process nothing ever waits for I/O, and
- * clients in a loop would hold the event loop for as long as they like.
+ * clients in a loop would hold the event loop for as long as they like. Requests that came by a socket have waited for their turn already.
  */
 export class Turns {
   readonly #clock: Clock;
@@ -26,7 +26,7 @@ export class Turns {
       setImmediate(() => this.#turn());
       return undefined;
     }
-    if (this.#waiting.length === 0 && now - this.#began < slice) return undefined;
+    if (this.#waiting.length === 0 && now - this.#began < eventLoop.budgetMs) return undefined;
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
     });
@@ -38,7 +38,7 @@ export class Turns {
       return;
     }
     this.#began = this.#clock.monotonic();
-    for (const go of this.#waiting.splice(0, perTurn)) go();
+    for (const go of this.#waiting.splice(0, eventLoop.awaited ? perTurnAwaited : perTurn)) go();
     setImmediate(() => this.#turn());
   }
 }

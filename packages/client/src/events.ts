@@ -7,7 +7,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Client, EventRecorder, EventSource } from '@oarlock/spi/client';
 import { EventCorrelator, eventName, type Correlated } from './event-correlator.ts';
-import { eventLoop } from './event-loop.ts';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import { Fifo } from './fifo.ts';
 
 export interface EventWriterOptions {

@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Informer, InformerHandler, WatchEvent } from '@oarlock/spi/client';
-import { eventLoop } from './event-loop.ts';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import { IndexedStore } from './indexed-store.ts';
 import type { ReflectorSink } from './reflector.ts';
 

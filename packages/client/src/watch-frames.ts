@@ -2,7 +2,7 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { StatusError, type Status } from '@oarlock/api/status';
 import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
-import { eventLoop } from './event-loop.ts';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import { TransportError } from './http-connection.ts';
 
 interface Frame {

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { isStatus } from '@oarlock/api/status';
-import { eventLoop } from '@oarlock/client/event-loop';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import { Workqueue, type Work } from '@oarlock/client/workqueue';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';

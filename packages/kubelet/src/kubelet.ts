@@ -3,7 +3,7 @@ import { parseQuantity, value } from '@oarlock/api/quantity';
 import { nodes, runtimeClasses } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
-import { eventLoop } from '@oarlock/client/event-loop';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import type { EventRecorder } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Health } from '@oarlock/spi/role';

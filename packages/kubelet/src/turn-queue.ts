@@ -1,4 +1,4 @@
-import { eventLoop } from '@oarlock/client/event-loop';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 
 /**
  * Starts pieces of work in the order they came, only as many at a time as do not hold the event loop: what one starts runs on before the

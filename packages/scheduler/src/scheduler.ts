@@ -1,4 +1,4 @@
-import { eventLoop } from '@oarlock/client/event-loop';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import { objectKey } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';

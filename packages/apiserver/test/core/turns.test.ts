@@ -4,6 +4,7 @@ import { silentLogger } from '@oarlock/kernel/logger';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { configMaps } from '@oarlock/api/resources';
 import { Pipeline } from '../../src/pipeline.ts';
+import { apiHandler } from '../../src/api-handler.ts';
 import { Turns } from '../../src/turns.ts';
 import { admin, allowAll, configMap, facts, TestClock, testKeys } from './fixture.ts';
 
@@ -40,6 +41,7 @@ it('keeps timers running while clients in this process write in a loop', async (
     log: silentLogger,
   });
   await pipeline.start();
+  const handler = apiHandler(pipeline, () => Promise.reject(new Error('no paths')));
   let ticks = 0;
   const timer = setInterval(() => {
     ticks++;
@@ -49,7 +51,7 @@ it('keeps timers running while clients in this process write in a loop', async (
   await Promise.all(
     Array.from({ length: 50 }, async () => {
       while (performance.now() - began < 150) {
-        await pipeline.handle({
+        await handler.handle({
           verb: 'create',
           resource: configMaps,
           subresource: '',

@@ -1,14 +1,24 @@
+/** Milliseconds: half of what the loop may be held for, since one step may overrun. */
+const usual = 5;
+const whileAwaited = 1;
+
 /**
  * Keeps long pieces of work from holding the event loop: `while (eventLoop.held) await eventLoop.turn();` between two steps.
  * It goes by real time whatever clock the cluster runs on, since simulated time holds nobody up; and there is one of it, as there is one loop.
  */
 class EventLoop {
-  readonly #budgetMs: number;
   #began = 0;
   #next: Promise<void> | undefined;
+  #awaited = 0;
 
-  constructor(budgetMs: number) {
-    this.#budgetMs = budgetMs;
+  /** Whether somebody outside this process waits for an answer. */
+  get awaited(): boolean {
+    return this.#awaited > 0;
+  }
+
+  /** For how long work inside may keep the loop from turning. An answer takes some turns: while one is awaited they are short. */
+  get budgetMs(): number {
+    return this.#awaited > 0 ? whileAwaited : usual;
   }
 
   /** Whether those who ask here have kept the loop from turning for longer than the budget. */
@@ -17,12 +27,22 @@ class EventLoop {
       this.#begin();
       return false;
     }
-    return performance.now() - this.#began > this.#budgetMs;
+    return performance.now() - this.#began > this.budgetMs;
   }
 
   /** Resolves when the loop has turned: timers, sockets and whatever else waits have had their chance. */
   turn(): Promise<void> {
     return this.#next ?? this.#begin();
+  }
+
+  /** Somebody outside waits, until what is returned is called. */
+  await(): () => void {
+    this.#awaited += 1;
+    let waits = true;
+    return () => {
+      if (waits) this.#awaited -= 1;
+      waits = false;
+    };
   }
 
   #begin(): Promise<void> {
@@ -37,5 +57,4 @@ class EventLoop {
   }
 }
 
-/** Milliseconds: half of what the loop may be held for, since one step may overrun. */
-export const eventLoop = new EventLoop(5);
+export const eventLoop = new EventLoop();
