@@ -126,7 +126,7 @@ export class HttpServer {
 
   #listenForRequests(): void {
     const server = this.#server;
-    const { log } = this.#options;
+    const { log, clock } = this.#options;
     server.on('connection', (socket: Socket) => {
       clock.after(greetingMs, eventLoop.await());
       this.#sockets.add(socket);
