@@ -213,7 +213,7 @@ export class HttpHandler {
     authentication: { readonly from: number; readonly to: number },
     upgrade: UpgradeSource | undefined,
   ): Promise<void> {
-    const { pipeline, kubelets, proxies, clock } = this.#options;
+    const { pipeline, kubelets, proxies, clock, metrics } = this.#options;
     const { query } = target;
     // what is accepted is a matter for the server behind a proxy
     const accepted = route.subresource?.name === 'proxy' ? plainJson : acceptedFor(exchange, query, route);
@@ -239,6 +239,7 @@ export class HttpHandler {
         query,
         clock,
         warnings: work.warnings,
+        watched: () => metrics.watched(route),
         statusOf: (error) => this.#statusOf(exchange, error),
       });
     } else if (!response.upgrade) await kubelets.stream(response, exchange);

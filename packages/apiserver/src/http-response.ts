@@ -9,7 +9,7 @@ import type { Route } from './http-routes.ts';
 import { sendWatch } from './http-watch.ts';
 import { encodeValue, encodingOf, type EncodingOptions } from './negotiation-encoding.ts';
 import { loadCodec } from './negotiation-protobuf-codec.ts';
-import { acceptsGzip, negotiate, noSuchStream, type Accepted, type ProtobufOffer } from './negotiation.ts';
+import { acceptsGzip, negotiate, noSuchStream, type Accepted, type Offer } from './negotiation.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
 import type { IncludeObject } from './table/encoder.ts';
 
@@ -19,14 +19,17 @@ const maxWarningLength = 4096;
 
 /** How a request for a resource wants its answer. @throws StatusError `NotAcceptable`, `BadRequest` */
 export function acceptedFor(exchange: Pick<Exchange, 'headers'>, query: Query, { verb, kind }: Pick<Route, 'verb' | 'kind'>): Accepted {
-  const offer: ProtobufOffer = kindOf(kind) === undefined ? 'metadata' : 'objects';
+  const offer: Offer = kindOf(kind) === undefined ? 'metadata' : isReview(kind) ? 'reviews' : 'objects';
   const accepted = acceptedBy(exchange, query, offer);
   if (verb === 'watch' && accepted.format === 'yaml') throw noSuchStream(offer);
   return accepted;
 }
 
+/** What is created to be answered, and never kept: nobody lists it, so it has no columns. */
+const isReview = ({ verbs }: Route['kind']): boolean => !verbs.includes('get') && !verbs.includes('list');
+
 /** How a request wants its answer, out of its headers and parameters. @throws StatusError `NotAcceptable` */
-export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: ProtobufOffer = 'nothing'): Accepted {
+export function acceptedBy({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: Offer = 'nothing'): Accepted {
   const accepted = negotiate(headers.accept, offer);
   const { pretty } = query.first;
   const wanted =
@@ -41,6 +44,8 @@ export interface Sending {
   readonly query: Query;
   readonly clock: Clock;
   readonly warnings: readonly string[];
+  /** Asked for once by each watch; then told how many events were sent. */
+  watched(): (events: number) => void;
   statusOf(error: unknown): StatusError;
 }
 
@@ -65,6 +70,7 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
       await sendWatch(exchange, response.frames, {
         encoding,
         causes: accepted.format !== 'protobuf' && exchange.headers['x-oarlock-cause'] === '1',
+        sent: sending.watched(),
         statusOf: sending.statusOf,
       });
     }

@@ -7,6 +7,8 @@ export interface WatchOptions {
   readonly encoding: Encoding;
   /** Put each event's cause beside its type and object. JSON only. */
   readonly causes: boolean;
+  /** Told how many events were sent. */
+  sent(events: number): void;
   /** A fault of the source's, as the client is told of it. */
   statusOf(error: unknown): StatusError;
 }
@@ -18,7 +20,7 @@ export interface WatchOptions {
 export async function sendWatch(
   exchange: Exchange,
   frames: AsyncIterable<readonly WatchFrame[]>,
-  { encoding, causes, statusOf }: WatchOptions,
+  { encoding, causes, sent, statusOf }: WatchOptions,
 ): Promise<void> {
   exchange.setHeader('Content-Type', encoding.streamType);
   const outlet = exchange.open(200);
@@ -31,6 +33,7 @@ export async function sendWatch(
           : causes
             ? batch.flatMap((frame) => withCause(encoding.frame(frame), frame))
             : batch.map((frame) => encoding.frame(frame));
+      sent(batch.length);
       if (!outlet.write(lines)) await outlet.drained();
       if (outlet.closed) return;
     }

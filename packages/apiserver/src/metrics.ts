@@ -18,9 +18,10 @@ export class RequestMetrics {
   readonly #duration: Histogram<(typeof requestLabels)[number]>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
+  readonly #watchEvents: Counter<'group' | 'version' | 'resource'>;
   readonly #series = new Map<string, Series>();
 
-  constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }) {
+  constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }, version: string) {
     const registers = [registry];
     this.#total = new Counter({
       name: 'apiserver_request_total',
@@ -47,6 +48,19 @@ export class RequestMetrics {
       labelNames: ['code', 'component'],
       registers,
     });
+    this.#watchEvents = new Counter({
+      name: 'apiserver_watch_events_total',
+      help: 'Events sent to watches.',
+      labelNames: ['group', 'version', 'resource'],
+      registers,
+    });
+    const [major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(version)?.slice(1) ?? [];
+    new Gauge({
+      name: 'kubernetes_build_info',
+      help: 'Always 1; its labels say which version this is.',
+      labelNames: ['major', 'minor', 'git_version'],
+      registers,
+    }).set({ major, minor, git_version: version }, 1);
     const current = new Gauge({
       name: 'apiserver_current_inflight_requests',
       help: 'Requests being worked on.',
@@ -82,6 +96,14 @@ export class RequestMetrics {
     series.count();
     if (verb !== 'WATCH') series.observe(seconds);
     if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
+  }
+
+  /** Counts the events of a watch. */
+  watched({ resource: { group, version, resource } }: Route): (events: number) => void {
+    const counter = this.#watchEvents.labels({ group, version, resource });
+    return (events) => {
+      counter.inc(events);
+    };
   }
 
   /** Counts an open stream until the returned function is called. */

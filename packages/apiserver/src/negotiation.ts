@@ -12,8 +12,11 @@ export interface Accepted {
   readonly pretty: boolean;
 }
 
-/** What may be sent in protobuf: built-in objects and everybody's metadata; metadata only, as of custom resources; nothing. */
-export type ProtobufOffer = 'objects' | 'metadata' | 'nothing';
+/**
+ * What there is besides JSON and YAML of objects: protobuf and tables; protobuf without tables, of what is only ever created; protobuf
+ * of metadata only, and tables, of custom resources; no protobuf.
+ */
+export type Offer = 'objects' | 'reviews' | 'metadata' | 'nothing';
 
 /** Kubernetes' protobuf, in requests and answers. */
 export const protobufType = 'application/vnd.kubernetes.protobuf';
@@ -26,16 +29,18 @@ interface Clause {
 }
 
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
-const mediaTypes: Readonly<Record<ProtobufOffer, readonly string[]>> = {
+const mediaTypes: Readonly<Record<Offer, readonly string[]>> = {
   objects: ['application/json', 'application/yaml', protobufType],
+  reviews: ['application/json', 'application/yaml', protobufType],
   metadata: ['application/json', 'application/yaml'],
   nothing: ['application/json', 'application/yaml'],
 };
 const shapes: ReadonlySet<string> = new Set<Shape>(['Table', 'PartialObjectMetadata', 'PartialObjectMetadataList']);
 const maxRemembered = 512;
 const maxHeaderLength = 4096;
-const remembered: Readonly<Record<ProtobufOffer, Map<string, Accepted | null>>> = {
+const remembered: Readonly<Record<Offer, Map<string, Accepted | null>>> = {
   objects: new Map(),
+  reviews: new Map(),
   metadata: new Map(),
   nothing: new Map(),
 };
@@ -44,7 +49,7 @@ const remembered: Readonly<Record<ProtobufOffer, Map<string, Accepted | null>>> 
  * Chooses the answer's form from an `Accept` header: the client's most wanted that we can give. Tables are never protobuf.
  * @throws StatusError `NotAcceptable`
  */
-export function negotiate(accept: string | undefined, offer: ProtobufOffer = 'nothing'): Accepted {
+export function negotiate(accept: string | undefined, offer: Offer = 'nothing'): Accepted {
   if (accept === undefined || accept === '' || accept === '*/*' || accept === 'application/json') return plainJson;
   const known = remembered[offer];
   let chosen = known.get(accept);
@@ -58,13 +63,13 @@ export function negotiate(accept: string | undefined, offer: ProtobufOffer = 'no
 }
 
 /** The refusal of a watch in a form that has no frames. */
-export const noSuchStream = (offer: ProtobufOffer): StatusError =>
+export const noSuchStream = (offer: Offer): StatusError =>
   notAcceptable(mediaTypes[offer].filter((type) => type !== 'application/yaml').map((type) => `${type};stream=watch`));
 
 export const notAcceptable = (types: readonly string[]): StatusError =>
   failure('NotAcceptable', `only the following media types are accepted: ${types.join(', ')}`);
 
-function choose(clauses: readonly Clause[], offer: ProtobufOffer): Accepted | null {
+function choose(clauses: readonly Clause[], offer: Offer): Accepted | null {
   for (const clause of clauses) {
     const format = formatOf(clause, offer);
     const transform = format && transformOf(clause.parameters);
@@ -75,7 +80,7 @@ function choose(clauses: readonly Clause[], offer: ProtobufOffer): Accepted | nu
   return null;
 }
 
-function formatOf({ type, subtype }: Clause, offer: ProtobufOffer): Accepted['format'] | undefined {
+function formatOf({ type, subtype }: Clause, offer: Offer): Accepted['format'] | undefined {
   if (type === '*' && subtype === '*') return 'json';
   if (type !== 'application') return undefined;
   if (subtype === 'json' || subtype === '*') return 'json';
@@ -89,9 +94,9 @@ function streams(format: Accepted['format'], parameters: ReadonlyMap<string, str
   return stream === '' || (stream === 'watch' && format !== 'yaml');
 }
 
-function offered(format: Accepted['format'], as: Shape | undefined, offer: ProtobufOffer): boolean {
-  if (format !== 'protobuf') return true;
-  return as === undefined ? offer === 'objects' : as !== 'Table';
+function offered(format: Accepted['format'], as: Shape | undefined, offer: Offer): boolean {
+  if (as === 'Table') return format !== 'protobuf' && offer !== 'reviews';
+  return format !== 'protobuf' || as !== undefined || offer !== 'metadata';
 }
 
 function transformOf(parameters: ReadonlyMap<string, string>): Omit<Accepted, 'format'> | undefined {

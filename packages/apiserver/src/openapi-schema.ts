@@ -1,5 +1,6 @@
 import type { GroupVersionKind } from '@oarlock/api/kinds';
 import { definitionOf, type Schema } from '@oarlock/api/schema';
+import { describeKind, describeMember } from './openapi-descriptions.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 export type OpenApiVersion = 2 | 3;
@@ -115,9 +116,16 @@ export class Definitions {
 
   #struct(schema: Schema): Json {
     const properties: Record<string, Json> = {};
-    for (const [name, property] of schema.properties ?? []) properties[name] = this.#value(property, schema);
+    const isKind = ['apiVersion', 'kind', 'metadata'].every((name) => schema.properties?.has(name) === true);
+    for (const [name, property] of schema.properties ?? []) {
+      const value = this.#value(property, schema);
+      const description = isKind ? describeMember(name) : undefined;
+      properties[name] = description === undefined ? value : { description, ...value };
+    }
     const { required } = schema;
+    const description = schema.name === undefined ? undefined : describeKind(schema.name);
     return {
+      ...(description !== undefined && { description }),
       type: 'object',
       ...(Object.keys(properties).length > 0 && { properties }),
       ...(required !== undefined && required.length > 0 && { required: [...required] }),

@@ -153,6 +153,12 @@ function refsOf(value: unknown, found = new Set<string>()): Set<string> {
   return found;
 }
 
+interface Definition {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, object>>;
+  readonly 'x-kubernetes-group-version-kind'?: unknown;
+}
+
 describe('OpenAPI', () => {
   it('v3 names every group version by a hash that may be kept', async () => {
     const { paths } = (await server.http2('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
@@ -206,6 +212,16 @@ describe('OpenAPI', () => {
       .map((operation) => (operation as unknown as { operationId?: string }).operationId)
       .filter((id) => id !== undefined);
     expect(operations.filter((id, at) => operations.indexOf(id) !== at)).toEqual([]);
+  });
+
+  it('describes every kind', async () => {
+    const { definitions } = (await server.http2('GET', '/openapi/v2')).json<{ definitions: Record<string, Definition> }>();
+    const lacking = Object.entries(definitions)
+      .filter(([name, body]) => body['x-kubernetes-group-version-kind'] !== undefined && !/(?:List|WatchEvent)$/.test(name))
+      .filter(([, { description }]) => description === undefined)
+      .map(([name]) => name);
+    expect(lacking).toEqual([]);
+    expect(definitions['io.k8s.api.apps.v1.Deployment']?.properties?.['spec']).toMatchObject({ description: 'What is wanted.' });
   });
 
   it('v2 comes as protobuf under either of its names', async () => {
@@ -327,6 +343,7 @@ describe('other paths', () => {
       /^apiserver_request_total\{verb="GET",dry_run="",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",code="200"\} \d+$/m,
     );
     expect(text).toMatch(/^apiserver_request_duration_seconds_bucket\{le="0.1",verb="GET"/m);
+    expect(text).toMatch(/^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.0"\} 1$/m);
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 0$/m);
   });
 

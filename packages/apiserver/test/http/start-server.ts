@@ -16,7 +16,7 @@ import { ProxyEndpoints } from '../../src/aggregation/proxy-endpoints.ts';
 import { ReverseProxy } from '../../src/aggregation/reverse-proxy.ts';
 import { DiscoveryEndpoints } from '../../src/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/health.ts';
-import { HttpHandler } from '../../src/http-handler.ts';
+import { HttpHandler, type HttpPipeline } from '../../src/http-handler.ts';
 import { Gate } from '../../src/http-inflight.ts';
 import { PathEndpoints } from '../../src/http-paths.ts';
 import { HttpServer } from '../../src/http-server.ts';
@@ -62,7 +62,10 @@ export interface Answer {
   json<T = Record<string, never>>(): T;
 }
 
-export async function startServer(settings: ServerSettings = {}, pipeline = new FakePipeline()) {
+export async function startServer<P extends HttpPipeline = FakePipeline>(
+  settings: ServerSettings = {},
+  pipeline: P = new FakePipeline() as HttpPipeline as P,
+) {
   const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
@@ -96,7 +99,7 @@ export async function startServer(settings: ServerSettings = {}, pipeline = new 
       new ReverseProxy(abort.signal),
       new IssuedIdentity(keys, { commonName: 'kube-apiserver-kubelet-client', usages: ['client'] }, clock),
     ),
-    metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }),
+    metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }, 'v1.36.0'),
     requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
   });
   const server = new HttpServer({
@@ -202,7 +205,7 @@ export async function startServer(settings: ServerSettings = {}, pipeline = new 
   };
   return { keys, pipeline, handler, server, port, registry, http1, http2, session, stop };
 }
-export type TestServer = Awaited<ReturnType<typeof startServer>>;
+export type TestServer<P extends HttpPipeline = FakePipeline> = Awaited<ReturnType<typeof startServer<P>>>;
 
 function answerOf(code: number, headers: IncomingHttpHeaders, chunks: readonly Buffer[]): Answer {
   const raw = Buffer.concat(chunks);
