@@ -27,16 +27,7 @@ import { autoscaler, autoscalerStatus, autoscalerV1 } from './validation/autosca
 import { cronJob, job, jobStatus } from './validation/batch.ts';
 import { deviceClass, resourceClaim, resourceClaimStatus, resourceClaimTemplate, resourceSlice } from './validation/devices.ts';
 import { apiService, apiServiceStatus, flowSchema, priorityLevel } from './validation/extension.ts';
-import {
-  ingress,
-  ingressClass,
-  ingressStatus,
-  ipAddress,
-  isIPAddressName,
-  networkPolicy,
-  serviceCidr,
-  serviceCidrStatus,
-} from './validation/networking.ts';
+import { ingress, ingressClass, ingressStatus, ipAddress, isIPAddressName, networkPolicy, serviceCidr } from './validation/networking.ts';
 import {
   controllerRevision,
   disruptionBudget,
@@ -177,7 +168,6 @@ on<NetworkPolicy>('networking.k8s.io/v1/NetworkPolicy', networkPolicy);
 for (const version of ['v1', 'v1beta1']) {
   on<IPAddress>(`networking.k8s.io/${version}/IPAddress`, ipAddress);
   on<ServiceCIDR>(`networking.k8s.io/${version}/ServiceCIDR`, serviceCidr);
-  on<ServiceCIDR>(`networking.k8s.io/${version}/ServiceCIDR/status`, serviceCidrStatus);
   on<VolumeAttributesClass>(`storage.k8s.io/${version}/VolumeAttributesClass`, attributesClass);
 }
 on<AutoscalerV2>('autoscaling/v2/HorizontalPodAutoscaler', autoscaler);

@@ -25,6 +25,7 @@ import { meteredStorage } from './metered-storage.ts';
 import { RequestMetrics } from './metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
+import { ServiceCidrs } from './service-cidrs.ts';
 import type { RuntimeConfig } from './runtime-config.ts';
 import type { Component } from './subresources/component-statuses.ts';
 import { ServingCertificate, servingRequest } from './tls-serving.ts';
@@ -71,6 +72,11 @@ const storageKey = '/oarlock/health';
 const healthy: Health = { healthy: true };
 const unhealthy = (because: string): Health => ({ healthy: false, because });
 
+interface Keeper {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
 /** The pipeline with HTTP in front of it, as one role of the process. */
 export class HttpApiServer implements Role {
   readonly name = 'apiserver';
@@ -85,6 +91,7 @@ export class HttpApiServer implements Role {
   #server: HttpServer | undefined;
   #bootstrap: Bootstrap | undefined;
   #bound: AddressInfo | undefined;
+  #keepers: readonly Keeper[] = [];
   readonly #storage: StorageDriver;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
 
@@ -201,8 +208,21 @@ export class HttpApiServer implements Role {
       log,
     });
     await this.#bootstrap.start(signal);
+    await this.#startKeepers();
     this.#phase = 'running';
     log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
+  }
+
+  /** What looks after objects of the server's own; each goes on by itself after it was started. */
+  async #startKeepers(): Promise<void> {
+    const { cluster } = this.#parts;
+    const { clock, log } = this.#context;
+    const pipeline = this.#pipeline;
+    const served = (resource: string) => pipeline.served().some((kind) => kind.resource === resource && kind.version === 'v1');
+    this.#keepers = [
+      ...(served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : []),
+    ];
+    for (const keeper of this.#keepers) await keeper.start();
   }
 
   /** Not ready first; then nothing new, an end to watches, some time for the rest; then the port is free. */
@@ -210,6 +230,7 @@ export class HttpApiServer implements Role {
     this.#phase = 'stopping';
     this.#settle.reject(new Error('the API server was stopped'));
     this.#certificate.stop();
+    await Promise.all(this.#keepers.map((keeper) => keeper.stop()));
     await this.#bootstrap?.stop();
     const drained = this.#handler.drain();
     this.#server?.refuse();

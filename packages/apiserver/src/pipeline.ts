@@ -121,7 +121,7 @@ export class Pipeline {
     runtimeConfig = {},
   }: PipelineOptions) {
     const next = () => random.next();
-    const ranges = new ServiceRanges(facts, next);
+    const ranges = new ServiceRanges(facts, random);
     this.#catalog = new Catalog(
       ranges,
       [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
@@ -163,6 +163,8 @@ export class Pipeline {
       this.#lifecycle.onEvent(event);
     };
     this.#catalog.connect((name) => this.#cache.resource(name));
+    const networking = (resource: string) => this.#catalog.find('networking.k8s.io', 'v1', resource)?.store;
+    ranges.connect(networking('ipaddresses'), networking('servicecidrs'));
     this.#tracer = tracer;
     this.#names = { authz: names.authz ?? [] };
     this.#machinery = {

@@ -1,29 +1,55 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { formatTime } from '@oarlock/api/time';
+import type { ServiceCIDR } from '@oarlock/api/types/networking-v1';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
-import { familyOf, formatAddress, addressOf, IPRange, type IPFamily } from './ip-range.ts';
+import { addressOf, familyOf, formatAddress, IPRange, type IPFamily } from './ip-range.ts';
+import type { Random } from './random.ts';
+import type { StoredKind } from './served-kind.ts';
 import { root } from './watch-cache/watch-cache.ts';
 
 const ipRoot = `${root}ranges/serviceips/`;
 const portRoot = `${root}ranges/servicenodeports/`;
+export const ipFamilyLabel = 'ipaddress.kubernetes.io/ip-family';
+export const managedByLabel = 'ipaddress.kubernetes.io/managed-by';
+export const allocator = 'ipallocator.k8s.io';
+
+/** Who gets an address or a port. */
+export interface Owner {
+  readonly namespace: string;
+  readonly name: string;
+}
 
 /**
  * Addresses and node ports of Services. Each one that is taken is a key in storage, written and deleted in the commit that writes the
- * Service: so no two servers give the same one twice, and none is lost. What is known here follows storage and only helps to choose.
+ * Service: so no two servers give the same one twice, and none is lost. An address is an IPAddress object (KEP-1880), a port a key of its
+ * own. What is known here follows storage and only helps to choose.
  */
 export class ServiceRanges {
-  readonly #ranges: readonly IPRange[];
+  readonly #defaults: readonly IPRange[];
   readonly #ports: { readonly from: number; readonly to: number };
-  readonly #random: () => number;
+  readonly #random: Pick<Random, 'next' | 'uuid'>;
   readonly #taken = new Set<string>();
+  /** Ranges by the text that they are given by. */
+  readonly #parsed = new Map<string, IPRange>();
+  #addresses: StoredKind | undefined;
+  #cidrs: StoredKind | undefined;
+  #current: { readonly at: number; readonly ranges: readonly IPRange[] } | undefined;
 
-  constructor(facts: Pick<ClusterFacts, 'serviceCIDRs' | 'nodePortRange'>, random: () => number) {
-    this.#ranges = facts.serviceCIDRs.map((cidr) => new IPRange(cidr));
+  constructor(facts: Pick<ClusterFacts, 'serviceCIDRs' | 'nodePortRange'>, random: Pick<Random, 'next' | 'uuid'>) {
+    this.#defaults = facts.serviceCIDRs.map((cidr) => new IPRange(cidr));
     this.#ports = facts.nodePortRange;
     this.#random = random;
   }
 
-  /** In order of preference. */
+  /** Where IPAddresses and ServiceCIDRs are stored; until then, and where they are not served, the ranges are those of the cluster. */
+  connect(addresses: StoredKind | undefined, cidrs: StoredKind | undefined): void {
+    this.#addresses = addresses;
+    this.#cidrs = cidrs;
+  }
+
+  /** In order of preference: those that the cluster was made with. */
   get families(): readonly IPFamily[] {
-    return [...new Set(this.#ranges.map(({ family }) => family))];
+    return [...new Set(this.#defaults.map(({ family }) => family))];
   }
   get portRange(): string {
     return `${this.#ports.from}-${this.#ports.to}`;
@@ -32,10 +58,28 @@ export class ServiceRanges {
   ipKey(address: string): string {
     const family = familyOf(address);
     const value = addressOf(address);
-    return `${ipRoot}${family === undefined || value === undefined ? address : formatAddress(value, family)}`;
+    const name = family === undefined || value === undefined ? address : formatAddress(value, family);
+    return `${this.#addresses?.prefix ?? ipRoot}${name}`;
   }
   portKey(port: number): string {
     return `${portRoot}${port}`;
+  }
+
+  /** What is written under a key that `owner` takes. */
+  valueOf(key: string, { namespace, name }: Owner, now: number): Uint8Array {
+    const addresses = this.#addresses;
+    if (addresses === undefined || !key.startsWith(addresses.prefix))
+      return Buffer.from(JSON.stringify({ service: `${namespace}/${name}` }));
+    const address = key.slice(addresses.prefix.length);
+    return addresses.codec.encode({
+      metadata: {
+        name: address,
+        uid: this.#random.uuid(),
+        creationTimestamp: formatTime(now),
+        labels: { [ipFamilyLabel]: familyOf(address) ?? 'IPv4', [managedByLabel]: allocator },
+      },
+      ...{ spec: { parentRef: { group: '', resource: 'services', namespace, name } } },
+    } as KubeObject);
   }
 
   reset(): void {
@@ -47,14 +91,17 @@ export class ServiceRanges {
     else this.#taken.delete(key);
   }
   isTaken(key: string): boolean {
-    return this.#taken.has(key);
+    const addresses = this.#addresses;
+    return addresses !== undefined && key.startsWith(addresses.prefix)
+      ? addresses.cache.get(key.slice(addresses.prefix.length)) !== undefined
+      : this.#taken.has(key);
   }
 
   rangeOf(address: string): IPRange | undefined {
-    return this.#ranges.find((range) => range.contains(address));
+    return this.#ranges().find((range) => range.contains(address));
   }
   cidrs(family: IPFamily | undefined): string {
-    return this.#ranges
+    return this.#ranges()
       .filter((range) => family === undefined || range.family === family)
       .map(({ cidr }) => cidr)
       .join(',');
@@ -65,7 +112,7 @@ export class ServiceRanges {
 
   /** A free address, from the upper part of the range first: the lower part is for those that users name. KEP-3070. */
   freeIP(family: IPFamily, also: ReadonlySet<string>): string | undefined {
-    for (const range of this.#ranges) {
+    for (const range of this.#ranges()) {
       if (range.family !== family) continue;
       const reserved = band(range.size, 16, 256);
       const index = this.#free(range.size, reserved, (i) => this.ipKey(range.at(i)), also);
@@ -82,6 +129,28 @@ export class ServiceRanges {
     return index === undefined ? undefined : this.#ports.from + index;
   }
 
+  /** Of every ServiceCIDR that is ready and stays; the cluster's own while there is none. */
+  #ranges(): readonly IPRange[] {
+    const cidrs = this.#cidrs;
+    if (cidrs === undefined) return this.#defaults;
+    const at = cidrs.cache.changed;
+    if (this.#current?.at === at) return this.#current.ranges;
+    const texts = cidrs.cache
+      .select({ namespace: '', key: undefined, indexed: undefined, matches: ({ metadata }) => metadata?.deletionTimestamp === undefined })
+      .map(({ object }) => object as ServiceCIDR)
+      .filter(isReady)
+      .flatMap(({ spec }) => spec?.cidrs ?? []);
+    const ranges = texts.length === 0 && cidrs.cache.size === 0 ? this.#defaults : [...new Set(texts)].map((text) => this.#range(text));
+    this.#current = { at, ranges };
+    return ranges;
+  }
+
+  #range(text: string): IPRange {
+    let range = this.#parsed.get(text);
+    if (range === undefined) this.#parsed.set(text, (range = new IPRange(text)));
+    return range;
+  }
+
   #free(size: number, reserved: number, key: (index: number) => string, also: ReadonlySet<string>): number | undefined {
     for (const [from, to] of [
       [reserved, size],
@@ -89,15 +158,21 @@ export class ServiceRanges {
     ] as const) {
       const count = to - from;
       if (count <= 0) continue;
-      const start = Math.floor(this.#random() * count);
+      const start = Math.floor(this.#random.next() * count);
       for (let i = 0; i < count; i++) {
         const index = from + ((start + i) % count);
         const candidate = key(index);
-        if (!this.#taken.has(candidate) && !also.has(candidate)) return index;
+        if (!this.isTaken(candidate) && !also.has(candidate)) return index;
       }
     }
     return undefined;
   }
+}
+
+/** A range that nobody has said anything of yet counts. */
+export function isReady({ status }: ServiceCIDR): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return ready === undefined || ready.status === 'True';
 }
 
 function band(size: number, least: number, most: number): number {

@@ -13,7 +13,7 @@ import type {
 import { cidrFamily, ipFamily } from '../ip.ts';
 import { isDns1035Label, isDns1123Subdomain, isPathSegmentName, isPortName, isPortNumber, isWildcardDns1123Subdomain } from '../names.ts';
 import { cidr, dnsSubdomain, immutable, invalidEach, oneOf, portNumberOrName, requireText, type Errors } from './checks.ts';
-import { conditions, labelSelector } from './meta.ts';
+import { labelSelector } from './meta.ts';
 
 function backend(errors: Errors, path: string, { service, resource }: IngressBackend): void {
   if (service !== undefined && resource !== undefined) {
@@ -248,10 +248,6 @@ export function serviceCidr(errors: Errors, { spec }: ServiceCIDR, old?: Service
   }
   if (cidrs.length === 2 && cidrFamily(cidrs[0] ?? '') === cidrFamily(cidrs[1] ?? ''))
     errors.push(invalid('spec.cidrs', cidrs, 'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64'));
-}
-
-export function serviceCidrStatus(errors: Errors, { status }: ServiceCIDR): void {
-  conditions(errors, 'status.conditions', status?.conditions ?? []);
 }
 
 export const isIPAddressName = (name: string): string[] => {

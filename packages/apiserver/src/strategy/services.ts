@@ -4,7 +4,7 @@ import { failure } from '@oarlock/api/status';
 import type { Service, ServicePort, ServiceSpec } from '@oarlock/api/types/core-v1';
 import type { Write } from '@oarlock/spi/storage';
 import { familyOf, type IPFamily } from '../ip-range.ts';
-import type { ServiceRanges } from '../service-ranges.ts';
+import type { Owner, ServiceRanges } from '../service-ranges.ts';
 import { specOf, statusOf, withParts, type Reserved, type Strategy, type StrategyContext } from './strategy.ts';
 
 type Spec = { -readonly [K in keyof ServiceSpec]: ServiceSpec[K] };
@@ -40,7 +40,8 @@ export function services(ranges: ServiceRanges): Strategy {
 
 function reserve(ranges: ServiceRanges, object: KubeObject | undefined, old: KubeObject | undefined, context: StrategyContext): Reserved {
   const before = old && specOfService(old);
-  if (object === undefined) return { object: old ?? {}, reservation: reservationOf(ranges, [], [], before, context, '') };
+  if (object === undefined)
+    return { object: old ?? {}, reservation: reservationOf(ranges, [], [], before, context, { namespace: '', name: '' }) };
   const name = object.metadata?.name ?? '';
   const spec: Spec = { ...specOfService(object) };
   if (before !== undefined) {
@@ -57,7 +58,7 @@ function reserve(ranges: ServiceRanges, object: KubeObject | undefined, old: Kub
   }
   refuse(takePorts(spec, before, ranges, context));
   const parts = { spec, status: before === undefined ? {} : statusOf(old) };
-  const owner = `${object.metadata?.namespace ?? ''}/${name}`;
+  const owner = { namespace: object.metadata?.namespace ?? '', name };
   // what is loadBalancer's stays in status
   return {
     object: withParts(object, before === undefined ? { spec, status: { loadBalancer: {} } } : parts),
@@ -70,8 +71,8 @@ function reservationOf(
   ips: readonly string[],
   ports: readonly number[],
   before: ServiceSpec | undefined,
-  { taken }: StrategyContext,
-  owner: string,
+  { taken, now }: StrategyContext,
+  owner: Owner,
 ): Reserved['reservation'] {
   const wanted = new Set([...ips.map((ip) => ranges.ipKey(ip)), ...ports.map((port) => ranges.portKey(port))]);
   const held = new Set(
@@ -80,8 +81,10 @@ function reservationOf(
   const acquired = [...wanted].filter((key) => !held.has(key));
   const released = [...held].filter((key) => !wanted.has(key));
   if (acquired.length === 0 && released.length === 0) return undefined;
-  const value = Buffer.from(JSON.stringify({ service: owner }));
-  const writes: Write[] = [...acquired.map((key) => ({ key, value })), ...released.map((key) => ({ key, value: null }))];
+  const writes: Write[] = [
+    ...acquired.map((key) => ({ key, value: ranges.valueOf(key, owner, now) })),
+    ...released.map((key) => ({ key, value: null })),
+  ];
   return {
     writes,
     expect: acquired.map((key) => ({ key, revision: 0 })),

@@ -18,8 +18,11 @@ const service = (name: string, spec: Record<string, unknown> = {}): KubeObject =
   ...{ spec: { selector: { app: name }, ports: [{ port: 80 }], ...spec } },
 });
 const create = (name: string, spec?: Record<string, unknown>, on = server) => on.create<Service>('services', service(name, spec));
-const keys = async () =>
-  (await server.storage.range({ prefix: '/registry/ranges/' })).entries.map(({ key }) => key.slice('/registry/ranges/'.length));
+const keys = async () => {
+  const below = async (prefix: string, as: string) =>
+    (await server.storage.range({ prefix })).entries.map(({ key }) => `${as}${key.slice(prefix.length)}`);
+  return [...(await below('/registry/ipaddresses.networking.k8s.io/', 'serviceips/')), ...(await below('/registry/ranges/', ''))];
+};
 const message = async (call: Promise<unknown>) => (await refusal(call)).message;
 
 describe('addresses', () => {

@@ -122,20 +122,6 @@ export const samples: Readonly<Record<string, Sample>> = {
     object: { webhooks: [webhook] },
     change: { webhooks: [{ ...webhook, timeoutSeconds: 3 }] },
   },
-  'customresourcedefinitions.apiextensions.k8s.io': {
-    name: 'things.example.com',
-    object: {
-      spec: {
-        group: 'example.com',
-        names: { plural: 'things', kind: 'Thing' },
-        scope: 'Namespaced',
-        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
-      },
-    },
-    status: { conditions: [{ type: 'Established', status: 'True' }] },
-    change: { spec: { names: { shortNames: ['th'] } } },
-    stays: true,
-  },
   'apiservices.apiregistration.k8s.io': {
     name: 'v1.example.com',
     object: { spec: { group: 'example.com', version: 'v1', groupPriorityMinimum: 1, versionPriority: 1 } },
