@@ -93,17 +93,32 @@ export class EmbeddedStorage implements StorageDriver {
 
   /** Reads what is there. @throws StorageError `Unavailable` when another process has the directory, `Corrupt` with file and offset */
   async start(): Promise<void> {
-    const { disk, directory, clock, log, segmentBytes, snapshotBytes } = this.#options;
+    const { disk, directory } = this.#options;
     await disk.directory(directory);
     const holder = await takeLock(this.#lockFile, await thisProcess());
     if (holder) throw new StorageError('Unavailable', `${directory} is in use by process ${holder.pid}`);
     this.#locked = true;
+    try {
+      await this.#open();
+    } catch (error) {
+      await this.#unlock();
+      throw error;
+    }
+    this.#schedule();
+  }
+
+  async #open(): Promise<void> {
+    const { disk, directory, clock, log, segmentBytes, snapshotBytes } = this.#options;
     const { segments, snapshot } = await new Recovery(disk, directory, this.#store, clock.now(), log).run();
     const wal = new WriteAheadLog(disk, directory, segments, segmentBytes, log);
     await wal.open(this.#store.revision);
     this.#snapshotter = new Snapshotter({ disk, directory, store: this.#store, wal, clock, log, minBytes: snapshotBytes }, snapshot);
     this.#wal = wal;
-    this.#schedule();
+  }
+
+  async #unlock(): Promise<void> {
+    if (this.#locked) await releaseLock(this.#lockFile);
+    this.#locked = false;
   }
 
   /** Everything that was begun is finished first. */
@@ -116,8 +131,7 @@ export class EmbeddedStorage implements StorageDriver {
     await this.#snapshotter?.stop();
     await this.#wal?.close();
     this.#wal = undefined;
-    if (this.#locked) await releaseLock(this.#lockFile);
-    this.#locked = false;
+    await this.#unlock();
   }
 
   async get(key: string, { revision }: { readonly revision?: Revision } = {}): Promise<{ entry: Entry | undefined; revision: Revision }> {
