@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { groups, type Kind, type Subresource } from '@oarlock/api/kinds';
+import { compareVersions } from './custom-resources/version-order.ts';
 
 /** What discovery documents are made of. */
 export interface DiscoverySource {
@@ -20,19 +21,26 @@ const verbsOf = ({ name, verbs }: Subresource): readonly string[] =>
 
 /** Groups in discovery order with what is served of each, versions most preferred first; groups that nothing is served of are left out. */
 export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
-  const known = groups.map(({ name, versions }) => ({ name, versions }));
-  const extra = [...new Set(served.map(({ group }) => group))].filter((name) => !known.some((group) => group.name === name));
-  return [
-    ...known,
-    ...extra.map((name) => ({ name, versions: [...new Set(served.filter(({ group }) => group === name).map(({ version }) => version))] })),
-  ]
-    .map(({ name, versions }) => ({
-      name,
-      versions: versions
-        .map((version) => ({ version, kinds: served.filter((kind) => kind.group === name && kind.version === version) }))
-        .filter(({ kinds }) => kinds.length > 0),
-    }))
-    .filter(({ versions }) => versions.length > 0);
+  const found = new Map<string, Map<string, Kind[]>>();
+  for (const kind of served) {
+    const versions = found.get(kind.group) ?? new Map<string, Kind[]>();
+    found.set(kind.group, versions);
+    const kinds = versions.get(kind.version);
+    if (kinds === undefined) versions.set(kind.version, [kind]);
+    else kinds.push(kind);
+  }
+  const known = new Map(groups.map(({ name, versions }) => [name, versions]));
+  const names = [...known.keys(), ...[...found.keys()].filter((name) => !known.has(name))];
+  return names.flatMap((name) => {
+    const versions = found.get(name);
+    if (versions === undefined) return [];
+    const order = known.get(name) ?? [];
+    const inOrder = [
+      ...order.filter((version) => versions.has(version)),
+      ...[...versions.keys()].filter((version) => !order.includes(version)).sort(compareVersions),
+    ];
+    return [{ name, versions: inOrder.map((version) => ({ version, kinds: versions.get(version) ?? [] })) }];
+  });
 }
 
 /** One document per path: `/api`, `/apis`, `/api/v1`, `/apis/G`, `/apis/G/V`. */

@@ -98,7 +98,9 @@ export class OpenApiEndpoints {
     }
     await sendDocument(
       exchange,
-      await this.#document(path, () => build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`)),
+      await this.#document(`${path} ${hash}`, () =>
+        build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`),
+      ),
     );
   }
 
@@ -123,14 +125,26 @@ export class OpenApiEndpoints {
       for (const { version, kinds } of versions)
         byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, { kinds, hash: this.#hash(kinds) });
     }
-    this.#documents = new Map();
+    const kept = new Set([...byPath].map(([path, { hash }]) => `${path} ${hash}`));
+    for (const key of this.#documents.keys()) if (!kept.has(key)) this.#documents.delete(key);
     this.#state = { served, byPath, hash: this.#hash(served) };
     return this.#state;
   }
 
   #hash(kinds: readonly Kind[]): string {
-    return createHash('sha256').update(this.#version).update(JSON.stringify(kinds)).digest('hex').toUpperCase();
+    const hash = createHash('sha256').update(this.#version);
+    for (const kind of kinds) hash.update(textOf(kind));
+    return hash.digest('hex').toUpperCase();
   }
+}
+
+const texts = new WeakMap<Kind, string>();
+
+/** Kinds stay the same objects as long as nothing about them changes. */
+function textOf(kind: Kind): string {
+  let text = texts.get(kind);
+  if (text === undefined) texts.set(kind, (text = JSON.stringify(kind)));
+  return text;
 }
 
 /** Gathers and compresses the pieces of a document, giving way to others in between. */

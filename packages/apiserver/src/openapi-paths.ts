@@ -1,5 +1,7 @@
 import type { GroupVersionKind, Kind, Subresource } from '@oarlock/api/kinds';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
+import { refToCustom, refToCustomList } from './custom-resources/openapi.ts';
+import { publishedOf, type PublishedKind } from './custom-resources/published-kind.ts';
 import { definitionId, type Definitions, type Json, type OpenApiVersion } from './openapi-schema.ts';
 
 type Parameter = readonly [name: string, type: 'string' | 'integer' | 'boolean'];
@@ -75,7 +77,10 @@ export function* pathsOf(kind: Kind, definitions: Definitions, version: OpenApiV
     named,
   });
   const collection = `${root}/${namespaced ? 'namespaces/{namespace}/' : ''}${resource}`;
-  const own = ownOperations(kind, gvk, definitions);
+  const custom = publishedOf(kind) === undefined ? undefined : (kind as PublishedKind);
+  const object = custom === undefined ? definitions.refToKind(definitionId(gvk), gvk) : refToCustom(custom, definitions, version);
+  const list = () => (custom === undefined ? definitions.refToList(definitionId(gvk), gvk) : refToCustomList(custom, definitions, version));
+  const own = ownOperations(kind, gvk, object, list, definitions);
   const item = (where: Place, operations: readonly Operation[]) => [where.path, pathItem(where, operations, version)] as const;
   yield item(place(collection, false, namespaced), own.collection);
   if (own.object.length > 0) yield item(place(`${collection}/{name}`, true, namespaced), own.object);
@@ -89,13 +94,13 @@ export function* pathsOf(kind: Kind, definitions: Definitions, version: OpenApiV
       ...place(`${collection}/{name}/${subresource.name}`, true, namespaced),
       kind: { group: subresource.group, version: subresource.version, kind: subresource.kind },
     };
-    yield item({ ...where, name: `${where.name}${capital(subresource.name)}` }, subresourceOperations(subresource, definitions));
+    // the status of an object is written as the whole object
+    const own = custom !== undefined && subresource.kind === kind.kind ? object : undefined;
+    yield item({ ...where, name: `${where.name}${capital(subresource.name)}` }, subresourceOperations(subresource, definitions, own));
   }
 }
 
-function ownOperations({ verbs }: Kind, gvk: GroupVersionKind, definitions: Definitions) {
-  const id = definitionId(gvk);
-  const object = definitions.refToKind(id, gvk);
+function ownOperations({ verbs }: Kind, gvk: GroupVersionKind, object: Json, listOf: () => Json, definitions: Definitions) {
   const has = (verb: string) => verbs.includes(verb);
   const remove = deletion(gvk, definitions);
   const list = (): Operation => ({
@@ -103,7 +108,7 @@ function ownOperations({ verbs }: Kind, gvk: GroupVersionKind, definitions: Defi
     action: 'list',
     verb: 'list',
     parameters: listParameters,
-    answer: definitions.refToList(id, gvk),
+    answer: listOf(),
     codes: [200],
   });
   return {
@@ -196,7 +201,7 @@ function objectOperations(
   ];
 }
 
-function subresourceOperations(subresource: Subresource, definitions: Definitions): readonly Operation[] {
+function subresourceOperations(subresource: Subresource, definitions: Definitions, own: Json | undefined): readonly Operation[] {
   const { name, group, version, kind, verbs } = subresource;
   if (verbs.includes('connect')) {
     const parameters = optionParameters(schemaOf({ group, version, kind }));
@@ -220,7 +225,7 @@ function subresourceOperations(subresource: Subresource, definitions: Definition
         codes: [200],
       },
     ];
-  const object = definitions.refToKind(definitionId(subresource), { group, version, kind });
+  const object = own ?? definitions.refToKind(definitionId(subresource), { group, version, kind });
   const created: readonly Operation[] = verbs.includes('create')
     ? [
         {

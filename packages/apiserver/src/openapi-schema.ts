@@ -64,19 +64,33 @@ export class Definitions {
 
   /** A reference to the list of a kind. */
   refToList(id: string, kind: GroupVersionKind): Json {
-    const name = `${definitionName(id)}List`;
+    return this.refToMadeList(definitionName(id), this.refTo(id), kind, `${kind.kind}List`);
+  }
+
+  /** A reference to a definition that is in no table. It is made when it is first referred to, given where its metadata are defined. */
+  refToMade(name: string, kind: GroupVersionKind, make: (metadata: Json) => Json): Json {
+    if (!this.#bodies.has(name)) {
+      this.#bodies.set(name, make(this.#placed(this.refTo('meta/v1.ObjectMeta'))));
+      this.#mark(name, [kind]);
+    }
+    return this.#ref(name);
+  }
+
+  /** A reference to the list of what `item` refers to. */
+  refToMadeList(itemName: string, item: Json, kind: GroupVersionKind, listKind: string): Json {
+    const name = `${itemName}List`;
     if (!this.#bodies.has(name)) {
       this.#bodies.set(name, {
         type: 'object',
         required: ['items'],
         properties: {
           apiVersion: { type: 'string' },
-          items: { type: 'array', items: this.#placed(this.refTo(id)) },
+          items: { type: 'array', items: this.#placed(item) },
           kind: { type: 'string' },
           metadata: this.#placed(this.refTo('meta/v1.ListMeta')),
         },
       });
-      this.#mark(name, [{ ...kind, kind: `${kind.kind}List` }]);
+      this.#mark(name, [{ ...kind, kind: listKind }]);
     }
     return this.#ref(name);
   }

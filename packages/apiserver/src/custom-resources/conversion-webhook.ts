@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { Agent, request as httpsRequest } from 'node:https';
 import { randomUUID } from 'node:crypto';
 import { isObject } from '@oarlock/api/json';
@@ -11,6 +12,9 @@ const timeoutMs = 30_000;
 const maxAnswerBytes = 64 * 1024 * 1024;
 const maxSockets = 64;
 const maxAgents = 256;
+
+/** An IPv6 address stands in brackets in URLs. */
+const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
 
 /** Asks the webhooks of definitions to convert objects (ConversionReview). Connections are kept, by name and CA. */
 export class ConversionWebhooks {
@@ -75,7 +79,8 @@ export class ConversionWebhooks {
           agent: this.#agentFor(client, url.hostname),
           host: where.host,
           port: where.port,
-          servername: url.hostname,
+          // addresses are no names that a handshake could carry
+          ...(isIP(bare(url.hostname)) === 0 && { servername: url.hostname }),
           path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
           method: 'POST',
           headers: {
@@ -112,7 +117,7 @@ export class ConversionWebhooks {
   #target({ url, service }: WebhookClientConfig): { readonly url: URL; readonly where: { readonly host: string; readonly port: number } } {
     if (url !== undefined) {
       const target = new URL(url);
-      return { url: target, where: { host: target.hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(target.port || 443) } };
+      return { url: target, where: { host: bare(target.hostname), port: Number(target.port || 443) } };
     }
     if (service === undefined) throw new Error('neither a url nor a service is given');
     const { namespace, name, port = 443, path = '/' } = service;

@@ -9,11 +9,12 @@ import { CustomCodec } from './codec.ts';
 import { printerOfColumns } from './columns.ts';
 import type { ConversionWebhooks } from './conversion-webhook.ts';
 import { converterOf, type Converter } from './conversion.ts';
-import { compareVersions, customKind } from './custom-kind.ts';
+import { customKind } from './custom-kind.ts';
 import { isServed, isTerminating } from './names.ts';
 import type { Published, PublishedKind } from './published-kind.ts';
 import { SchemaNode } from './schema-node.ts';
 import { strictSchema } from './strict-schema.ts';
+import { compareVersions } from './version-order.ts';
 
 export const definitionsName = 'customresourcedefinitions.apiextensions.k8s.io';
 export const definitionsPrefix = `${root}${definitionsName}/`;
