@@ -17,6 +17,7 @@ import rootCa from './root-ca/root-ca-controller.ts';
 import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
 import statefulSet from './stateful-set/stateful-set-controller.ts';
+import taintEviction from './taint-eviction/taint-eviction-controller.ts';
 import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
 
 /** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
@@ -38,6 +39,7 @@ export const builtin: readonly Plugin[] = [
   endpointSlice,
   nodeIpam,
   nodeLifecycle,
+  taintEviction,
   podGc,
   ...security,
 ];

@@ -423,9 +423,14 @@ describe('nodes', () => {
       spec: { nodeName: 'n', containers: [{ name: 'c' }] },
       status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
     });
+    // one that goes on speaking: of a cluster that is lost as a whole nothing is evicted
+    api.seed(nodes, { metadata: { name: 'm' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
+    const other = { ...lease(clock.now()), metadata: { namespace: 'kube-node-lease', name: 'm' } };
+    api.seed(leases, other);
     await start();
     await clock.advance(49_000);
     expect(api.object(nodes, { name: 'n' })?.spec?.taints).toBeUndefined();
+    await api.client().patch(leases, other.metadata, 'merge', { spec: { renewTime: new Date(clock.now()).toISOString() } });
     await clock.advance(2_000);
     expect(api.object(nodes, { name: 'n' })?.status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({
       status: 'Unknown',

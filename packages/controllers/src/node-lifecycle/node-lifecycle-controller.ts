@@ -7,6 +7,7 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { conditionOf } from '../pod-state.ts';
+import { EvictionZones, type EvictionRates } from './eviction-zones.ts';
 import { byNode, nodeOf } from '../pods-by-node.ts';
 
 const leaseNamespace = 'kube-node-lease';
@@ -34,6 +35,7 @@ interface Parts {
   readonly recorder: EventRecorder;
   readonly clock: Clock;
   readonly graceMs: number;
+  readonly rates: EvictionRates;
 }
 
 /**
@@ -46,9 +48,11 @@ export class NodeLifecycleController implements Controller {
   readonly #parts: Parts;
   /** When each node was last heard of, on the monotonic clock. */
   readonly #heard = new Map<string, number>();
+  readonly #zones: EvictionZones;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#zones = new EvictionZones(parts.rates);
     parts.pods.addIndex(byNode, nodeOf);
     const hear = ({ metadata }: { readonly metadata?: { readonly name?: string } }) => {
       this.#heard.set(metadata?.name ?? '', parts.clock.monotonic());
@@ -64,17 +68,35 @@ export class NodeLifecycleController implements Controller {
       updated: (node, old) => {
         if (heartbeat(node) !== heartbeat(old)) hear(node);
       },
-      deleted: ({ metadata }) => {
-        this.#heard.delete(metadata?.name ?? '');
+      added: (node) => this.#tell(node, 'RegisteredNode', 'Registered', 'in'),
+      deleted: (node) => {
+        this.#heard.delete(node.metadata?.name ?? '');
+        this.#tell(node, 'RemovingNode', 'Removing', 'from');
       },
     });
     this.watches = [
-      watch(parts.nodes, ({ metadata }) => [metadata?.name ?? '']),
+      watch(parts.nodes, (node) => this.#concernedBy(node)),
       // a lease is of interest only when it comes back after silence: otherwise the timer below looks
       watch(parts.leases, ({ metadata }) =>
         readyStatus(parts.nodes.get(metadata?.name ?? '')) === 'Unknown' ? [metadata?.name ?? ''] : [],
       ),
     ];
+  }
+
+  #tell(node: Node, reason: string, what: string, where: string): void {
+    const name = node.metadata?.name ?? '';
+    this.#parts.recorder.event(node, 'Normal', reason, `Node ${name} event: ${what} Node ${name} ${where} Controller`);
+  }
+
+  /** The state of a zone, or of all, says whether pods are evicted from its nodes. */
+  *#concernedBy(node: Node): Iterable<string> {
+    const name = node.metadata?.name ?? '';
+    yield name;
+    const wasLost = this.#zones.allLost;
+    const others = this.#parts.nodes.get(name) === undefined ? this.#zones.remove(name) : this.#zones.put(node);
+    // after everything was lost nobody is judged by what happened meanwhile
+    if (wasLost && !this.#zones.allLost) for (const known of this.#heard.keys()) this.#heard.set(known, this.#parts.clock.monotonic());
+    yield* others;
   }
 
   async reconcile(name: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
@@ -86,9 +108,10 @@ export class NodeLifecycleController implements Controller {
     const left = heard + graceMs - clock.monotonic();
     if (left <= 0 && readyStatus(node) !== 'Unknown') node = await this.#markUnknown(node, client);
     if (node === undefined) return undefined;
-    await this.#taint(node, client);
+    const waitMs = await this.#taint(node, client);
     if (readyStatus(node) !== 'True') await this.#markPods(node, client);
-    return left > 0 ? { requeueAfterMs: left } : undefined;
+    const waits = [left, waitMs ?? 0].filter((ms) => ms > 0);
+    return waits.length > 0 ? { requeueAfterMs: Math.min(...waits) } : undefined;
   }
 
   async #markUnknown(node: Node, client: Client): Promise<Node | undefined> {
@@ -130,8 +153,11 @@ export class NodeLifecycleController implements Controller {
     }
   }
 
-  /** Taints follow conditions: NoSchedule for each, and NoExecute for a node that is not ready or not reached. */
-  async #taint(node: Node, client: Client): Promise<void> {
+  /**
+   * Taints follow conditions: NoSchedule for each at once, and NoExecute for a node that is not ready or not reached when the rate of its zone
+   * allows. Returns the milliseconds to wait for that.
+   */
+  async #taint(node: Node, client: Client): Promise<number | undefined> {
     const status = (type: string) => node.status?.conditions?.find((condition) => condition.type === type)?.status;
     const wanted: Taint[] = [];
     const ready = status('Ready');
@@ -139,17 +165,22 @@ export class NodeLifecycleController implements Controller {
     const present = node.spec?.taints ?? [];
     const timeOf = (key: string) =>
       present.find((taint) => taint.key === key && taint.effect === 'NoExecute')?.timeAdded ?? formatTime(this.#parts.clock.now());
-    if (lost !== undefined)
-      wanted.push(
-        { key: lost, effect: 'NoSchedule' },
-        ...(ready === undefined ? [] : [{ key: lost, effect: 'NoExecute', timeAdded: timeOf(lost) }]),
-      );
+    let waitMs: number | undefined;
+    if (lost !== undefined) {
+      wanted.push({ key: lost, effect: 'NoSchedule' });
+      const pushed = present.some(({ key, effect }) => (key === notReady || key === unreachable) && effect === 'NoExecute');
+      if (ready !== undefined && !this.#zones.allLost) {
+        waitMs = pushed ? 0 : this.#zones.take(node.metadata?.name ?? '', this.#parts.clock.monotonic());
+        if (waitMs === 0) wanted.push({ key: lost, effect: 'NoExecute', timeAdded: timeOf(lost) });
+      }
+    }
     for (const [type, key] of pressures) if (status(type) === 'True') wanted.push({ key, effect: 'NoSchedule' });
     if (node.spec?.unschedulable === true) wanted.push({ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' });
     const taints = [...present.filter(({ key }) => !ours.has(key)), ...wanted];
     const text = (list: readonly Taint[]) => JSON.stringify(list.map(({ key, effect, value }) => `${key}=${value ?? ''}:${effect}`).sort());
-    if (text(taints) === text(present)) return;
-    await client.update(nodes, { ...node, apiVersion: 'v1', kind: 'Node', spec: { ...node.spec, taints } });
+    if (text(taints) !== text(present))
+      await client.update(nodes, { ...node, apiVersion: 'v1', kind: 'Node', spec: { ...node.spec, taints } });
+    return waitMs;
   }
 
   /** Nobody on a lost node can say that its pods are not ready any more. */
@@ -180,7 +211,17 @@ const readyStatus = (node: Node | undefined) => node?.status?.conditions?.find((
 
 export default Controllers.plugin({
   id: 'controller-node-lifecycle',
-  config: z.strictObject({ gracePeriodSeconds: z.number().int().min(1).default(50) }),
+  config: z.strictObject({
+    gracePeriodSeconds: z.number().int().min(1).default(50),
+    /** Nodes a second and zone from which pods are evicted. */
+    evictionRate: z.number().min(0).default(0.1),
+    /** The same in a large zone of which much is lost; small ones are left alone then. */
+    secondaryEvictionRate: z.number().min(0).default(0.01),
+    /** How much of a zone has to be lost for that. */
+    unhealthyZoneThreshold: z.number().min(0).max(1).default(0.55),
+    /** Zones of more nodes are large. */
+    largeClusterSize: z.number().int().min(0).default(50),
+  }),
   needs: { informers: Informers, events: Events },
   create: ({ config, informers, events }, { clock }) =>
     new NodeLifecycleController({
@@ -190,5 +231,6 @@ export default Controllers.plugin({
       recorder: events.recorder('node-controller'),
       clock,
       graceMs: config.gracePeriodSeconds * 1000,
+      rates: config,
     }),
 });

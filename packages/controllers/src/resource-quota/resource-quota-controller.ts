@@ -1,0 +1,139 @@
+import { jsonEqual } from '@oarlock/api/json';
+import { kinds } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { addQuantity, zero, type Amount } from '@oarlock/api/quantity';
+import { limited, quotaCovers, quotaSubject, quotaUsage, sumOf } from '@oarlock/api/quota';
+import { groupResource, resource as resourceOf, type Resource } from '@oarlock/api/resource';
+import {
+  configMaps,
+  deployments,
+  jobs,
+  persistentVolumeClaims,
+  pods,
+  replicaSets,
+  replicationControllers,
+  resourceQuotas,
+  secrets,
+  services,
+  statefulSets,
+} from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { ResourceQuota } from '@oarlock/api/types/core-v1';
+import { Informers, type Client } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+
+/** Resources whose changes are heard of at once; others that a quota counts are looked at from time to time. */
+const followed: readonly Resource[] = [
+  pods,
+  services,
+  persistentVolumeClaims,
+  configMaps,
+  secrets,
+  replicationControllers,
+  deployments,
+  replicaSets,
+  statefulSets,
+  jobs,
+];
+const heard: ReadonlySet<string> = new Set([...followed, resourceQuotas].map(groupResource));
+const pageSize = 1000;
+
+const byName: ReadonlyMap<string, Resource> = new Map(
+  kinds
+    .filter(({ namespaced, servedByDefault }) => namespaced && servedByDefault)
+    .map(({ group, version, resource, kind, namespaced }) => {
+      const known = resourceOf<KubeObject>(group, version, resource, kind, namespaced);
+      return [groupResource(known), known];
+    }),
+);
+
+/** Counts what the quotas of a namespace limit, and says so in their status. */
+export default Controllers.plugin({
+  id: 'controller-resource-quota',
+  config: z.strictObject({
+    /** Seconds after which everything is counted anew; and where a quota counts what is not followed. */
+    resyncSeconds: z.number().positive().default(300),
+    unfollowedSeconds: z.number().positive().default(10),
+  }),
+  needs: { informers: Informers },
+  create({ informers, config }, { clock }) {
+    const quotas = informers.of(resourceQuotas);
+    const keysIn = (namespace: string) => quotas.list(namespace).map(({ metadata }) => `${namespace}/${metadata?.name ?? ''}`);
+    const changed = (resource: string, object: KubeObject, old: KubeObject | undefined): boolean => {
+      if (old === undefined) return true;
+      const now = clock.now();
+      return !jsonEqual(
+        [...quotaUsage(resource, object, now)].map(([name, amount]) => [name, amount.toString()]),
+        [...quotaUsage(resource, old, now)].map(([name, amount]) => [name, amount.toString()]),
+      );
+    };
+
+    const usedBy = async (client: Client, quota: ResourceQuota, namespace: string): Promise<Map<string, Amount>> => {
+      const hard = Object.keys(quota.spec?.hard ?? {});
+      let used = new Map<string, Amount>(hard.map((name) => [name, zero]));
+      const now = clock.now();
+      for (const subject of new Set(hard.map(quotaSubject))) {
+        const resource = subject === undefined ? undefined : byName.get(subject);
+        if (subject === undefined || resource === undefined) continue;
+        let next: string | undefined;
+        do {
+          const { items, metadata } = await client.list(resource, {
+            namespace,
+            limit: pageSize,
+            ...(next !== undefined && { continue: next }),
+          });
+          for (const object of items)
+            if (quotaCovers(quota, subject, object)) used = sumOf(used, limited(quota, quotaUsage(subject, object, now)));
+          next = metadata?.continue === '' ? undefined : metadata?.continue;
+        } while (next !== undefined);
+      }
+      return used;
+    };
+
+    return {
+      name: 'resourcequota',
+      watches: [
+        watch(quotas, ({ metadata, spec }, old) =>
+          // what admission charges is no news
+          old !== undefined && old !== quotas.get(`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`) && jsonEqual(spec, old.spec)
+            ? []
+            : [`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`],
+        ),
+        ...followed.map((resource) => {
+          const name = groupResource(resource);
+          return watch(informers.of(resource), (object, old) =>
+            changed(name, object, old) ? keysIn(object.metadata?.namespace ?? '') : [],
+          );
+        }),
+      ],
+      async reconcile(key, { client }) {
+        const [namespace = '', name = ''] = key.split('/');
+        let quota: ResourceQuota;
+        try {
+          // the newest: counting on an old one would undo what was charged since
+          quota = await client.get(resourceQuotas, { namespace, name });
+        } catch (error) {
+          if (isStatus(error, 'NotFound')) return;
+          throw error;
+        }
+        const hard = quota.spec?.hard ?? {};
+        const used = Object.fromEntries([...(await usedBy(client, quota, namespace))].map(([each, amount]) => [each, amount.toString()]));
+        const before = quota.status ?? {};
+        const same = (a: Readonly<Record<string, string | number>> = {}, b: Readonly<Record<string, string | number>> = {}) =>
+          jsonEqual(
+            Object.entries(a)
+              .map(([each, amount]) => [each, addQuantity(amount, 0).toString()])
+              .sort(),
+            Object.entries(b)
+              .map(([each, amount]) => [each, addQuantity(amount, 0).toString()])
+              .sort(),
+          );
+        if (!same(before.hard, hard) || !same(before.used, used))
+          await client.update(resourceQuotas, { ...quota, status: { hard, used } }, { subresource: 'status' });
+        const unheard = Object.keys(hard).some((each) => !heard.has(quotaSubject(each) ?? ''));
+        return { requeueAfterMs: (unheard ? config.unfollowedSeconds : config.resyncSeconds) * 1000 };
+      },
+    };
+  },
+});
