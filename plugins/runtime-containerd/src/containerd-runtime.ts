@@ -22,6 +22,7 @@ import {
   type Streams,
 } from '@oarlock/spi/runtime';
 import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
+import { recordCniAdd } from './cni-span.ts';
 import { CriChannel } from './cri-channel.ts';
 import { authConfig, type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
 import * as wire from './cri-status.ts';
@@ -31,6 +32,9 @@ import { portForward } from './port-forward.ts';
 import { containerdEvents, criEvents } from './raw-events.ts';
 import { remoteCommand } from './remote-command.ts';
 import { isGone } from './runtime-errors.ts';
+
+/** Without a tracer nothing is traced. */
+export type RuntimeContext = Pick<PluginContext, 'log' | 'clock'> & Partial<Pick<PluginContext, 'tracer'>>;
 
 export interface ContainerdRuntimeConfig {
   readonly socket: string;
@@ -46,7 +50,7 @@ const answerMs = 1_000;
 export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: true, images: true, survivesRestart: true, networkNamespaces: true };
   readonly #config: ContainerdRuntimeConfig;
-  readonly #context: Pick<PluginContext, 'log' | 'clock'>;
+  readonly #context: RuntimeContext;
   readonly #channel: CriChannel;
   readonly #hub: EventHub;
   readonly #execs: ExecProcesses;
@@ -56,7 +60,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   #running: Promise<void> | undefined;
   #cgroupParent: Promise<CgroupParent> | undefined;
 
-  constructor(config: ContainerdRuntimeConfig, context: Pick<PluginContext, 'log' | 'clock'>) {
+  constructor(config: ContainerdRuntimeConfig, context: RuntimeContext) {
     this.#config = config;
     this.#context = context;
     this.#channel = new CriChannel({ socket: config.socket, timeoutMs: config.requestTimeoutSeconds * 1000 });
@@ -126,6 +130,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     );
     this.#sandboxes.set(podSandboxId, podSandboxId);
     this.#tell('STARTED', podSandboxId);
+    if (this.#context.tracer !== undefined) await recordCniAdd(this.#context.tracer, call?.cause, podSandboxId);
     return podSandboxId;
   }
 

@@ -1,9 +1,9 @@
 import { Duplex } from 'node:stream';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import { toRuntimeError, type SessionOptions } from './remote-command.ts';
-import { dialSpdy } from './spdy/dial.ts';
-import type { SpdyConnection } from './spdy/connection.ts';
-import type { SpdyStream } from './spdy/stream.ts';
+import { dialSpdy } from '@oarlock/spdy/dial';
+import type { SpdyConnection } from '@oarlock/spdy/connection';
+import type { SpdyStream } from '@oarlock/spdy/stream';
 
 const protocol = 'portforward.k8s.io';
 const longestError = 16 * 1024;

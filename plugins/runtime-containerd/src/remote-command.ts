@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
-import { dialSpdy } from './spdy/dial.ts';
-import { SpdyError } from './spdy/frames.ts';
-import type { SpdyStream } from './spdy/stream.ts';
+import { dialSpdy } from '@oarlock/spdy/dial';
+import { SpdyError } from '@oarlock/spdy/frames';
+import type { SpdyStream } from '@oarlock/spdy/stream';
 
 /** The last protocol that SPDY carries: v5 needs WebSocket. Its error stream ends with a Status in JSON. */
 const protocol = 'v4.channel.k8s.io';

@@ -5,9 +5,9 @@ import { Readable, Writable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
-import { SpdyConnection, type SpdyOptions } from '../src/spdy/connection.ts';
-import { dataHead, encodeFrame } from '../src/spdy/frames.ts';
-import type { SpdyStream } from '../src/spdy/stream.ts';
+import { SpdyConnection, type SpdyOptions } from '../src/connection.ts';
+import { dataHead, encodeFrame } from '../src/frames.ts';
+import type { SpdyStream } from '../src/stream.ts';
 
 const opened: { destroy(): void }[] = [];
 afterEach(() => {

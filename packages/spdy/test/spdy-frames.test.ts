@@ -2,9 +2,9 @@ import { constants, createDeflate, createInflate } from 'node:zlib';
 import { once } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { headerDictionary, headerDictionaryId } from '../src/spdy/dictionary.ts';
-import { dataHead, encodeFrame, FrameReader, type Frame } from '../src/spdy/frames.ts';
-import { HeaderCompressor, HeaderDecompressor } from '../src/spdy/header-block.ts';
+import { headerDictionary, headerDictionaryId } from '../src/dictionary.ts';
+import { dataHead, encodeFrame, FrameReader, type Frame } from '../src/frames.ts';
+import { HeaderCompressor, HeaderDecompressor } from '../src/header-block.ts';
 
 const read = (bytes: Buffer, cut = bytes.length): Frame[] => {
   const reader = new FrameReader();
