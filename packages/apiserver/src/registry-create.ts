@@ -3,6 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { alreadyExists, badRequest, failure, StatusError } from '@oarlock/api/status';
 import { decodeBody } from './body.ts';
 import type { Call } from './call.ts';
+import { settledManagers, tracked, withDecodable } from './managed-fields-tracking.ts';
 import type { Machinery } from './machinery.ts';
 import { generatedName } from './random.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
@@ -46,6 +47,7 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
       code: 500,
     });
   }
+  object = tracked(machinery, kind, call, undefined, object);
   const admitted = {
     operation: 'CREATE' as const,
     resource: kind.resource,
@@ -54,7 +56,7 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   };
   if (admission.mutates('CREATE', kind.resource, '')) {
     const changed = await admission.mutate(call, { ...admitted, object });
-    if (changed !== object) object = completed(kind, changed);
+    if (changed !== object) object = completed(kind, withDecodable(changed, object));
   }
   const { name = '', generateName = '' } = object.metadata ?? {};
   if (name !== '') {
@@ -95,7 +97,7 @@ async function attempt(
     let stored = prepareCreate(kind, conversion?.toStored(object) ?? object, random.uuid(), context);
     const made = strategy.reserve?.(stored, undefined, context);
     const reserved = made instanceof Promise ? await made : made;
-    stored = reserved?.object ?? stored;
+    stored = settledManagers(reserved?.object ?? stored, object, undefined);
     const shown = conversion?.fromStored(stored) ?? stored;
     validated(kind, name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
     await admission.validate(call, { ...admitted, object: shown, name });

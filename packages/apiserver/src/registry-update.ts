@@ -6,10 +6,12 @@ import type { KubeObject } from '@oarlock/api/object';
 import { applyStrategicMergePatch } from '@oarlock/api/strategic-merge-patch';
 import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
 import type { PatchType } from '@oarlock/spi/client';
+import { attributesOf, authorize } from './authorization.ts';
 import { decodeBody } from './body.ts';
 import type { Call } from './call.ts';
 import type { Machinery } from './machinery.ts';
 import type { Decision } from './object-store.ts';
+import { applied, settledManagers, tracked, withDecodable } from './managed-fields-tracking.ts';
 import { placed, strategyContext, validated } from './registry-create.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
@@ -28,6 +30,8 @@ export interface Change {
   next(old: KubeObject | undefined): KubeObject;
   /** Whether it may be made when there is none. */
   readonly creates: boolean;
+  /** `next` says itself who manages what it changes. */
+  readonly applies?: boolean;
 }
 
 /** PUT of an object or of a subresource that has the object's kind. */
@@ -54,6 +58,7 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
 /** PATCH of an object or of a subresource that has the object's kind. */
 export async function patch(machinery: Machinery, kind: ServedKind, call: Call, rules?: UpdateRules): Promise<PipelineResponse> {
   const { request } = call;
+  if (request.patchType === 'apply') return apply(machinery, kind, call, rules);
   const type = patchTypeOf(request.patchType, kind);
   checkWriteOptions(request.query, 'PatchOptions');
   const { body, name } = request;
@@ -69,7 +74,34 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
   return replace(machinery, kind, call, change);
 }
 
-const supportedPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/strategic-merge-patch+json'];
+/** PATCH with a configuration (KEP-555): server-side apply. */
+async function apply(machinery: Machinery, kind: ServedKind, call: Call, rules?: UpdateRules): Promise<PipelineResponse> {
+  const { request } = call;
+  checkWriteOptions(request.query, 'PatchOptions', true);
+  const { namespace, name } = request;
+  return replace(machinery, kind, call, {
+    rules,
+    optionsKind: 'PatchOptions',
+    creates: rules === undefined,
+    applies: true,
+    next(old) {
+      if (old === undefined && rules !== undefined) throw notFound(kind.resource, name);
+      const object = applied(machinery, kind, call, old);
+      const { name: ownName = '', uid = '' } = object.metadata ?? {};
+      if (old === undefined && uid !== '')
+        throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
+      if (ownName === '') throw badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`);
+      return placed(kind, object, namespace, name);
+    },
+  });
+}
+
+const supportedPatches = [
+  'application/json-patch+json',
+  'application/merge-patch+json',
+  'application/strategic-merge-patch+json',
+  'application/apply-patch+yaml',
+];
 const customPatches = ['application/json-patch+json', 'application/merge-patch+json', 'application/apply-patch+yaml'];
 
 export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<ServedKind, 'schema'>): Exclude<PatchType, 'apply'> {
@@ -171,7 +203,8 @@ type Made =
   | Extract<Decision, { readonly action: 'put' }>
   | (Extract<Decision, { readonly action: 'delete' }> & { readonly last: KubeObject });
 
-async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, change: Change, current: Item): Promise<Made> {
+async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, change: Change, current: Item): Promise<Made> {
+  const { admission } = machinery;
   const { strategy, conversion } = kind;
   const { request } = call;
   const { rules } = change;
@@ -180,21 +213,19 @@ async function changeOf({ admission }: Machinery, kind: ServedKind, call: Call, 
   // custom resources are stored by the rules of the version in which they came
   const before = kind.custom === undefined ? current.object : old;
   let next = change.next(old);
+  if (change.applies !== true) next = tracked(machinery, kind, call, old, next);
   const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, change.optionsKind) };
   if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
     const changed = await admission.mutate(call, { ...admitted, object: next });
-    if (changed !== next) next = completed(kind, changed);
+    if (changed !== next) next = completed(kind, withDecodable(changed, next));
   }
   next = checkVersion(kind, next, current, request.name);
   const context = strategyContext(call);
   let stored = conversion?.toStored(next) ?? next;
-  stored =
-    rules === undefined
-      ? prepareUpdate(kind, stored, before, context)
-      : prepareSubresource(kind, rules, stored, before, context);
+  stored = rules === undefined ? prepareUpdate(kind, stored, before, context) : prepareSubresource(kind, rules, stored, before, context);
   const made = rules === undefined ? strategy.reserve?.(stored, before, context) : undefined;
   const reserved = made instanceof Promise ? await made : made;
-  stored = reserved?.object ?? stored;
+  stored = settledManagers(reserved?.object ?? stored, next, before);
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [
     ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource)),
@@ -246,11 +277,15 @@ function checkVersion({ strategy, resource }: ServedKind, next: KubeObject, { ob
 }
 
 /** PUT of what is not there, for kinds that allow it. */
-async function upsert({ admission, random }: Machinery, kind: ServedKind, call: Call, change: Change): Promise<Made> {
+async function upsert(machinery: Machinery, kind: ServedKind, call: Call, change: Change): Promise<Made> {
+  const { admission, random, authz } = machinery;
   const { strategy, conversion } = kind;
   const { request } = call;
   if (!change.creates) throw notFound(kind.resource, request.name);
+  // who may change what is there may not for that make what is not
+  await authorize(authz, [], { ...attributesOf(request), verb: 'create' }, call);
   let next = change.next(undefined);
+  if (change.applies !== true) next = tracked(machinery, kind, call, undefined, next);
   const { uid = '' } = next.metadata ?? {};
   if (uid !== '')
     throw conflict(
@@ -265,12 +300,12 @@ async function upsert({ admission, random }: Machinery, kind: ServedKind, call: 
     options: writeOptions(request.query, 'CreateOptions'),
   };
   if (admission.mutates('CREATE', kind.resource, ''))
-    next = completed(kind, await admission.mutate(call, { ...admitted, object: next }));
+    next = completed(kind, withDecodable(await admission.mutate(call, { ...admitted, object: next }), next));
   const context = strategyContext(call);
   let stored = prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context);
   const made = strategy.reserve?.(stored, undefined, context);
   const reserved = made instanceof Promise ? await made : made;
-  stored = reserved?.object ?? stored;
+  stored = settledManagers(reserved?.object ?? stored, next, undefined);
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
   await admission.validate(call, { ...admitted, object: shown });

@@ -1,4 +1,4 @@
-import { fieldForbidden, invalid, invalidStatus, notSupported, type FieldError } from '@oarlock/api/field-error';
+import { fieldForbidden, invalid, invalidStatus, notSupported, required, tooLong, type FieldError } from '@oarlock/api/field-error';
 import { isObject } from '@oarlock/api/json';
 import { schemaOf } from '@oarlock/api/schema';
 import { badRequest } from '@oarlock/api/status';
@@ -7,14 +7,17 @@ import { conformed } from './body.ts';
 
 type Query = ApiRequest['query'];
 
-const maxManager = 128;
+/** The longest name of a manager, in bytes. */
+export const maxManager = 128;
 
 /** Checks what every write has in its query. @throws StatusError Invalid */
 export function checkWriteOptions(query: Query, kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions', apply = false): void {
   const errors: FieldError[] = [];
   dryRun(errors, query['dryRun'] === undefined ? [] : [query['dryRun']]);
   const manager = query['fieldManager'] ?? '';
-  if (manager.length > maxManager) errors.push(invalid('fieldManager', manager, `may not be more than ${maxManager} bytes`));
+  if (apply && manager === '') errors.push(required('fieldManager', 'is required for apply patch'));
+  if (Buffer.byteLength(manager) > maxManager) errors.push(tooLong('fieldManager', maxManager));
+  errors.push(...unprintable(manager));
   if (kind === 'PatchOptions' && !apply && query['force'] !== undefined)
     errors.push(fieldForbidden('force', 'may not be specified for non-apply patch'));
   const validation = query['fieldValidation'] ?? '';
@@ -23,15 +26,32 @@ export function checkWriteOptions(query: Query, kind: 'CreateOptions' | 'UpdateO
   if (errors.length > 0) throw invalidStatus({ group: 'meta.k8s.io', kind, name: '' }, errors);
 }
 
+function unprintable(manager: string): FieldError[] {
+  const errors: FieldError[] = [];
+  let at = 0;
+  for (const char of manager) {
+    if (!isPrintable(char)) {
+      const code = `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+      errors.push(invalid('fieldManager', manager, `invalid character ${code} (at position ${at})`));
+    }
+    at += Buffer.byteLength(char);
+  }
+  return errors;
+}
+
+/** What Go calls printable: letters, marks, numbers, punctuation, symbols and the plain space. */
+export const isPrintable = (char: string): boolean => char === ' ' || /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(char);
+
 /** The options of a write as admission plugins see them. */
 export function writeOptions(query: Query, kind: string): Readonly<Record<string, unknown>> {
-  const { dryRun, fieldManager, fieldValidation } = query;
+  const { dryRun, fieldManager, fieldValidation, force } = query;
   return {
     kind,
     apiVersion: 'meta.k8s.io/v1',
     ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }),
     ...(fieldManager !== undefined && { fieldManager }),
     ...(fieldValidation !== undefined && { fieldValidation }),
+    ...(kind === 'PatchOptions' && force !== undefined && { force: force === 'true' || force === '1' }),
   };
 }
 

@@ -1,22 +1,6 @@
 import { definitionOf, type Schema } from '../schema.ts';
 import { atomicType, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
-import { isGoStruct } from './go-structs.ts';
-
-/** Fields of an object's own metadata that nobody manages. */
-const unmanaged: ReadonlySet<string> = new Set([
-  'name',
-  'namespace',
-  'creationTimestamp',
-  'selfLink',
-  'uid',
-  'clusterName',
-  'generation',
-  'managedFields',
-  'resourceVersion',
-]);
-
-/** Whether an object's own metadata has this field as one that nobody manages. */
-export const isUnmanaged = (name: string): boolean => unmanaged.has(name);
+import { isGoStruct, isNullTime } from './go-structs.ts';
 
 /** Whether a field, by its type without package and its name, is a pointer in Go: such fields are written also when they are zero. */
 export type IsPointer = (type: string, field: string) => boolean;
@@ -127,18 +111,10 @@ class SchemaField implements Field {
     this.element = `f:${name}`;
     this.#schema = schema;
     this.#types = types;
-    this.standing = isStruct
-      ? isGoStruct(owner, name)
-        ? emptyStruct
-        : required
-          ? null
-          : undefined
-      : required
-        ? zeroOf(schema)
-        : undefined;
+    if (isStruct) this.standing = isGoStruct(owner, name) ? emptyStruct : required ? null : undefined;
+    else this.standing = required ? zeroOf(schema) : isNullTime(owner, name) ? null : undefined;
     this.omitsZero = !isStruct && !required && schema.type !== 'any' && !types.isPointer(owner, name);
-    // the keys of container and service ports
-    this.keyDefault = name === 'protocol' && (owner === 'ContainerPort' || owner === 'ServicePort') ? 'TCP' : undefined;
+    this.keyDefault = keyDefaults[`${owner}.${name}`];
   }
   get type(): FieldType {
     this.#type ??= this.#types.of(this.#schema);
@@ -146,6 +122,12 @@ class SchemaField implements Field {
   }
 }
 
+/** Values of list keys that items may leave out. */
+const keyDefaults: Readonly<Record<string, string>> = {
+  'ContainerPort.protocol': 'TCP',
+  'ServicePort.protocol': 'TCP',
+  'LocalObjectReference.name': '',
+};
 const emptyStruct = Object.freeze({});
 
 function zeroOf({ type, format }: Schema): unknown {

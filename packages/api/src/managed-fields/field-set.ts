@@ -38,9 +38,9 @@ export class FieldSet {
   }
 
   has(path: readonly PathElement[]): boolean {
-    let at: FieldSet | undefined = this;
-    for (let i = 0; i < path.length - 1; i++) at = at?.children.get(path[i] as PathElement);
-    return at !== undefined && path.length > 0 && at.members.has(path[path.length - 1] as PathElement);
+    const [first, ...rest] = path;
+    if (first === undefined) return false;
+    return rest.length === 0 ? this.members.has(first) : this.children.get(first)?.has(rest) === true;
   }
 
   /** The paths below an element. */
@@ -143,11 +143,13 @@ export class FieldSetDraft {
     if (!set.empty) (this.#children ??= new Map()).set(element, set);
   }
 
-  insert(path: readonly PathElement[], length = path.length): void {
-    if (length === 0) return; // nobody owns the object as a whole
-    let at: FieldSetDraft = this;
-    for (let i = 0; i < length - 1; i++) at = at.#draft(path[i] as PathElement);
-    at.add(path[length - 1] as PathElement);
+  insert(path: readonly PathElement[]): void {
+    const last = path[path.length - 1];
+    if (last !== undefined) this.#at(path, path.length - 1).add(last); // nobody owns the object as a whole
+  }
+
+  #at(path: readonly PathElement[], length: number, from = 0): FieldSetDraft {
+    return from === length ? this : this.#draft(path[from] as PathElement).#at(path, length, from + 1);
   }
 
   #draft(element: PathElement): FieldSetDraft {
@@ -166,8 +168,7 @@ export class FieldSetDraft {
   /** Puts a whole set below a path, beside what is there. */
   graft(path: readonly PathElement[], set: FieldSet): void {
     if (set.empty) return;
-    let at: FieldSetDraft = this;
-    for (const element of path) at = at.#draft(element);
+    const at = this.#at(path, path.length);
     for (const member of set.members) at.add(member);
     for (const [element, child] of set.children) (at.#children ??= new Map()).set(element, child);
   }

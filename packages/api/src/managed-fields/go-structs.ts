@@ -60,3 +60,10 @@ export function isGoStruct(type: string, name: string): boolean {
   if (name === 'metadata' || name === 'spec' || name === 'status') return true;
   return Object.hasOwn(structs, type) && (structs[type] ?? '').split(' ').includes(name);
 }
+
+/** Times that are no pointers in Go: they are written as null where nobody set them. */
+const nullTimes: Readonly<Record<string, string>> = { PodCondition: 'lastProbeTime lastTransitionTime' };
+
+export function isNullTime(type: string, name: string): boolean {
+  return Object.hasOwn(nullTimes, type) && (nullTimes[type] ?? '').split(' ').includes(name);
+}

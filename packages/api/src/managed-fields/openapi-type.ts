@@ -16,6 +16,7 @@ export interface OpenApiSchema {
   readonly 'x-kubernetes-map-type'?: string;
 }
 
+const noMetadata = Object.freeze({});
 const known = new WeakMap<OpenApiSchema, FieldType>();
 
 /**
@@ -40,8 +41,9 @@ class Reader {
   #asObject(map: MapType, metadata: FieldType): MapType {
     const fields = new Map(map.fields);
     for (const name of ['apiVersion', 'kind']) fields.set(name, plainField(name, { scalar: 'string' }));
-    fields.set('metadata', plainField('metadata', metadata));
-    return { ...map, atomic: false, fields };
+    const field: Field = { ...plainField('metadata', metadata), standing: noMetadata };
+    fields.set('metadata', field);
+    return { ...map, atomic: false, fields, standing: [field] };
   }
 
   #type(schema: OpenApiSchema): FieldType {

@@ -1,3 +1,4 @@
+import { managersText } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Encoded, ProtobufCodec, WatchFrame } from '../response.ts';
@@ -8,18 +9,24 @@ export class Codec {
   readonly kind: string;
   /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
   readonly opening: Buffer;
+  readonly #start: string;
 
   constructor(apiVersion: string, kind: string) {
     this.apiVersion = apiVersion;
     this.kind = kind;
-    this.opening = Buffer.from(`{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":{`);
+    this.#start = `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":`;
+    this.opening = Buffer.from(`${this.#start}{`);
   }
 
   /** What is stored for an object. `kind`, `apiVersion` and `metadata` come first, whatever order the object has. */
   encode(object: KubeObject): Buffer {
     const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = object;
-    const { resourceVersion: _revision, ...meta } = metadata ?? {};
-    return Buffer.from(JSON.stringify({ kind: this.kind, apiVersion: this.apiVersion, metadata: meta, ...rest }));
+    const { resourceVersion: _revision, managedFields, ...meta } = metadata ?? {};
+    const head = JSON.stringify(meta);
+    const tail = JSON.stringify(rest);
+    // managers are most of many objects, and seldom new
+    const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
+    return Buffer.from(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
   }
 
   /** An item of a value that this process wrote: nothing is parsed. */

@@ -1,0 +1,108 @@
+import { emptySet, FieldSetDraft, type FieldSet } from './field-set.ts';
+import type { FieldType, ListType, MapType } from './field-type.ts';
+import { itemsByElement } from './list-items.ts';
+import { asList, asMap, formOf, isEmptyMap, type Members } from './typed-value.ts';
+
+/**
+ * The paths that a configuration sets: leaves, items of lists and members of maps. Structs are no members unless they are empty: who
+ * sets a field of one does not own the struct.
+ */
+export function fieldsOf(type: FieldType, value: unknown): FieldSet {
+  switch (formOf(type, value)) {
+    case 'map': {
+      const map = asMap(value);
+      return type.map === undefined || type.map.atomic || map === undefined ? emptySet : inMap(type.map, map);
+    }
+    case 'list':
+      return type.list === undefined || type.list.relation === 'atomic' ? emptySet : inList(type.list, asList(value));
+    case 'scalar':
+      return emptySet;
+  }
+}
+
+/** Whether nothing below a value has a path of its own. */
+function isLeaf(type: FieldType, value: unknown): boolean {
+  switch (formOf(type, value)) {
+    case 'map':
+      return type.map?.atomic === true;
+    case 'list':
+      return type.list?.relation === 'atomic';
+    case 'scalar':
+      return true;
+  }
+}
+
+function inMap({ fields, values }: MapType, map: Members): FieldSet {
+  const draft = new FieldSetDraft();
+  for (const key of Object.keys(map)) {
+    const value = map[key];
+    const field = fields.get(key);
+    const type = field?.type ?? values;
+    if (type === undefined || value === undefined) continue;
+    const element = `f:${key}`;
+    if (field === undefined || value === null || isLeaf(type, value) || (asMap(value) !== undefined && isEmptyMap(asMap(value))))
+      draft.add(element);
+    draft.put(element, fieldsOf(type, value));
+  }
+  return draft.done();
+}
+
+function inList(list: ListType, items: readonly unknown[] | undefined): FieldSet {
+  const draft = new FieldSetDraft();
+  for (const [element, found] of itemsByElement(list, items)) {
+    draft.add(element);
+    if (found.length === 1) draft.put(element, fieldsOf(list.items, found[0]));
+  }
+  return draft.done();
+}
+
+/** The set with every named field that leads to a member of it. */
+export function withNamedFields(type: FieldType, set: FieldSet): FieldSet {
+  if (set.children.size === 0) return set;
+  const draft = new FieldSetDraft();
+  for (const member of set.members) draft.add(member);
+  for (const [element, child] of set.children) {
+    const field = element.startsWith('f:') ? type.map?.fields.get(element.slice(2)) : undefined;
+    if (field !== undefined) draft.add(element);
+    const below = element.startsWith('f:') ? (field?.type ?? type.map?.values) : type.list?.items;
+    draft.put(element, below === undefined ? child : withNamedFields(below, child));
+  }
+  return draft.done();
+}
+
+/**
+ * What was owned when a list or map was still merged item by item is owned as a whole where it is atomic now; the same set where nothing
+ * of the kind is in it.
+ */
+export function reconciled(type: FieldType, set: FieldSet): FieldSet {
+  let result = set;
+  for (const [element, child] of set.children) {
+    const below = element.startsWith('f:') ? (type.map?.fields.get(element.slice(2))?.type ?? type.map?.values) : type.list?.items;
+    if (below === undefined) continue;
+    const atomic = below.scalar === undefined && (below.map?.atomic === true || below.list?.relation === 'atomic');
+    const draft = new FieldSetDraft();
+    if (atomic) {
+      draft.add(element);
+      result = result.recursiveDifference(FieldSetOf(element)).union(draft.done());
+      continue;
+    }
+    const inner = reconciled(below, child);
+    if (inner === child) continue;
+    draft.put(element, inner);
+    result = withoutChild(result, element).union(draft.done());
+  }
+  return result;
+}
+
+function FieldSetOf(element: string): FieldSet {
+  const draft = new FieldSetDraft();
+  draft.add(element);
+  return draft.done();
+}
+
+function withoutChild(set: FieldSet, element: string): FieldSet {
+  const draft = new FieldSetDraft();
+  for (const member of set.members) draft.add(member);
+  for (const [other, child] of set.children) if (other !== element) draft.put(other, child);
+  return draft.done();
+}

@@ -1,0 +1,39 @@
+import { isObject } from '../json.ts';
+import type { Field, FieldType } from './field-type.ts';
+
+export type Form = 'scalar' | 'list' | 'map';
+export type Members = Readonly<Record<string, unknown>>;
+
+/** As which of the forms that its type allows a value is treated. */
+export function formOf(type: FieldType, value: unknown): Form {
+  if (Array.isArray(value)) {
+    if (type.list !== undefined) return 'list';
+  } else if (typeof value === 'object' && value !== null) {
+    if (type.map !== undefined) return 'map';
+  } else if (value !== null && type.scalar !== undefined) return 'scalar';
+  return type.map !== undefined ? 'map' : type.scalar !== undefined ? 'scalar' : 'list';
+}
+
+export const asMap = (value: unknown): Members | undefined => (isObject(value) ? value : undefined);
+export const asList = (value: unknown): readonly unknown[] | undefined => (Array.isArray(value) ? (value as unknown[]) : undefined);
+
+export function isEmptyMap(map: Members | undefined): boolean {
+  if (map === undefined) return true;
+  for (const _ in map) return false;
+  return true;
+}
+
+/** A member as Go's struct would show it: empty values of fields that omit them are absent, structs are there. */
+export function shown(field: Field, value: unknown): unknown {
+  if (value === undefined || value === null) return field.standing;
+  if (!field.omitsZero) return value;
+  if (typeof value === 'object') {
+    if (Array.isArray(value)) return value.length === 0 ? field.standing : value;
+    return isEmptyMap(value as Members) ? field.standing : value;
+  }
+  return value === '' || value === 0 || value === false ? undefined : value;
+}
+
+export function ownMember(map: Members | undefined, key: string): unknown {
+  return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
+}
