@@ -113,6 +113,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
         for (const [index, step] of inOrder.entries())
           if (index > 0)
             expect(step.start, `${step.name} after ${inOrder[index - 1]?.name}`).toBeGreaterThanOrEqual(inOrder[index - 1]?.end ?? 0);
+        expect(one(/^CNI ADD$/, children(one(/^RunPodSandbox$/, steps))).attributes['oarlock.addresses']).toMatch(/^10\.[\d.]+\/\d+$/);
         const all = [create, schedule, bind, sync];
         for (const [index, step] of all.entries()) if (index > 0) expect(step.start).toBeGreaterThanOrEqual(all[index - 1]?.start ?? 0);
         expect(about.some((span) => span.name === 'patch pods/status')).toBe(true);
