@@ -34,7 +34,10 @@ interface Stages {
 }
 
 const maxChanged = 32;
-const busy = ({ plugin }: Place): boolean => plugin.idle?.() !== true;
+const busy =
+  (operation: Operation, resource: Resource, subresource: string) =>
+  ({ plugin }: Place): boolean =>
+    plugin.idle?.(operation, resource, subresource) !== true;
 
 /** The admission plugins, in order; which of them a request reaches is looked up, not asked. */
 export class AdmissionChain {
@@ -46,12 +49,14 @@ export class AdmissionChain {
   }
 
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
-    return this.#of(operation, resource, subresource).mutate.some(busy);
+    return this.#of(operation, resource, subresource).mutate.some(busy(operation, resource, subresource));
   }
 
   /** The object to go on with; the same one when nobody changed it. @throws StatusError as the first refusal says */
   async mutate(call: Call, admitted: Admitted & { readonly object: KubeObject }): Promise<KubeObject> {
-    const places = this.#of(admitted.operation, admitted.resource, call.request.subresource).mutate.filter(busy);
+    const { operation, resource } = admitted;
+    const { subresource } = call.request;
+    const places = this.#of(operation, resource, subresource).mutate.filter(busy(operation, resource, subresource));
     if (places.length === 0) return admitted.object;
     let again = false;
     const memory = new Map<object, unknown>();
@@ -91,7 +96,9 @@ export class AdmissionChain {
 
   /** @throws StatusError as the first refusal says */
   async validate(call: Call, admitted: Admitted): Promise<void> {
-    const validate = this.#of(admitted.operation, admitted.resource, call.request.subresource).validate.filter(busy);
+    const { operation, resource } = admitted;
+    const { subresource } = call.request;
+    const validate = this.#of(operation, resource, subresource).validate.filter(busy(operation, resource, subresource));
     if (validate.length === 0) return;
     const asked = request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
     for (const { plugin, name } of validate) {

@@ -53,7 +53,7 @@ export const sections: readonly Section[] = [
 export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
   authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
   authz: ['authz-masters', 'authz-node', 'authz-rbac'],
-  admission: ['admission-namespace-lifecycle', 'admission-service-account', 'admission-node-restriction'],
+  admission: ['admission-namespace-lifecycle', 'admission-service-account', 'admission-node-restriction', 'admission-validating-policy'],
 };
 
 export interface Named {

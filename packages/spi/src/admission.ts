@@ -74,8 +74,8 @@ export interface AdmissionRule {
 export interface AdmissionPlugin {
   /** Which requests reach this plugin. Static, so that the server skips it without a call. */
   readonly matches: readonly AdmissionRule[];
-  /** Whether there is anything to be asked about at all, for plugins whose rules come and go. Cheap: called for each request. */
-  idle?(): boolean;
+  /** It has nothing to say about such requests at the moment, for plugins whose rules come and go. Cheap: called for each request. */
+  idle?(operation: Operation, resource: Resource, subresource: string): boolean;
   /** Returns the object to go on with: the same one if nothing changes. All `mutate` of the chain run before any `validate`. */
   mutate?(request: AdmissionRequest): KubeObject | Verdict | Promise<KubeObject | Verdict>;
   validate?(request: AdmissionRequest): Verdict | Promise<Verdict>;

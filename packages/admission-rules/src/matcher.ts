@@ -1,0 +1,99 @@
+import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
+import type { KubeObject } from '@oarlock/api/object';
+import type { LabelSelector } from '@oarlock/api/types/meta-v1';
+import type { AdmissionRequest } from '@oarlock/spi/admission';
+
+/** Which requests a webhook or a policy is for, as its rules say. */
+export interface Rule {
+  readonly apiGroups?: readonly string[];
+  readonly apiVersions?: readonly string[];
+  readonly operations?: readonly string[];
+  readonly resources?: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly scope?: string;
+}
+export interface MatchRules {
+  readonly rules: readonly Rule[];
+  readonly excluded?: readonly Rule[] | undefined;
+  /** `Equivalent` unless told `Exact`. */
+  readonly matchPolicy?: string | undefined;
+  readonly namespaceSelector?: LabelSelector | undefined;
+  readonly objectSelector?: LabelSelector | undefined;
+}
+/** The labels of a namespace; a promise where somebody must be asked. @throws StatusError NotFound */
+export type NamespaceLabels = (name: string) => Labels | Promise<Labels>;
+export type Labels = Readonly<Record<string, string>>;
+
+const noLabels: Labels = Object.freeze({});
+const labelsOf = (object: KubeObject | undefined): Labels => object?.metadata?.labels ?? noLabels;
+const has = (list: readonly string[] | undefined, value: string) => list !== undefined && (list.includes('*') || list.includes(value));
+
+/** Objects that could lock everybody out, were they themselves subject to what they say. */
+export function isExempt({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
+  return resource.group === 'admissionregistration.k8s.io';
+}
+
+function ruleMatches(rule: Rule, { operation, resource, subresource, name, namespace }: AdmissionRequest, exact: boolean): boolean {
+  if (rule.operations !== undefined && !has(rule.operations, operation)) return false;
+  if (!has(rule.apiGroups, resource.group)) return false;
+  // the versions of one resource are the same objects
+  if (exact && !has(rule.apiVersions, resource.version)) return false;
+  if (rule.resourceNames !== undefined && rule.resourceNames.length > 0 && !rule.resourceNames.includes(name)) return false;
+  const namespaced = namespace !== '' && resource.resource !== 'namespaces';
+  if (rule.scope === 'Namespaced' && !namespaced) return false;
+  if (rule.scope === 'Cluster' && namespaced) return false;
+  return (rule.resources ?? []).some((pattern) => {
+    const slash = pattern.indexOf('/');
+    const [of, sub] = slash < 0 ? [pattern, ''] : [pattern.slice(0, slash), pattern.slice(slash + 1)];
+    return (of === '*' || of === resource.resource) && (sub === '*' || sub === subresource);
+  });
+}
+
+/** Rules made ready: the selectors are compiled once, when they are first needed. */
+export class Matcher {
+  readonly #rules: MatchRules;
+  readonly #exact: boolean;
+  #selectors: { readonly namespaces: Selector | undefined; readonly objects: Selector | undefined } | undefined;
+
+  constructor(rules: MatchRules) {
+    this.#rules = rules;
+    this.#exact = rules.matchPolicy === 'Exact';
+  }
+
+  /** By operation and resource alone. */
+  covers(request: AdmissionRequest): boolean {
+    const { rules, excluded } = this.#rules;
+    if (!rules.some((rule) => ruleMatches(rule, request, this.#exact))) return false;
+    return excluded === undefined || !excluded.some((rule) => ruleMatches(rule, request, this.#exact));
+  }
+
+  /** By the labels of the object and of its namespace. @throws ParseError code `label-selector` */
+  selects(request: AdmissionRequest, labels: NamespaceLabels): boolean | Promise<boolean> {
+    const { namespaceSelector, objectSelector } = this.#rules;
+    this.#selectors ??= { namespaces: selectorOf(namespaceSelector), objects: selectorOf(objectSelector) };
+    const { namespaces, objects } = this.#selectors;
+    if (objects !== undefined && !this.#objectSelected(objects, request)) return false;
+    if (namespaces === undefined) return true;
+    if (request.resource.group === '' && request.resource.resource === 'namespaces') {
+      const object = request.object ?? request.old;
+      if (request.subresource === '' && object !== undefined && request.operation !== 'DELETE') return namespaces.matches(labelsOf(object));
+      if (request.name === '') return true;
+      const found = labels(request.name);
+      return found instanceof Promise ? found.then((own) => namespaces.matches(own)) : namespaces.matches(found);
+    }
+    if (request.namespace === '') return true;
+    const found = labels(request.namespace);
+    return found instanceof Promise ? found.then((own) => namespaces.matches(own)) : namespaces.matches(found);
+  }
+
+  #objectSelected(selector: Selector, { object, old }: AdmissionRequest): boolean {
+    return [object, old].some((each) => each?.metadata !== undefined && selector.matches(labelsOf(each)));
+  }
+}
+
+/** undefined: it selects everything. */
+function selectorOf(selector: LabelSelector | undefined): Selector | undefined {
+  if (selector === undefined) return undefined;
+  const compiled = selectorFromObject(selector);
+  return compiled.empty === true ? undefined : compiled;
+}

@@ -1,0 +1,82 @@
+import { CelError } from '@oarlock/cel/cel-error';
+import { perCallLimit } from '@oarlock/cel/estimate';
+import type { Bindings } from '@oarlock/cel/frame';
+import { compile, type Program } from '@oarlock/cel/program';
+import { dyn, object, type ObjectType, type Type } from '@oarlock/cel/type';
+import { FieldMap, type FieldSource, type Value } from '@oarlock/cel/value';
+import { admissionEnvironment, type ExpressionScope } from './environment.ts';
+
+export interface VariableSpec {
+  readonly name: string;
+  readonly expression: string;
+}
+export interface VariableFault {
+  readonly index: number;
+  readonly message: string;
+}
+
+/** The variables of a policy: each may name those before it, and has a value only when somebody asks for it. */
+export class PolicyVariables {
+  readonly programs: ReadonlyMap<string, Program>;
+  readonly type: ObjectType;
+  readonly faults: readonly VariableFault[];
+
+  constructor(variables: readonly VariableSpec[] | undefined, scope: ExpressionScope) {
+    const programs = new Map<string, Program>();
+    const types: Record<string, Type> = {};
+    const faults: VariableFault[] = [];
+    (variables ?? []).forEach(({ name, expression }, index) => {
+      const known = object('kubernetes.variables', { ...types });
+      const { program, message } = compile(expression, admissionEnvironment({ ...scope, variables: known }));
+      if (program === undefined) faults.push({ index, message });
+      else programs.set(name, program);
+      types[name] = program?.type ?? dyn;
+    });
+    this.programs = programs;
+    this.type = object('kubernetes.variables', types);
+    this.faults = faults;
+  }
+
+  /** For one request. `bindings` must have them as its own `variables`. */
+  bind(bindings: Bindings, spend: (cost: number) => void): FieldMap {
+    return new FieldMap(new Values(this.programs, bindings, spend), 'kubernetes.variables');
+  }
+}
+
+class Values implements FieldSource {
+  readonly #programs: ReadonlyMap<string, Program>;
+  readonly #bindings: Bindings;
+  readonly #spend: (cost: number) => void;
+  readonly #known = new Map<string, { readonly value: Value } | { readonly error: CelError }>();
+
+  constructor(programs: ReadonlyMap<string, Program>, bindings: Bindings, spend: (cost: number) => void) {
+    this.#programs = programs;
+    this.#bindings = bindings;
+    this.#spend = spend;
+  }
+
+  get(name: string): Value | undefined {
+    const program = this.#programs.get(name);
+    if (program === undefined) return undefined;
+    let known = this.#known.get(name);
+    if (known === undefined) {
+      known = this.#evaluate(name, program);
+      this.#known.set(name, known);
+    }
+    if ('error' in known) throw known.error;
+    return known.value;
+  }
+  #evaluate(name: string, program: Program): { readonly value: Value } | { readonly error: CelError } {
+    try {
+      const { value, cost } = program.run(this.#bindings, perCallLimit);
+      this.#spend(cost);
+      return { value };
+    } catch (error) {
+      if (!(error instanceof CelError)) throw error;
+      return { error: new CelError(error.code, `composited variable "${name}" fails to evaluate: ${error.message}`, { cause: error }) };
+    }
+  }
+  keys(): readonly string[] {
+    return [...this.#programs.keys()];
+  }
+}

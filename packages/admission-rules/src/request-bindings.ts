@@ -1,0 +1,116 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { Namespace } from '@oarlock/api/types/core-v1';
+import { AuthorizerValue, ResourceCheck, type AccessAnswer, type AccessQuestion } from '@oarlock/cel/lib-authorizer';
+import { parseTimestampText } from '@oarlock/cel/time-text';
+import type { FieldMap, Value } from '@oarlock/cel/value';
+import type { AdmissionRequest } from '@oarlock/spi/admission';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes, Authorizer, Decision } from '@oarlock/spi/authz';
+import { requestValue } from './request-value.ts';
+
+/** What the variables of expressions are bound to for one request. Made when it is asked for. */
+export class RequestBindings {
+  readonly #request: AdmissionRequest;
+  readonly #authz: readonly Authorizer[];
+  readonly #object: KubeObject | undefined;
+  #value: Value | undefined;
+  #authorizer: AuthorizerValue | undefined;
+  readonly namespaceObject: Value;
+  readonly params: Value;
+  /** The policy's own; set once they can refer to these bindings. */
+  variables: FieldMap | undefined;
+
+  constructor(
+    request: AdmissionRequest,
+    authz: readonly Authorizer[],
+    namespace: Namespace | undefined,
+    params: KubeObject | undefined,
+    object = request.object,
+  ) {
+    this.#request = request;
+    this.#authz = authz;
+    this.#object = object;
+    this.namespaceObject = namespace === undefined ? null : namespaceValue(namespace);
+    this.params = (params ?? null) as Value;
+  }
+
+  /** The same request with other parameters; what has been asked of the authorizers is kept. */
+  with(params: KubeObject | undefined, namespace: Namespace | undefined, object = this.#object): RequestBindings {
+    const other = new RequestBindings(this.#request, this.#authz, namespace, params, object);
+    other.#value = this.#value;
+    other.#authorizer = this.authorizer;
+    return other;
+  }
+
+  get object(): Value {
+    return (this.#object ?? null) as Value;
+  }
+  get oldObject(): Value {
+    return (this.#request.old ?? null) as Value;
+  }
+  get request(): Value {
+    this.#value ??= requestValue(this.#request) as unknown as Value;
+    return this.#value;
+  }
+  get authorizer(): AuthorizerValue {
+    const { identity } = this.#request;
+    this.#authorizer ??= new AuthorizerValue((question) => ask(this.#authz, identity, question));
+    return this.#authorizer;
+  }
+  get 'authorizer.requestResource'(): Value {
+    const { resource, subresource, namespace, name } = this.#request;
+    return new ResourceCheck(this.authorizer, { group: resource.group, resource: resource.resource, subresource, namespace, name });
+  }
+}
+
+function namespaceValue({ metadata, spec, status }: Namespace): Value {
+  const { uid, creationTimestamp, deletionTimestamp, ...rest } = metadata ?? {};
+  return {
+    metadata: {
+      ...rest,
+      ...(uid !== undefined && { UID: uid }),
+      ...(creationTimestamp && { creationTimestamp: parseTimestampText(creationTimestamp) }),
+      ...(deletionTimestamp && { deletionTimestamp: parseTimestampText(deletionTimestamp) }),
+    },
+    ...(spec && { spec }),
+    ...(status && { status }),
+  } as unknown as Value;
+}
+
+function ask(authz: readonly Authorizer[], user: Identity, question: AccessQuestion): AccessAnswer | Promise<AccessAnswer> {
+  const { verb, account } = question;
+  const identity: Identity =
+    account === undefined
+      ? user
+      : {
+          name: `system:serviceaccount:${account.namespace}:${account.name}`,
+          groups: ['system:serviceaccounts', `system:serviceaccounts:${account.namespace}`, 'system:authenticated'],
+        };
+  const attributes: Attributes =
+    question.path === undefined
+      ? {
+          kind: 'resource',
+          identity,
+          verb,
+          group: question.group,
+          version: '*',
+          resource: question.resource,
+          subresource: question.subresource,
+          namespace: question.namespace,
+          name: question.name,
+        }
+      : { kind: 'path', identity, verb, path: question.path };
+  return decide(authz, attributes, 0);
+}
+
+/** The first that allows or denies. */
+function decide(authz: readonly Authorizer[], attributes: Attributes, from: number): AccessAnswer | Promise<AccessAnswer> {
+  for (let i = from; i < authz.length; i++) {
+    const answer = (authz[i] as Authorizer).authorize(attributes);
+    if (answer instanceof Promise)
+      return answer.then((decision) => (decision.decision === 'no-opinion' ? decide(authz, attributes, i + 1) : answered(decision)));
+    if (answer.decision !== 'no-opinion') return answered(answer);
+  }
+  return { decision: 'no-opinion' };
+}
+const answered = ({ decision, because }: Decision): AccessAnswer => ({ decision, because });

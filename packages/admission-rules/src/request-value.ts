@@ -1,0 +1,71 @@
+import { gvkOf } from '@oarlock/api/kinds';
+import type { AdmissionRequest } from '@oarlock/spi/admission';
+
+export interface RequestKind {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+}
+export interface RequestResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+}
+/** `AdmissionReview.request` but for the objects: what expressions and webhooks see of a request. */
+export interface RequestValue {
+  readonly kind: RequestKind;
+  readonly resource: RequestResource;
+  readonly subResource?: string;
+  readonly requestKind: RequestKind;
+  readonly requestResource: RequestResource;
+  readonly requestSubResource?: string;
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly operation: string;
+  readonly userInfo: {
+    readonly username: string;
+    readonly uid?: string;
+    readonly groups?: readonly string[];
+    readonly extra?: Readonly<Record<string, readonly string[]>>;
+  };
+  readonly dryRun: boolean;
+  readonly options?: Readonly<Record<string, unknown>>;
+}
+
+export function requestValue(request: AdmissionRequest): RequestValue {
+  const { resource, subresource, name, namespace, operation, identity, dryRun, options } = request;
+  const kind = kindOf(request);
+  const named = { group: resource.group, version: resource.version, resource: resource.resource };
+  return {
+    kind,
+    resource: named,
+    ...(subresource !== '' && { subResource: subresource }),
+    requestKind: kind,
+    requestResource: named,
+    ...(subresource !== '' && { requestSubResource: subresource }),
+    ...(name !== '' && { name }),
+    // a namespace is in itself
+    ...((namespace !== '' || isNamespace(request)) && { namespace: namespace === '' ? name : namespace }),
+    operation,
+    userInfo: {
+      username: identity.name,
+      ...(identity.uid !== undefined && { uid: identity.uid }),
+      ...(identity.groups.length > 0 && { groups: identity.groups }),
+      ...(identity.extra !== undefined && { extra: identity.extra }),
+    },
+    dryRun,
+    ...(Object.keys(options).length > 0 && { options }),
+  };
+}
+
+const isNamespace = ({ resource }: AdmissionRequest) => resource.group === '' && resource.resource === 'namespaces';
+
+/** Of what is sent: that of a subresource may be another than the resource's. */
+function kindOf({ object, old, resource }: AdmissionRequest): RequestKind {
+  const sent = object ?? old;
+  if (sent?.kind !== undefined && sent.apiVersion !== undefined) {
+    const { group, version, kind } = gvkOf(sent);
+    return { group, version, kind };
+  }
+  return { group: resource.group, version: resource.version, kind: resource.kind };
+}

@@ -1,0 +1,127 @@
+import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '@oarlock/api/resources';
+import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Authz } from '@oarlock/spi/authz';
+import { Client, Informers } from '@oarlock/spi/client';
+import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
+import { boundOf, dispatch, policyRefusal, type Bound } from '@oarlock/admission-rules/policy-dispatch';
+import { PolicyParams } from '@oarlock/admission-rules/policy-params';
+import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
+import { z } from 'zod';
+import { evaluatePolicy, type Denial } from './evaluation.ts';
+import { isPolicy, readyBinding, readyPolicy, type ReadyValidatingBinding, type ReadyValidatingPolicy } from './validating-policy.ts';
+
+type Policies = readonly Bound<ReadyValidatingPolicy, ReadyValidatingBinding>[];
+interface Denied {
+  readonly message: string;
+  readonly reason: string;
+}
+const failureKey = 'validation.policy.admission.k8s.io/validation_failure';
+const policyResource = 'validatingadmissionpolicies';
+
+/** Judges requests by ValidatingAdmissionPolicies and their bindings. */
+export default Admission.plugin({
+  id: 'admission-validating-policy',
+  config: z.strictObject({}),
+  needs: { client: Client, informers: Informers, authz: Authz },
+  create({ client, informers, authz }) {
+    let bound: Policies | undefined;
+    const forget = () => {
+      bound = undefined;
+    };
+    const policies = new RuleObjects(client, informers, validatingAdmissionPolicies, readyPolicy, forget);
+    const bindings = new RuleObjects(client, informers, validatingAdmissionPolicyBindings, readyBinding, forget);
+    const namespaces = new NamespaceObjects(informers, client);
+    const params = new PolicyParams(client);
+
+    const current = async (): Promise<Policies> => {
+      const [those, by] = await Promise.all([policies.all(), bindings.all()]);
+      return boundOf(those, by);
+    };
+    const known = (): Policies | Promise<Policies> => {
+      if (bound !== undefined) return bound;
+      const [those, by] = [policies.all(), bindings.all()];
+      if (those instanceof Promise || by instanceof Promise) return current();
+      bound = boundOf(those, by);
+      return bound;
+    };
+
+    const judge = async (request: AdmissionRequest, of: Policies): Promise<Verdict> => {
+      const denied: Denied[] = [];
+      const annotations = new Map<string, string[]>();
+      const failures: object[] = [];
+      await dispatch(
+        of,
+        request,
+        { namespaces, params, authz },
+        () => request.object,
+        async ({ policy, binding, bindings }) => {
+          const { denials, annotations: own } = await evaluatePolicy(policy, bindings);
+          for (const denial of denials) act(request, policy, binding, denial, denied, failures);
+          for (const { key, value } of own) add(annotations, `${policy.name}/${key}`, value);
+        },
+        ({ policy, binding, message }) => denied.push({ message: refused(policy.name, binding?.name, message), reason: 'Invalid' }),
+      );
+      for (const [key, values] of annotations) request.annotate(key, values.join(', '));
+      if (failures.length > 0) request.annotate(failureKey, JSON.stringify(failures));
+      const [first] = denied;
+      return first === undefined ? allow : deny(first.message, { status: policyRefusal(request, first.message, first.reason) });
+    };
+
+    return {
+      matches: [{ resources: ['*'], operations: ['*'] }],
+      idle: (_, { group }) => policies.empty && group !== 'admissionregistration.k8s.io',
+      validate(request): Verdict | Promise<Verdict> {
+        const fault = policyFault(request);
+        if (fault !== undefined) return fault;
+        const of = known();
+        if (of instanceof Promise) return of.then((settled) => judge(request, settled));
+        return of.some(({ policy }) => policy.matcher.covers(request)) ? judge(request, of) : allow;
+      },
+    };
+  },
+});
+
+const refused = (policy: string, binding: string | undefined, message: string) =>
+  `ValidatingAdmissionPolicy '${policy}'${binding === undefined ? '' : ` with binding '${binding}'`} denied request: ${message}`;
+
+function act(
+  request: AdmissionRequest,
+  policy: ReadyValidatingPolicy,
+  binding: ReadyValidatingBinding,
+  { index, message, reason }: Denial,
+  denied: Denied[],
+  failures: object[],
+): void {
+  for (const action of binding.actions) {
+    if (action === 'Deny') denied.push({ message: refused(policy.name, binding.name, message), reason });
+    else if (action === 'Warn')
+      request.warn(`Validation failed for ValidatingAdmissionPolicy '${policy.name}' with binding '${binding.name}': ${message}`);
+    else if (action === 'Audit')
+      failures.push({
+        message,
+        policy: policy.name,
+        binding: binding.name,
+        expressionIndex: Math.max(0, index),
+        validationActions: binding.actions,
+      });
+  }
+}
+
+function add(annotations: Map<string, string[]>, key: string, value: string): void {
+  const values = annotations.get(key);
+  if (values === undefined) annotations.set(key, [value]);
+  else if (!values.includes(value)) values.push(value);
+}
+
+/** A policy whose expressions do not compile is not taken; one that had them before may keep them. */
+function policyFault({ resource, subresource, object, old }: AdmissionRequest): Verdict | undefined {
+  if (resource.group !== 'admissionregistration.k8s.io' || resource.resource !== policyResource || subresource !== '' || !isPolicy(object))
+    return undefined;
+  const before = isPolicy(old) ? new Set(readyPolicy(old).faults.map(({ expression }) => expression)) : undefined;
+  const fault = readyPolicy(object).faults.find(({ expression }) => before?.has(expression) !== true);
+  if (fault === undefined) return undefined;
+  return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
+    reason: 'Invalid',
+    field: fault.field,
+  });
+}

@@ -1,0 +1,332 @@
+import type { KubeObject } from '@oarlock/api/object';
+import {
+  configMaps,
+  deployments,
+  namespaces,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '@oarlock/api/resources';
+import type { Deployment } from '@oarlock/api/types/apps-v1';
+import { failure } from '@oarlock/api/status';
+import type {
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+  ValidatingAdmissionPolicyBindingSpec,
+  ValidatingAdmissionPolicySpec,
+} from '@oarlock/api/types/admissionregistration-v1';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Admission, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import type { Attributes } from '@oarlock/spi/authz';
+import { Client, Informers } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { openAuthz } from './open-authz.ts';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const group = 'admissionregistration.k8s.io';
+const onDeployments = {
+  resourceRules: [{ apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['deployments'] }],
+};
+const policy = (spec: ValidatingAdmissionPolicySpec, name = 'p'): ValidatingAdmissionPolicy => ({
+  apiVersion: `${group}/v1`,
+  kind: 'ValidatingAdmissionPolicy',
+  metadata: { name },
+  spec: { failurePolicy: 'Fail', matchConstraints: onDeployments, ...spec },
+});
+const binding = (spec: Partial<ValidatingAdmissionPolicyBindingSpec> = {}, name = 'b'): ValidatingAdmissionPolicyBinding => ({
+  apiVersion: `${group}/v1`,
+  kind: 'ValidatingAdmissionPolicyBinding',
+  metadata: { name },
+  spec: { policyName: 'p', validationActions: ['Deny'], ...spec },
+});
+const deployment = (replicas: number, labels: Record<string, string> = {}): Deployment => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { namespace: 'd', name: 'web', labels },
+  spec: { replicas, selector: {}, template: {} },
+});
+const create = (replicas: number, more: Partial<AdmissionRequest> = {}, labels: Record<string, string> = {}) =>
+  admissionRequest('CREATE', deployments, deployment(replicas, labels), more);
+const atMost = (n: number): ValidatingAdmissionPolicySpec => ({ validations: [{ expression: `object.spec.replicas <= ${n}` }] });
+
+interface World {
+  readonly policies?: readonly ValidatingAdmissionPolicy[];
+  readonly bindings?: readonly ValidatingAdmissionPolicyBinding[];
+  readonly others?: readonly KubeObject[];
+  readonly allowed?: (attributes: Attributes) => boolean | Promise<boolean>;
+}
+
+async function open({ policies = [], bindings = [binding()], others = [], allowed }: World) {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(namespaces, { metadata: { name: 'd', labels: { team: 'red' } } }, { metadata: { name: 'other' } });
+  api.seed(configMaps, ...others);
+  api.seed(validatingAdmissionPolicies, ...policies);
+  api.seed(validatingAdmissionPolicyBindings, ...bindings);
+  const [created] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .place({ plugin: openAuthz(allowed) })
+    .place({ plugin })
+    .get(Admission);
+  if (created === undefined) throw new Error('not created');
+  await api.settle();
+  return { api, plugin: created };
+}
+
+const messageOf = (verdict: Verdict | undefined) => (verdict === undefined || verdict.allowed ? 'allowed' : verdict.message);
+/** Opens a world, asks once, closes it. */
+async function ask(world: World, request: AdmissionRequest): Promise<Verdict | undefined> {
+  const { api, plugin: created } = await open(world);
+  try {
+    return await created.validate?.(request);
+  } finally {
+    await api.stop();
+  }
+}
+
+admissionContract('admission-validating-policy', async () => {
+  const { api, plugin: created } = await open({ policies: [policy(atMost(3))] });
+  return {
+    plugin: created,
+    cases: [
+      { title: 'few replicas', request: create(3), outcome: 'allowed' },
+      {
+        title: 'many replicas',
+        request: create(4),
+        outcome: 'denied',
+        message: "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed expression: object.spec.replicas <= 3",
+      },
+      {
+        title: 'another kind',
+        request: admissionRequest('CREATE', configMaps, { metadata: { namespace: 'd', name: 'c' } }),
+        outcome: 'ignored',
+      },
+      {
+        title: 'a policy that does not compile',
+        request: admissionRequest('CREATE', validatingAdmissionPolicies, policy({ validations: [{ expression: 'nothing.here' }] })),
+        outcome: 'denied',
+        message: /undeclared reference to 'nothing'/,
+      },
+    ],
+    writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
+    dispose: () => api.stop(),
+  };
+});
+
+describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
+  it('should validate against a Deployment', async () => {
+    const spec: ValidatingAdmissionPolicySpec = {
+      validations: [
+        {
+          expression: 'object.spec.replicas > 1',
+          messageExpression: "'wants more than one replica, has ' + string(object.spec.replicas)",
+        },
+        { expression: 'object.spec.replicas < 100', message: ' too many ', reason: 'Forbidden' },
+      ],
+    };
+    expect(messageOf(await ask({ policies: [policy(spec)] }, create(1)))).toBe(
+      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: wants more than one replica, has 1",
+    );
+    const verdict = await ask({ policies: [policy(spec)] }, create(100));
+    expect(verdict).toMatchObject({
+      status: {
+        code: 403,
+        reason: 'Forbidden',
+        message: `deployments.apps "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many`,
+        details: { name: 'web', group: 'apps', kind: 'deployments' },
+      },
+    });
+    expect(messageOf(await ask({ policies: [policy(spec)] }, create(5)))).toBe('allowed');
+  });
+
+  it('should allow expressions to refer variables', async () => {
+    const spec: ValidatingAdmissionPolicySpec = {
+      variables: [
+        { name: 'replicas', expression: 'object.spec.replicas' },
+        { name: 'oddReplicas', expression: 'variables.replicas % 2 == 1' },
+        { name: 'unused', expression: '1 / 0' },
+      ],
+      validations: [
+        { expression: 'variables.replicas > 1' },
+        { expression: 'variables.oddReplicas', messageExpression: "'even: ' + string(variables.replicas)" },
+      ],
+    };
+    expect(messageOf(await ask({ policies: [policy(spec)] }, create(4)))).toContain('denied request: even: 4');
+    expect(messageOf(await ask({ policies: [policy(spec)] }, create(5)))).toBe('allowed');
+  });
+
+  it('should type check a policy before it is taken', async () => {
+    const bad = policy({ validations: [{ expression: 'object.spec.replicas >' }] });
+    const made = await ask({}, admissionRequest('CREATE', validatingAdmissionPolicies, bad));
+    expect(made).toMatchObject({ allowed: false, reason: 'Invalid', field: 'spec.validations[0].expression' });
+    expect(messageOf(made)).toContain('compilation failed: ERROR: <input>:1:23: Syntax error');
+    // what was there before may stay
+    expect(await ask({}, admissionRequest('UPDATE', validatingAdmissionPolicies, bad, { old: bad }))).toEqual({ allowed: true });
+  });
+});
+
+describe('what errors mean', () => {
+  const failing = { validations: [{ expression: 'object.spec.nothing == 1' }] };
+  it('is for the failure policy to say', async () => {
+    expect(messageOf(await ask({ policies: [policy(failing)] }, create(1)))).toBe(
+      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: expression 'object.spec.nothing == 1' resulted in error: no such key: nothing",
+    );
+    expect(messageOf(await ask({ policies: [policy({ ...failing, failurePolicy: 'Ignore' })] }, create(1)))).toBe('allowed');
+  });
+  it('ends what costs too much', async () => {
+    const list = `[${'1,'.repeat(200)}]`;
+    const spec = { validations: [{ expression: `${list}.all(a, ${list}.all(b, ${list}.all(c, a == b || c > 0)))` }] };
+    expect(messageOf(await ask({ policies: [policy(spec)] }, create(1)))).toContain(
+      'validation failed due to running out of cost budget, no further validation rules will be run',
+    );
+  });
+});
+
+describe('which requests are judged', () => {
+  const strict = policy(atMost(0));
+  const judged = async (world: World, request = create(1)) => messageOf(await ask({ policies: [strict], ...world }, request)) !== 'allowed';
+  it('is said by rules, selectors and conditions', async () => {
+    expect(await judged({})).toBe(true);
+    expect(await judged({ bindings: [] })).toBe(false);
+    expect(await judged({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'red' } } } })] })).toBe(true);
+    expect(await judged({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'blue' } } } })] })).toBe(false);
+    expect(await judged({ bindings: [binding({ matchResources: { objectSelector: { matchLabels: { app: 'x' } } } })] })).toBe(false);
+    expect(
+      await judged(
+        { bindings: [binding({ matchResources: { objectSelector: { matchLabels: { app: 'x' } } } })] },
+        create(1, {}, { app: 'x' }),
+      ),
+    ).toBe(true);
+    const excluded = { ...onDeployments, excludeResourceRules: [{ ...onDeployments.resourceRules[0], resourceNames: ['web'] }] };
+    expect(await judged({ policies: [policy({ ...atMost(0), matchConstraints: excluded })] })).toBe(false);
+    const conditions = (expression: string) => policy({ ...atMost(0), matchConditions: [{ name: 'c', expression }] });
+    expect(await judged({ policies: [conditions("request.userInfo.username == 'alice'")] })).toBe(true);
+    expect(await judged({ policies: [conditions("request.userInfo.username == 'bob'")] })).toBe(false);
+    expect(await judged({}, admissionRequest('UPDATE', deployments, deployment(1), { old: deployment(0), subresource: 'status' }))).toBe(
+      false,
+    );
+  });
+  it('is never policies themselves', async () => {
+    const everything = { resourceRules: [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*'] }] };
+    const request = admissionRequest('CREATE', validatingAdmissionPolicyBindings, binding());
+    expect(await judged({ policies: [policy({ matchConstraints: everything, validations: [{ expression: 'false' }] })] }, request)).toBe(
+      false,
+    );
+  });
+});
+
+describe('parameters', () => {
+  const paramKind = { apiVersion: 'v1', kind: 'ConfigMap' };
+  const limited = policy({ paramKind, validations: [{ expression: 'object.spec.replicas <= int(params.data.max)' }] });
+  const limit = (name: string, max: string, labels = {}): KubeObject => ({
+    metadata: { namespace: 'd', name, labels },
+    ...{ data: { max } },
+  });
+  const judge = async (paramRef: ValidatingAdmissionPolicyBindingSpec['paramRef'], others: readonly KubeObject[] = [limit('l', '3')]) =>
+    messageOf(await ask({ policies: [limited], others, bindings: [binding(paramRef && { paramRef })] }, create(4)));
+  it('are named, selected, and may be missing', async () => {
+    expect(await judge({ name: 'l' })).toContain('failed expression: object.spec.replicas <= int(params.data.max)');
+    expect(await judge({ name: 'l' }, [limit('l', '9')])).toBe('allowed');
+    expect(
+      await judge({ selector: { matchLabels: { use: 'yes' } } }, [limit('a', '9', { use: 'yes' }), limit('b', '3', { use: 'yes' })]),
+    ).toContain('failed expression');
+    expect(await judge({ name: 'gone', parameterNotFoundAction: 'Allow' })).toBe('allowed');
+    expect(await judge({ name: 'gone', parameterNotFoundAction: 'Deny' })).toBe(
+      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+    );
+  });
+});
+
+describe('actions', () => {
+  const act = async (actions: readonly string[], spec: ValidatingAdmissionPolicySpec = atMost(0)) => {
+    const warnings: string[] = [];
+    const annotations: Record<string, string> = {};
+    const verdict = await ask(
+      { policies: [policy(spec)], bindings: [binding({ validationActions: actions })] },
+      create(1, {
+        warn: (message) => void warnings.push(message),
+        annotate: (key, value) => {
+          annotations[key] = value;
+        },
+      }),
+    );
+    return { allowed: verdict?.allowed, warnings, annotations };
+  };
+  it('deny, warn and are written down', async () => {
+    expect(await act(['Warn', 'Audit'])).toEqual({
+      allowed: true,
+      warnings: ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: object.spec.replicas <= 0"],
+      annotations: {
+        'validation.policy.admission.k8s.io/validation_failure': JSON.stringify([
+          {
+            message: 'failed expression: object.spec.replicas <= 0',
+            policy: 'p',
+            binding: 'b',
+            expressionIndex: 0,
+            validationActions: ['Warn', 'Audit'],
+          },
+        ]),
+      },
+    });
+    expect(await act(['Deny', 'Audit'])).toMatchObject({ allowed: false, warnings: [] });
+  });
+  it('leave annotations of the policy, too', async () => {
+    const spec = {
+      auditAnnotations: [
+        { key: 'replicas', valueExpression: "'has ' + string(object.spec.replicas)" },
+        { key: 'nothing', valueExpression: 'null' },
+      ],
+    };
+    expect(await act(['Deny'], spec)).toEqual({ allowed: true, warnings: [], annotations: { 'p/replicas': 'has 1' } });
+  });
+});
+
+describe('what expressions see beside the object', () => {
+  const holds = async (expression: string, world: World = {}, request: AdmissionRequest = create(1)) =>
+    messageOf(await ask({ policies: [policy({ validations: [{ expression }] })], ...world }, request));
+  it('is the request, its namespace and what was there', async () => {
+    for (const expression of [
+      "request.operation == 'CREATE' && request.kind.kind == 'Deployment' && request.resource.resource == 'deployments'",
+      "request.namespace == 'd' && request.name == 'web' && !request.dryRun",
+      "'system:authenticated' in request.userInfo.groups",
+      "namespaceObject.metadata.labels.team == 'red'",
+      'oldObject == null',
+    ])
+      expect(await holds(expression), expression).toBe('allowed');
+  });
+  it('is whether somebody may do something, at once or later', async () => {
+    const may = (attributes: Attributes) =>
+      attributes.kind === 'resource' && attributes.verb === 'bless' && attributes.identity.name === 'alice' && attributes.name === 'web';
+    const asks = "authorizer.group('apps').resource('deployments').namespace('d').name('web').check('bless').allowed()";
+    expect(await holds(asks, { allowed: may })).toBe('allowed');
+    expect(await holds(asks, { allowed: () => false })).toContain('failed expression');
+    expect(await holds(asks, { allowed: async (attributes) => may(attributes) })).toBe('allowed');
+    expect(await holds("authorizer.requestResource.check('bless').allowed()", { allowed: may })).toBe('allowed');
+    const account = ({ identity }: Attributes) => identity.name === 'system:serviceaccount:d:robot';
+    expect(await holds("authorizer.serviceAccount('d', 'robot').path('/healthz').check('get').allowed()", { allowed: account })).toBe(
+      'allowed',
+    );
+  });
+});
+
+it('judges by what the server has while nothing has been heard of yet', async () => {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(namespaces, { metadata: { name: 'd' } });
+  api.failNext({ verb: 'watch' }, failure('ServiceUnavailable', 'later'), 10_000);
+  api.seed(validatingAdmissionPolicies, policy(atMost(0)));
+  api.seed(validatingAdmissionPolicyBindings, binding());
+  const [created] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, { of: (resource) => ({ ...unsynced, resource }) as never })
+    .place({ plugin: openAuthz() })
+    .place({ plugin })
+    .get(Admission) as readonly AdmissionPlugin[];
+  expect(created?.idle?.('CREATE', deployments, '')).toBe(false);
+  expect(messageOf(await created?.validate?.(create(1)))).toContain('denied request');
+  await api.stop();
+});
+const unsynced = { synced: false, on: () => () => {}, get: () => undefined, list: () => [], addIndex: () => {}, size: 0 };
