@@ -6,6 +6,7 @@ import { formatTime } from '../time.ts';
 import { applyConfig } from './apply-config.ts';
 import { FieldConflicts } from './conflict.ts';
 import { conflictsBesides, withLastApplied } from './last-applied.ts';
+import type { FieldType } from './field-type.ts';
 import type { ManagedKind } from './managed-kind.ts';
 import { decodeManagers, encodeManagers, noManagers, type Managers } from './managers.ts';
 import { typeFaults } from './typed-check.ts';
@@ -53,7 +54,7 @@ export class FieldManager {
    */
   apply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): KubeObject {
     const kind = this.#kind;
-    const applied = this.#checked(config);
+    const applied = checkedConfig(kind, kind.typeOf(kind.apiVersion), config);
     const time = formatTime(now);
     let managers = decodeManagers(live?.metadata?.managedFields) ?? noManagers;
     const before = live === undefined ? nothing : withManagers(live, undefined);
@@ -84,26 +85,28 @@ export class FieldManager {
     const managers = decodeManagers(given);
     return managers === undefined || managers.size === 0 ? live() : managers;
   }
+}
 
-  #checked(config: unknown): KubeObject {
-    const { group, version, kind, apiVersion } = this.#kind;
-    if (!isObject(config)) throw badRequest('error decoding YAML: error unmarshaling JSON: the configuration is no object');
-    const text = (name: string) => (typeof config[name] === 'string' ? config[name] : '');
-    const given = parseApiVersion(text('apiVersion'));
-    if (text('kind') !== kind || given.group !== group || given.version !== version)
-      throw badRequest(`invalid object type: ${given.group}/${given.version}, Kind=${text('kind')}`);
-    const applied = config as KubeObject;
-    const metadata: unknown = applied.metadata;
-    if (isObject(metadata) && metadata['managedFields'] !== undefined && metadata['managedFields'] !== null)
-      throw badRequest('metadata.managedFields must be nil');
-    const type = this.#kind.typeOf(apiVersion);
-    const faults = type === undefined ? 'no corresponding type' : typeFaults(type, config);
-    if (faults === undefined) return applied;
-    const part = (name: string) => (isObject(metadata) && typeof metadata[name] === 'string' ? metadata[name] : '');
-    throw badRequest(
-      `failed to create typed patch object (${part('namespace')}/${part('name')}; ${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}): ${faults}`,
-    );
-  }
+/** What a configuration has to be. */
+export type ConfigKind = Pick<ManagedKind, 'group' | 'version' | 'kind' | 'apiVersion'>;
+
+/** A configuration of a kind, as far as its type goes. @throws StatusError BadRequest with the message that Kubernetes gives */
+export function checkedConfig({ group, version, kind, apiVersion }: ConfigKind, type: FieldType | undefined, config: unknown): KubeObject {
+  if (!isObject(config)) throw badRequest('error decoding YAML: error unmarshaling JSON: the configuration is no object');
+  const text = (name: string) => (typeof config[name] === 'string' ? config[name] : '');
+  const given = parseApiVersion(text('apiVersion'));
+  if (text('kind') !== kind || given.group !== group || given.version !== version)
+    throw badRequest(`invalid object type: ${given.group}/${given.version}, Kind=${text('kind')}`);
+  const applied = config as KubeObject;
+  const metadata: unknown = applied.metadata;
+  if (isObject(metadata) && metadata['managedFields'] !== undefined && metadata['managedFields'] !== null)
+    throw badRequest('metadata.managedFields must be nil');
+  const faults = type === undefined ? 'no corresponding type' : typeFaults(type, config);
+  if (faults === undefined) return applied;
+  const part = (name: string) => (isObject(metadata) && typeof metadata[name] === 'string' ? metadata[name] : '');
+  throw badRequest(
+    `failed to create typed patch object (${part('namespace')}/${part('name')}; ${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}): ${faults}`,
+  );
 }
 
 function unchanged(before: Managers, after: Managers): boolean {

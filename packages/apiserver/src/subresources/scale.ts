@@ -9,6 +9,8 @@ import { decodeBody } from '../body.ts';
 import type { Call } from '../call.ts';
 import type { Machinery } from '../machinery.ts';
 import type { Decision } from '../object-store.ts';
+import { appliedScale } from '../managed-fields-scale.ts';
+import { settledManagers, tracked } from '../managed-fields-tracking.ts';
 import { strategyContext, validated } from '../registry-create.ts';
 import { patched, patchTypeOf } from '../registry-update.ts';
 import { checkWriteOptions, writeOptions } from '../request-options.ts';
@@ -55,7 +57,7 @@ export async function scale(machinery: Machinery, kind: ServedKind, call: Call):
     const { object, revision } = await reader.get(kind, request);
     return made(scaleOf(object), call, 200, revision);
   }
-  checkWriteOptions(request.query, request.verb === 'patch' ? 'PatchOptions' : 'UpdateOptions');
+  checkWriteOptions(request.query, request.verb === 'patch' ? 'PatchOptions' : 'UpdateOptions', request.patchType === 'apply');
   const next = nextScale(call);
   const key = keyOf(kind, request.namespace, request.name);
   if (call.dryRun) {
@@ -70,6 +72,7 @@ export async function scale(machinery: Machinery, kind: ServedKind, call: Call):
 
 function nextScale(call: Call): (old: Scale) => Scale {
   const { request } = call;
+  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // said by the managers of the workload's fields
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);
     return (old) => patched(scaleKind, old, type, request.body);
@@ -83,17 +86,21 @@ function nextScale(call: Call): (old: Scale) => Scale {
   return () => body;
 }
 
+const replicasOf = (replicas: unknown): object => ({ spec: { replicas } });
+
 async function decide(
-  { admission }: Machinery,
+  machinery: Machinery,
   kind: ServedKind,
   call: Call,
   next: (old: Scale) => Scale,
   current: Item | undefined,
 ): Promise<Decision> {
+  const { admission } = machinery;
   const { request } = call;
   if (current === undefined) throw notFound(kind.resource, request.name);
   const old = scaleOf(current.object);
-  let wanted = next(old);
+  const managed = request.patchType === 'apply' ? appliedScale(machinery, kind, call, current.object, replicasOf) : undefined;
+  let wanted = managed === undefined ? next(old) : scaleOf(managed);
   const admitted = {
     operation: 'UPDATE' as const,
     resource: kind.resource,
@@ -118,7 +125,8 @@ async function decide(
   const object = withMeta(withParts(current.object, { spec: { ...specOf(current.object), replicas } }), {
     resourceVersion: String(current.revision),
   });
-  const prepared = prepareUpdate(kind, object, current.object, strategyContext(call));
+  const owned = managed ?? tracked(machinery, kind, call, current.object, object);
+  const prepared = settledManagers(prepareUpdate(kind, object, current.object, strategyContext(call)), owned, current.object);
   validated(kind, request.name, call, () => validateUpdate(kind, prepared, current.object, ''));
   return { action: 'put', object: prepared };
 }
