@@ -15,6 +15,7 @@ const benches = {
   'scheduler-5000': [...source, 'packages/scheduler/bench/drain.ts', '5000', '3000'],
   apiserver: [...source, 'packages/apiserver/bench/core.ts'],
   storage: [...source, 'plugins/storage-memory/bench/commits.ts'],
+  embedded: [...source, 'plugins/storage-embedded/bench/commits.ts'],
   containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
 };
 const withComponents = ['cold-start', 'api', 'pod-start', 'containerd'];

@@ -26,125 +26,130 @@ const identity = ({ metadata, status }: PodItem) => ({
 });
 const sorted = (pods: readonly PodItem[]) => pods.map(identity).sort((a, b) => ((a.uid ?? '') < (b.uid ?? '') ? -1 : 1));
 
-describe.skipIf(noEtcd !== undefined && !everythingIsNeeded)(
-  `kill -9 at any moment, state in etcd${noEtcd === undefined ? '' : ` (${noEtcd})`}`,
-  () => {
-    const machine = Machine.use();
-    let cluster: Cluster;
-    beforeAll(async () => {
-      const etcd = await machine.etcd();
-      cluster = await machine.cluster({ spec: composition({ storage: 'etcd', runtime: 'process', network: 'host', etcd: etcd.endpoint }) });
-      await cluster.kubectl.run(['create', 'namespace', 'writes']);
-      await cluster.kubectl.apply(await hello('process'));
-      await cluster.api.untilReady('default', 'hello', 3);
-    });
-
-    it(`loses nothing that was acknowledged, adopts what runs and converges, ${rounds} times (seed ${seed})`, {
-      timeout: 300_000,
-    }, async () => {
-      const random = seeded(seed);
-      const before = sorted(await cluster.api.untilReady('default', 'hello', 3));
-      const running = await containersOf('process', { dir: cluster.dir });
-      const writer = new Writer(cluster.kubeconfig, 'writes');
-      const follower = new Follower(cluster.kubeconfig, 'writes');
-      follower.start();
-      writer.start(4, random);
-      const other = (replicas: number) => ({
-        apiVersion: 'apps/v1',
-        kind: 'Deployment',
-        metadata: { name: 'changing', namespace: 'writes' },
-        spec: {
-          replicas,
-          selector: { matchLabels: { app: 'changing' } },
-          template: {
-            metadata: { labels: { app: 'changing' } },
-            spec: { terminationGracePeriodSeconds: 1, containers: [{ name: 'c', image: 'host', command: ['sleep', '3600'] }] },
-          },
-        },
+for (const storage of ['embedded', 'etcd'] as const) {
+  const lacking = storage === 'etcd' ? noEtcd : undefined;
+  describe.skipIf(lacking !== undefined && !everythingIsNeeded)(
+    `kill -9 at any moment, state in ${storage}${lacking === undefined ? '' : ` (${lacking})`}`,
+    () => {
+      const machine = Machine.use();
+      let cluster: Cluster;
+      beforeAll(async () => {
+        const etcd = storage === 'etcd' ? await machine.etcd() : undefined;
+        cluster = await machine.cluster({
+          spec: composition({ storage, runtime: 'process', network: 'host', ...(etcd && { etcd: etcd.endpoint }) }),
+        });
+        await cluster.kubectl.run(['create', 'namespace', 'writes']);
+        await cluster.kubectl.apply(await hello('process'));
+        await cluster.api.untilReady('default', 'hello', 3);
       });
-      let replicas = 0;
-      for (let round = 0; round < rounds; round++) {
-        replicas = 1 + Math.floor(random() * 6);
-        await cluster.kubectl.apply(other(replicas));
-        await delay(Math.floor(random() * 1500)); // the random moment
-        await cluster.kill9();
-        if (random() < 0.4) {
-          // and again while it starts
-          cluster.launch();
-          await delay(Math.floor(random() * 1200));
+
+      it(`loses nothing that was acknowledged, adopts what runs and converges, ${rounds} times (seed ${seed})`, {
+        timeout: 300_000,
+      }, async () => {
+        const random = seeded(seed);
+        const before = sorted(await cluster.api.untilReady('default', 'hello', 3));
+        const running = await containersOf('process', { dir: cluster.dir });
+        const writer = new Writer(cluster.kubeconfig, 'writes');
+        const follower = new Follower(cluster.kubeconfig, 'writes');
+        follower.start();
+        writer.start(4, random);
+        const other = (replicas: number) => ({
+          apiVersion: 'apps/v1',
+          kind: 'Deployment',
+          metadata: { name: 'changing', namespace: 'writes' },
+          spec: {
+            replicas,
+            selector: { matchLabels: { app: 'changing' } },
+            template: {
+              metadata: { labels: { app: 'changing' } },
+              spec: { terminationGracePeriodSeconds: 1, containers: [{ name: 'c', image: 'host', command: ['sleep', '3600'] }] },
+            },
+          },
+        });
+        let replicas = 0;
+        for (let round = 0; round < rounds; round++) {
+          replicas = 1 + Math.floor(random() * 6);
+          await cluster.kubectl.apply(other(replicas));
+          await delay(Math.floor(random() * 1500)); // the random moment
           await cluster.kill9();
+          if (random() < 0.4) {
+            // and again while it starts
+            cluster.launch();
+            await delay(Math.floor(random() * 1200));
+            await cluster.kill9();
+          }
+          await cluster.up();
         }
-        await cluster.up();
-      }
-      await cluster.api.untilReady('writes', 'changing', replicas);
-      await writer.stop();
-      expect(writer.acknowledged).toBeGreaterThan(rounds * 10);
-      expect(await writer.losses(cluster.api)).toEqual([]);
+        await cluster.api.untilReady('writes', 'changing', replicas);
+        await writer.stop();
+        expect(writer.acknowledged).toBeGreaterThan(rounds * 10);
+        expect(await writer.losses(cluster.api)).toEqual([]);
 
-      const stored = await cluster.api.get<{ items: { metadata: { name: string }; data?: { value: string } }[] }>(
-        '/api/v1/namespaces/writes/configmaps',
-      );
-      await untilValue(
-        'the watch has seen it all',
-        () => [...follower.state].sort().join(),
-        (seen) =>
-          seen ===
-          stored.items
-            .map(({ metadata, data }) => [metadata.name, data?.value ?? ''])
-            .sort()
-            .join(),
-      );
-      await follower.stop();
-      // a server that starts has no events of the past: whoever asks for them is told to list again
-      expect(follower.faults).toEqual([]);
-      expect(follower.relists).toBeLessThanOrEqual(2 * rounds + 1);
+        const stored = await cluster.api.get<{ items: { metadata: { name: string }; data?: { value: string } }[] }>(
+          '/api/v1/namespaces/writes/configmaps',
+        );
+        await untilValue(
+          'the watch has seen it all',
+          () => [...follower.state].sort().join(),
+          (seen) =>
+            seen ===
+            stored.items
+              .map(({ metadata, data }) => [metadata.name, data?.value ?? ''])
+              .sort()
+              .join(),
+        );
+        await follower.stop();
+        // a server that starts has no events of the past: whoever asks for them is told to list again
+        expect(follower.faults).toEqual([]);
+        expect(follower.relists).toBeLessThanOrEqual(2 * rounds + 1);
 
-      expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
-      const now = await untilValue(
-        'nobody runs who should not',
-        () => containersOf('process', { dir: cluster.dir }),
-        (containers) => containers.size === 3 + replicas,
-      );
-      for (const [id, container] of running) expect(now.get(id)).toEqual(container);
-      const pods = await cluster.api.untilReady('default', 'hello', 3);
-      const address = await cluster.kubectl.run(['get', 'service', 'hello', '-o', 'jsonpath={.spec.clusterIP}']);
-      await untilAnswers(
-        `http://${address}:8080/`,
-        pods.map(({ metadata }) => `hello from ${metadata.name}`),
-      );
-      console.log(`${writer.acknowledged} writes acknowledged, ${writer.unanswered} unanswered`);
-    });
+        expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
+        const now = await untilValue(
+          'nobody runs who should not',
+          () => containersOf('process', { dir: cluster.dir }),
+          (containers) => containers.size === 3 + replicas,
+        );
+        for (const [id, container] of running) expect(now.get(id)).toEqual(container);
+        const pods = await cluster.api.untilReady('default', 'hello', 3);
+        const address = await cluster.kubectl.run(['get', 'service', 'hello', '-o', 'jsonpath={.spec.clusterIP}']);
+        await untilAnswers(
+          `http://${address}:8080/`,
+          pods.map(({ metadata }) => `hello from ${metadata.name}`),
+        );
+        console.log(`${writer.acknowledged} writes acknowledged, ${writer.unanswered} unanswered`);
+      });
 
-    it('outlives kill -9 of etcd', async () => {
-      const etcd = await machine.etcd();
-      const before = sorted(await cluster.api.untilReady('default', 'hello', 3));
-      const writer = new Writer(cluster.kubeconfig, 'writes');
-      writer.start(2, seeded(seed + 1));
-      for (let round = 0; round < 3; round++) {
+      it.skipIf(storage !== 'etcd')('outlives kill -9 of etcd', async () => {
+        const etcd = await machine.etcd();
+        const before = sorted(await cluster.api.untilReady('default', 'hello', 3));
+        const writer = new Writer(cluster.kubeconfig, 'writes');
+        writer.start(2, seeded(seed + 1));
+        for (let round = 0; round < 3; round++) {
+          const acknowledged = writer.acknowledged;
+          await untilValue(
+            'writes go through',
+            () => writer.acknowledged,
+            (count) => count > acknowledged + 20,
+          );
+          await etcd.kill9();
+          await etcd.restart();
+        }
         const acknowledged = writer.acknowledged;
         await untilValue(
           'writes go through',
           () => writer.acknowledged,
           (count) => count > acknowledged + 20,
         );
-        await etcd.kill9();
-        await etcd.restart();
-      }
-      const acknowledged = writer.acknowledged;
-      await untilValue(
-        'writes go through',
-        () => writer.acknowledged,
-        (count) => count > acknowledged + 20,
-      );
-      await writer.stop();
-      expect(await writer.losses(cluster.api)).toEqual([]);
-      expect(cluster.running).toBe(true);
-      expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
-      await cluster.kubectl.run(['scale', 'deployment/hello', '--replicas=4']);
-      await cluster.api.untilReady('default', 'hello', 4);
-    });
-  },
-);
+        await writer.stop();
+        expect(await writer.losses(cluster.api)).toEqual([]);
+        expect(cluster.running).toBe(true);
+        expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
+        await cluster.kubectl.run(['scale', 'deployment/hello', '--replicas=4']);
+        await cluster.api.untilReady('default', 'hello', 4);
+      });
+    },
+  );
+}
 
 const noContainers = noContainerd ?? noEtcd;
 describe.skipIf(noContainers !== undefined && !everythingIsNeeded)(

@@ -15,7 +15,7 @@ export interface ClusterSpec {
 }
 export type PluginUse = string | { readonly use: string; readonly name?: string; readonly config?: Readonly<Record<string, unknown>> };
 
-export type StorageName = 'memory' | 'etcd';
+export type StorageName = 'memory' | 'embedded' | 'etcd';
 export type RuntimeName = 'containerd' | 'process' | 'simulated';
 export type NetworkName = 'bridge' | 'host';
 
@@ -54,8 +54,8 @@ export function composition({
     server: { address: bridged ? '0.0.0.0' : '127.0.0.1' },
     ...(bridged && { networking: { podCIDRs: [ranges.pods], serviceCIDRs: [ranges.services] }, bridge: ranges.bridge }),
     storage:
-      storage === 'memory'
-        ? 'storage-memory'
+      storage !== 'etcd'
+        ? `storage-${storage}`
         : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''], ...(etcdPrefix !== undefined && { prefix: etcdPrefix }) } },
     runtimes: [
       runtime === 'containerd' ? { use: 'runtime-containerd', config: { socket: containerd?.socket ?? '' } } : `runtime-${runtime}`,

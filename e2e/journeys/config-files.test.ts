@@ -113,7 +113,7 @@ describe('a cluster.yaml', () => {
     const first = await runOarlock(['config', 'print', '-f', file]);
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(first.stdout).toMatch(/port: 6443/);
-    expect(first.stdout).toMatch(/use: storage-memory/);
+    expect(first.stdout).toMatch(/use: storage-embedded/);
     const printed = join(dir, 'printed.yaml');
     await writeFile(printed, first.stdout);
     expect(await runOarlock(['config', 'print', '-f', printed])).toMatchObject({ code: 0, stdout: first.stdout });

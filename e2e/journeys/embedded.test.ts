@@ -31,7 +31,7 @@ describe.skipIf(!checkout)(
     let cluster: Cluster;
     beforeAll(async () => {
       cluster = await machine.cluster({
-        spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }),
+        spec: composition({ storage: 'embedded', runtime: 'process', network: 'host' }),
         ...(runAs && { runAs }),
       });
     });

@@ -13,7 +13,7 @@ export interface Combination {
   readonly because?: string;
 }
 
-const storages: readonly StorageName[] = ['memory', 'etcd'];
+const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
 const runtimes: readonly RuntimeName[] = ['containerd', 'process', 'simulated'];
 const networks: readonly (NetworkName | 'none')[] = ['bridge', 'host', 'none'];
 

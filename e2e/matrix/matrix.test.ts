@@ -253,7 +253,7 @@ function journeys(combination: Combination): void {
     if (!simulated && network === 'bridge') expect((await httpGet(`${url}/`)).status).toBe(200);
     if (!simulated) expect(await stage.containers()).toEqual(running);
     await stage.cluster.up();
-    if (storage === 'etcd') {
+    if (storage !== 'memory') {
       expect(await stage.k('get', 'configmap', 'acknowledged', '-o', 'jsonpath={.data.at}')).toBe('the-last-moment');
       const now = await stage.ready(2);
       await stage.serves(now);

@@ -71,6 +71,6 @@ Storage x runtime x network, and what was tried on each combination with a real 
 The list is made from what the plugins declare of themselves; \`npm run e2e -- matrix --write-matrix\` runs everything and writes this page.
 
 ✔ passed, ✖ failed, – does not apply: pods that run on a clock have no traffic, and only images have a file system of their own to copy to.
-After \`kill -9\`, clusters on etcd find everything they had acknowledged and adopt the containers that run; clusters in memory come up empty
+After \`kill -9\`, clusters on etcd or on the local disk find everything they had acknowledged and adopt the containers that run; clusters in memory come up empty
 and remove the containers that belong to nobody.
 `;

@@ -58,7 +58,7 @@ const spec = z.strictObject({
       names: z.array(z.string()).default([]),
     })
     .prefault({}),
-  storage: placement.default({ use: 'storage-memory', config: {} }),
+  storage: placement.default({ use: 'storage-embedded', config: {} }),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),

@@ -374,7 +374,7 @@ describe('a good cluster.yaml', () => {
     expect(read.name).toBe('oarlock');
     expect(read.spec).toMatchObject({
       roles: ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'],
-      storage: { use: 'storage-memory' },
+      storage: { use: 'storage-embedded' },
       server: { port: 6443 },
       networking: { domain: 'cluster.local' },
     });
