@@ -94,17 +94,18 @@ export default Controllers.plugin({
     return {
       name: 'resourcequota',
       watches: [
-        watch(quotas, ({ metadata, spec }, old) =>
+        watch(quotas, (quota, old) =>
           // what admission charges is no news
-          old !== undefined && old !== quotas.get(`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`) && jsonEqual(spec, old.spec)
+          old !== undefined && old !== quota && jsonEqual(quota.spec, old.spec)
             ? []
-            : [`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`],
+            : [`${quota.metadata?.namespace ?? ''}/${quota.metadata?.name ?? ''}`],
         ),
         ...followed.map((resource) => {
           const name = groupResource(resource);
-          return watch(informers.of(resource), (object, old) =>
-            changed(name, object, old) ? keysIn(object.metadata?.namespace ?? '') : [],
-          );
+          return watch(informers.of(resource), (object, old) => {
+            const keys = keysIn(object.metadata?.namespace ?? '');
+            return keys.length > 0 && changed(name, object, old) ? keys : [];
+          });
         }),
       ],
       async reconcile(key, { client }) {

@@ -1,0 +1,139 @@
+import { configMaps, persistentVolumeClaims, pods, resourceQuotas, services } from '@oarlock/api/resources';
+import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
+import type { AdmissionRequest } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { openAdmission } from '@oarlock/testing/open-admission';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+type Hard = Record<string, string>;
+const quota = (namespace: string, hard: Hard, used: Hard, more: ResourceQuota['spec'] = {}): ResourceQuota => ({
+  metadata: { namespace, name: 'q' },
+  spec: { hard, ...more },
+  status: { hard, used },
+});
+const pod = (namespace: string, requests: Hard = {}, more: Partial<NonNullable<Pod['spec']>> = {}): Pod => ({
+  metadata: { namespace, name: 'p' },
+  spec: { containers: [{ name: 'c', image: 'x', resources: { requests, limits: requests } }], ...more },
+});
+const create = (object: Pod, more: Partial<AdmissionRequest> = {}) => admissionRequest('CREATE', pods, object, more);
+const service = (type: string, ports: number) => ({
+  metadata: { namespace: 'objects', name: 's' },
+  spec: { type, ports: Array.from({ length: ports }, (_, at) => ({ port: at + 1 })) },
+});
+const claim = (storage: string) => ({
+  metadata: { namespace: 'objects', name: 'c' },
+  spec: { storageClassName: 'fast', resources: { requests: { storage } } },
+});
+const big = '1000000';
+const open = () =>
+  openAdmission(plugin, {
+    seed: (api) =>
+      api.seed(
+        resourceQuotas,
+        quota('compute', { cpu: big, 'requests.memory': big, pods: big }, { cpu: '0', 'requests.memory': '0', pods: '0' }),
+        quota('full', { pods: '2', cpu: '1' }, { pods: '2', cpu: '500m' }),
+        quota(
+          'objects',
+          { 'count/configmaps': '0', 'services.nodeports': '2', 'fast.storageclass.storage.k8s.io/requests.storage': '2Gi' },
+          { 'count/configmaps': '0', 'services.nodeports': '0', 'fast.storageclass.storage.k8s.io/requests.storage': '1Gi' },
+        ),
+        quota('effort', { pods: '0' }, { pods: '0' }, { scopes: ['BestEffort'] }),
+        quota('terminating', { pods: '0' }, { pods: '0' }, { scopes: ['Terminating'] }),
+        quota(
+          'classes',
+          { pods: '0' },
+          { pods: '0' },
+          { scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] } },
+        ),
+        { metadata: { namespace: 'new', name: 'q' }, spec: { hard: { pods: '2' } } },
+      ),
+  });
+
+admissionContract('admission-resource-quota', async () => {
+  const opened = await open();
+  return {
+    plugin: opened.plugin,
+    dispose: () => opened.dispose(),
+    cases: [
+      { title: 'within the quota', request: create(pod('compute', { cpu: '1', memory: '1' })), outcome: 'allowed' },
+      { title: 'a namespace without one', request: create(pod('free')), outcome: 'ignored' },
+      {
+        title: 'something that is not stated',
+        request: create(pod('compute', { memory: '1' })),
+        outcome: 'denied',
+        message: 'failed quota: q: must specify cpu for: c',
+      },
+      {
+        title: 'more than there is',
+        request: create(pod('full', { cpu: '750m' })),
+        outcome: 'denied',
+        message: 'exceeded quota: q, requested: cpu=750m,pods=1, used: cpu=500m,pods=2, limited: cpu=1,pods=2',
+      },
+      {
+        title: 'a count',
+        request: admissionRequest('CREATE', configMaps, { metadata: { namespace: 'objects', name: 'c' } }),
+        outcome: 'denied',
+        message: 'exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=0, limited: count/configmaps=0',
+      },
+      {
+        title: 'node ports',
+        request: admissionRequest('CREATE', services, service('NodePort', 3)),
+        outcome: 'denied',
+        message: /services.nodeports=3/,
+      },
+      {
+        title: 'a Service that takes more',
+        request: admissionRequest('UPDATE', services, service('LoadBalancer', 3), { old: service('ClusterIP', 3) }),
+        outcome: 'denied',
+      },
+      {
+        title: 'a Service that takes no more',
+        request: admissionRequest('UPDATE', services, service('NodePort', 3), { old: service('NodePort', 3) }),
+        outcome: 'allowed',
+      },
+      {
+        title: 'a claim of a class',
+        request: admissionRequest('CREATE', persistentVolumeClaims, claim('2Gi')),
+        outcome: 'denied',
+        message: /used: fast.storageclass.storage.k8s.io\/requests.storage=1Gi, limited: .*=2Gi/,
+      },
+      { title: 'best effort', request: create(pod('effort')), outcome: 'denied' },
+      { title: 'not best effort', request: create(pod('effort', { cpu: '1' })), outcome: 'allowed' },
+      { title: 'terminating', request: create(pod('terminating', {}, { activeDeadlineSeconds: 5 })), outcome: 'denied' },
+      { title: 'not terminating', request: create(pod('terminating')), outcome: 'allowed' },
+      { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), outcome: 'denied' },
+      { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), outcome: 'allowed' },
+      {
+        title: 'nothing is known yet',
+        request: create(pod('new')),
+        outcome: 'denied',
+        message: 'status unknown for quota: q, resources: pods',
+      },
+      { title: 'a subresource', request: create(pod('full'), { subresource: 'binding' }), outcome: 'ignored' },
+    ],
+  };
+});
+
+describe('admission-resource-quota', () => {
+  it('never gives away the same twice, whoever else writes', async () => {
+    const opened = await openAdmission(plugin, {
+      seed: (api) => api.seed(resourceQuotas, quota('d', { pods: '10', cpu: '100' }, { pods: '0', cpu: '0' })),
+    });
+    const other = opened.api.client('somebody');
+    const answers = Promise.all(Array.from({ length: 25 }, () => opened.plugin.validate?.(create(pod('d', { cpu: '1' })))));
+    const held = await other.get(resourceQuotas, { namespace: 'd', name: 'q' });
+    await other.update(resourceQuotas, { ...held, metadata: { ...held.metadata, labels: { a: 'b' } } }).catch(() => undefined);
+    const allowed = (await answers).filter((verdict) => verdict?.allowed === true);
+    expect(allowed).toHaveLength(10);
+    expect(opened.api.object(resourceQuotas, { namespace: 'd', name: 'q' })?.status?.used).toEqual({ pods: '10', cpu: '10' });
+    await opened.dispose();
+  });
+
+  it('charges nothing on a dry run', async () => {
+    const opened = await openAdmission(plugin, { seed: (api) => api.seed(resourceQuotas, quota('d', { pods: '1' }, { pods: '0' })) });
+    expect(await opened.plugin.validate?.(create(pod('d'), { dryRun: true }))).toEqual({ allowed: true });
+    expect(opened.writes()).toBe(0);
+    await opened.dispose();
+  });
+});
