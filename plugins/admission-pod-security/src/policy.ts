@@ -1,0 +1,40 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { baseline } from './baseline.ts';
+import { viewOf, type Violation } from './pod-view.ts';
+import { restricted } from './restricted.ts';
+
+export const levels = ['privileged', 'baseline', 'restricted'] as const;
+export type Level = (typeof levels)[number];
+/** The release that this server is of. */
+export const latest = 36;
+
+export interface Policy {
+  readonly level: Level;
+  /** Of `v1.minor`; undefined for `latest`. */
+  readonly minor: number | undefined;
+}
+
+export const parseLevel = (text: string): Level | undefined => levels.find((level) => level === text);
+/** `latest` or `v1.24`. */
+export function parseVersion(text: string): { readonly minor: number | undefined } | undefined {
+  if (text === 'latest') return { minor: undefined };
+  const minor = /^v1\.([0-9]{1,4})$/.exec(text)?.[1];
+  return minor === undefined ? undefined : { minor: Number(minor) };
+}
+export const named = ({ level, minor }: Policy): string => `${level}:${minor === undefined ? 'latest' : `v1.${minor}`}`;
+
+/** What of a pod a policy does not allow, rule by rule in upstream's order. */
+export function violations({ level, minor = latest }: Policy, pod: Pick<Pod, 'metadata' | 'spec'>): readonly Violation[] {
+  if (level === 'privileged') return [];
+  const view = viewOf(pod);
+  const more = level === 'restricted' ? restricted.filter(({ since }) => minor >= since) : [];
+  const replaced = new Set(more.map(({ replaces }) => replaces));
+  const rules = [
+    ...baseline.filter((each) => minor >= each.since && (each.replaced === undefined || !replaced.has(each.replaced))),
+    ...more,
+  ];
+  return rules.flatMap(({ rule }) => rule(view, minor) ?? []);
+}
+
+/** `host namespaces (hostNetwork=true), privileged (container "a" must not ...)` */
+export const described = (found: readonly Violation[]): string => found.map(({ reason, detail }) => `${reason} (${detail})`).join(', ');
