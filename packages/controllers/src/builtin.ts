@@ -4,12 +4,14 @@ import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
+import ephemeralVolume from './ephemeral-volume/ephemeral-volume-controller.ts';
 import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
 import job from './job/job-controller.ts';
 import namespace from './namespace/namespace-controller.ts';
 import nodeIpam from './node-ipam/node-ipam-controller.ts';
 import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
+import persistentVolume from './persistent-volume/persistent-volume-controller.ts';
 import podGc from './pod-gc/pod-gc-controller.ts';
 import replicaSet from './replica-set/replica-set-controller.ts';
 import replicationController from './replication-controller/replication-controller.ts';
@@ -19,6 +21,8 @@ import serviceAccount from './service-account/service-account-controller.ts';
 import statefulSet from './stateful-set/stateful-set-controller.ts';
 import taintEviction from './taint-eviction/taint-eviction-controller.ts';
 import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
+import volumeExpansion from './volume-expansion/volume-expansion-controller.ts';
+import { claimProtection, volumeProtection } from './volume-protection/volume-protection-controllers.ts';
 
 /** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
 export const builtin: readonly Plugin[] = [
@@ -41,5 +45,10 @@ export const builtin: readonly Plugin[] = [
   nodeLifecycle,
   taintEviction,
   podGc,
+  persistentVolume,
+  claimProtection,
+  volumeProtection,
+  ephemeralVolume,
+  volumeExpansion,
   ...security,
 ];

@@ -6,7 +6,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { causeOf, failSpan, startSpan } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
-import type { Controller } from '@oarlock/spi/controller';
+import type { Controller, Watch } from '@oarlock/spi/controller';
 import type { Tracer } from '@opentelemetry/api';
 import type { Registry } from 'prom-client';
 import { reconcileMetrics, type ReconcileMetrics } from './reconcile-metrics.ts';
@@ -57,7 +57,7 @@ export class ControllerRunner {
   async run(signal: AbortSignal): Promise<void> {
     const { controller, clock, metrics, workers = controller.workers ?? defaultWorkers } = this.#options;
     const queue = new Workqueue({ name: controller.name, clock, metrics });
-    const off = controller.watches.map(({ informer, keys }) =>
+    const subscribe = ({ informer, keys }: Watch) =>
       informer.on({
         added: (object, cause) => {
           for (const key of keys(object, undefined)) queue.add(key, cause);
@@ -68,8 +68,9 @@ export class ControllerRunner {
         deleted: (object, cause) => {
           for (const key of keys(object, undefined)) queue.add(key, cause);
         },
-      }),
-    );
+      });
+    const off = controller.watches.map(subscribe);
+    const leave = controller.follow?.(subscribe);
     setMaxListeners(0, signal); // one listener per informer that is waited for
     const stop = () => queue.shutDown();
     signal.addEventListener('abort', stop, { once: true });
@@ -83,6 +84,7 @@ export class ControllerRunner {
       signal.removeEventListener('abort', stop);
       queue.shutDown();
       for (const unsubscribe of off) unsubscribe();
+      leave?.();
     }
   }
 

@@ -3,8 +3,9 @@ import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import { resource, type Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
-import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { Controllers, watch, type Controller, type ReconcileContext, type Watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { CustomKinds } from '../custom-kinds.ts';
 import { foreground, orphan, OwnerGraph, type GraphNode } from './owner-graph.ts';
 
 const maxAbsent = 5_000;
@@ -27,29 +28,66 @@ type OwnerState = 'solid' | 'waiting' | 'absent';
 export class GarbageCollector implements Controller {
   readonly name = 'garbage-collector';
   readonly workers = workers;
-  readonly watches;
+  readonly watches: readonly Watch[];
   readonly #graph = new OwnerGraph();
   readonly #recorder: EventRecorder;
   /** Owners known to be gone, so that many dependents ask once. Uids never come back; the oldest are forgotten. */
   readonly #absent = new Set<string>();
 
-  constructor(informers: readonly Informer[], recorder: EventRecorder) {
+  readonly #informers: Informers;
+  readonly #custom: CustomKinds;
+
+  constructor(informers: Informers, recorder: EventRecorder) {
+    this.#informers = informers;
     this.#recorder = recorder;
-    for (const informer of informers) {
-      const put = (object: KubeObject) => {
-        this.#graph.put(informer.resource, object);
-      };
-      // handlers run in order: when a watch below asks, the graph is up to date
-      informer.on({
-        added: put,
-        updated: put,
-        deleted: ({ metadata }) => {
-          this.#graph.remove(metadata?.uid ?? '');
-          this.#noteAbsent(metadata?.uid ?? '');
-        },
-      });
-    }
-    this.watches = informers.map((informer) => watch(informer, (object, old) => this.#toLookAt(object, old)));
+    this.#custom = new CustomKinds(informers);
+    const own = collected.map((each) => informers.of(each));
+    this.watches = [...own.map((informer) => this.#watched(informer)), this.#custom.watch];
+    for (const informer of own) this.#feed(informer);
+  }
+
+  /** Kinds that are defined while the collector runs are collected, too. */
+  follow(add: (watch: Watch) => () => void): () => void {
+    const ends = new Map<string, () => void>();
+    const off = this.#custom.on({
+      added: (resource) => {
+        const informer = this.#informers.of(resource);
+        const unfeed = this.#feed(informer);
+        const unwatch = add(this.#watched(informer));
+        ends.set(nameOfResource(resource), () => {
+          unwatch();
+          unfeed();
+          this.#informers.release?.(resource);
+        });
+      },
+      removed: (resource) => {
+        const name = nameOfResource(resource);
+        ends.get(name)?.();
+        ends.delete(name);
+      },
+    });
+    return () => {
+      off();
+    };
+  }
+
+  /** Keeps the graph up to date. Handlers run in order: when a watch asks, it is. */
+  #feed(informer: Informer): () => void {
+    const put = (object: KubeObject) => {
+      this.#graph.put(informer.resource, object);
+    };
+    return informer.on({
+      added: put,
+      updated: put,
+      deleted: ({ metadata }) => {
+        this.#graph.remove(metadata?.uid ?? '');
+        this.#noteAbsent(metadata?.uid ?? '');
+      },
+    });
+  }
+
+  #watched(informer: Informer): Watch {
+    return watch(informer, (object, old) => this.#toLookAt(object, old));
   }
 
   async reconcile(uid: string, { client }: ReconcileContext): Promise<void> {
@@ -120,11 +158,11 @@ export class GarbageCollector implements Controller {
     // an owner in another namespace is none: names are only unique within one
     if (found !== undefined && found.resource.namespaced && found.namespace !== node.namespace) return this.#wrongNamespace(node, owner);
     if (known !== 'unknown') return known;
-    const kind = kindOf({ ...parseApiVersion(owner.apiVersion), kind: owner.kind });
+    const kind = this.#resourceOf(owner);
     if (kind === undefined) return 'solid'; // a kind nobody here knows: better keep than delete
     if (kind.namespaced && !node.resource.namespaced) return this.#wrongNamespace(node, owner);
     try {
-      const live = await client.get(resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced), {
+      const live = await client.get(kind, {
         name: owner.name,
         ...(kind.namespaced && { namespace: node.namespace }),
       });
@@ -135,6 +173,13 @@ export class GarbageCollector implements Controller {
     }
     this.#noteAbsent(owner.uid);
     return 'absent';
+  }
+
+  #resourceOf({ apiVersion, kind: name }: OwnerReference): Resource | undefined {
+    const { group, version } = parseApiVersion(apiVersion);
+    const kind = kindOf({ group, version, kind: name });
+    if (kind === undefined) return this.#custom.find(group, name);
+    return resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced);
   }
 
   #wrongNamespace(node: GraphNode, owner: OwnerReference): OwnerState {
@@ -203,6 +248,7 @@ export class GarbageCollector implements Controller {
   }
 }
 
+const nameOfResource = ({ group, version, resource: name }: Resource) => `${group}/${version}/${name}`;
 const nameOf = ({ name, namespace }: GraphNode) => ({ name, ...(namespace !== '' && { namespace }) });
 
 async function unlessGone(work: () => Promise<unknown>): Promise<void> {
@@ -217,9 +263,5 @@ export default Controllers.plugin({
   id: 'controller-garbage-collector',
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
-  create: ({ informers, events }) =>
-    new GarbageCollector(
-      collected.map((each) => informers.of(each)),
-      events.recorder('garbage-collector-controller'),
-    ),
+  create: ({ informers, events }) => new GarbageCollector(informers, events.recorder('garbage-collector-controller')),
 });

@@ -8,6 +8,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { Informers, type Client, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { CustomKinds } from '../custom-kinds.ts';
 
 const finalizer = 'kubernetes';
 const firstLookMs = 100;
@@ -40,10 +41,14 @@ export class NamespaceController implements Controller {
   readonly #clock: Clock;
   readonly #looks = new Map<string, number>();
 
-  constructor(all: Informer<Namespace>, pods: Informer, clock: Clock) {
+  readonly #custom: CustomKinds;
+
+  constructor(all: Informer<Namespace>, pods: Informer, custom: CustomKinds, clock: Clock) {
+    this.#custom = custom;
     this.#namespaces = all;
     this.#clock = clock;
     this.watches = [
+      custom.watch,
       watch(all, ({ metadata }) => (metadata?.deletionTimestamp === undefined ? [] : [metadata.name ?? ''])),
       // pods take their time to end: the last one that goes wakes us
       watch(pods, ({ metadata }) =>
@@ -93,7 +98,7 @@ export class NamespaceController implements Controller {
     const finalizers = new Map<string, number>();
     const failures: string[] = [];
     await Promise.all(
-      contents.map(async (each) => {
+      [...contents, ...this.#custom.list().filter(({ namespaced }) => namespaced)].map(async (each) => {
         const name = each.group === '' ? each.resource : `${each.resource}.${each.group}`;
         try {
           const before = await client.list(each, { namespace, limit: 1 });
@@ -197,5 +202,6 @@ export default Controllers.plugin({
   id: 'controller-namespace',
   config: z.strictObject({}),
   needs: { informers: Informers },
-  create: ({ informers }, { clock }) => new NamespaceController(informers.of(namespaces), informers.of(podResource), clock),
+  create: ({ informers }, { clock }) =>
+    new NamespaceController(informers.of(namespaces), informers.of(podResource), new CustomKinds(informers), clock),
 });

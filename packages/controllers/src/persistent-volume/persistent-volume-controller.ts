@@ -1,0 +1,260 @@
+import { objectKey, type ObjectKey } from '@oarlock/api/object';
+import { persistentVolumeClaims, persistentVolumes, pods as podResource, storageClasses } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { PersistentVolume, PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
+import type { StorageClass } from '@oarlock/api/types/storage-v1';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { nameOf, typed } from '../pod-template.ts';
+import { byClaim, claimsOfPod } from '../pods-by-claim.ts';
+import { bind, setClaimPhase, setPhase, unbind } from './binding.ts';
+import { annotations, bestVolume, classOf, isBoundTo, mismatch, modeOf } from './volume-match.ts';
+
+const claimPrefix = 'claim:';
+const volumePrefix = 'volume:';
+const defaultClass = 'storageclass.kubernetes.io/is-default-class';
+const freeOfClass = 'free-volumes-of-class';
+const keptFor = 'volumes-of-claim';
+const unboundOfClass = 'unbound-claims-of-class';
+
+const freeClass = (volume: PersistentVolume) => (volume.spec?.claimRef === undefined ? [classOf(volume)] : []);
+const claimKeyOf = ({ spec }: PersistentVolume) =>
+  spec?.claimRef === undefined ? [] : [`${spec.claimRef.namespace}/${spec.claimRef.name}`];
+const unboundClass = (claim: PersistentVolumeClaim) => (claim.spec?.volumeName ? [] : [classOf(claim)]);
+const isCompleted = (claim: PersistentVolumeClaim) => claim.metadata?.annotations?.[annotations.bindCompleted] !== undefined;
+
+interface Parts {
+  readonly claims: Informer<PersistentVolumeClaim>;
+  readonly volumes: Informer<PersistentVolume>;
+  readonly classes: Informer<StorageClass>;
+  readonly pods: Informer<Pod>;
+  readonly recorder: EventRecorder;
+}
+
+/** Binds claims to volumes, has volumes made for those that find none, and takes volumes back. */
+export class PersistentVolumeController implements Controller {
+  readonly name = 'persistentvolume-binder';
+  readonly watches;
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    const { claims, volumes, classes, pods } = parts;
+    volumes.addIndex(freeOfClass, freeClass);
+    volumes.addIndex(keptFor, claimKeyOf);
+    claims.addIndex(unboundOfClass, unboundClass);
+    pods.addIndex(byClaim, claimsOfPod);
+    const waiting = (name: string) => claims.byIndex(unboundOfClass, name).map((claim) => `${claimPrefix}${objectKey(claim)}`);
+    this.watches = [
+      watch(claims, (claim) => {
+        const volume = claim.spec?.volumeName;
+        const kept = volumes.byIndex(keptFor, objectKey(claim)).map(({ metadata }) => `${volumePrefix}${metadata?.name}`);
+        return [`${claimPrefix}${objectKey(claim)}`, ...(volume ? [`${volumePrefix}${volume}`] : []), ...kept];
+      }),
+      watch(volumes, (volume, old) => [
+        `${volumePrefix}${volume.metadata?.name}`,
+        ...claimKeyOf(volume).map((key) => `${claimPrefix}${key}`),
+        ...(old === undefined ? [] : claimKeyOf(old).map((key) => `${claimPrefix}${key}`)),
+        ...(volume.spec?.claimRef === undefined && volume.status?.phase === 'Available' ? waiting(classOf(volume)) : []),
+      ]),
+      watch(classes, ({ metadata }) => [...waiting(metadata?.name ?? ''), ...waiting('')]),
+    ];
+  }
+
+  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<void> {
+    if (key.startsWith(volumePrefix)) {
+      const volume = this.#parts.volumes.get(key.slice(volumePrefix.length));
+      if (volume !== undefined) await this.#syncVolume(volume, client);
+      return;
+    }
+    const claim = this.#parts.claims.get(key.slice(claimPrefix.length));
+    if (claim === undefined) return;
+    if (isCompleted(claim)) await this.#syncBound(claim, client);
+    else await this.#syncUnbound(claim, client);
+  }
+
+  async #syncUnbound(claim: PersistentVolumeClaim, client: Client): Promise<void> {
+    const { volumes, classes, recorder } = this.#parts;
+    const wanted = claim.spec?.volumeName;
+    if (wanted) {
+      const volume = volumes.get(wanted);
+      if (volume !== undefined && volume.spec?.claimRef === undefined) {
+        const why = mismatch(volume, claim);
+        if (why === undefined) return bind(volume, claim, client);
+        recorder.event(claim, 'Warning', 'VolumeMismatch', `Cannot bind to requested volume "${wanted}": ${why}`);
+      } else if (volume !== undefined && isBoundTo(volume, claim)) return bind(volume, claim, client);
+      else if (volume !== undefined)
+        recorder.event(claim, 'Warning', 'FailedBinding', `volume "${wanted}" already bound to a different claim.`);
+      await setClaimPhase(claim, 'Pending', undefined, client);
+      return undefined;
+    }
+    const name = classOf(claim);
+    const delayed =
+      classes.get(name)?.volumeBindingMode === 'WaitForFirstConsumer' && !claim.metadata?.annotations?.[annotations.selectedNode];
+    const volume = bestVolume(claim, volumes.byIndex(keptFor, objectKey(claim)), volumes.byIndex(freeOfClass, name), delayed);
+    if (volume !== undefined) return bind(volume, claim, client);
+    if (claim.spec?.storageClassName === undefined && claim.metadata?.annotations?.[annotations.betaClass] === undefined) {
+      const fallback = this.#defaultClass();
+      if (fallback !== undefined) {
+        await client.update(persistentVolumeClaims, {
+          ...typed(persistentVolumeClaims, claim),
+          spec: { ...claim.spec, storageClassName: fallback },
+        });
+        return undefined;
+      }
+    }
+    if (delayed) this.#tellDelayed(claim);
+    else if (name !== '') await this.#provision(claim, name, client);
+    else recorder.event(claim, 'Normal', 'FailedBinding', 'no persistent volumes available for this claim and no storage class is set');
+    await setClaimPhase(claim, 'Pending', undefined, client);
+    return undefined;
+  }
+
+  /** The newest of those marked as default. */
+  #defaultClass(): string | undefined {
+    const marked = this.#parts.classes
+      .list()
+      .filter(({ metadata }) => metadata?.annotations?.[defaultClass] === 'true')
+      .toSorted((a, b) =>
+        (a.metadata?.creationTimestamp ?? '') === (b.metadata?.creationTimestamp ?? '')
+          ? (a.metadata?.name ?? '') < (b.metadata?.name ?? '')
+            ? -1
+            : 1
+          : (a.metadata?.creationTimestamp ?? '') > (b.metadata?.creationTimestamp ?? '')
+            ? -1
+            : 1,
+      );
+    return marked[0]?.metadata?.name;
+  }
+
+  #tellDelayed(claim: PersistentVolumeClaim): void {
+    const waiting = this.#parts.pods.byIndex(byClaim, objectKey(claim)).filter(({ spec }) => !spec?.nodeName);
+    const [reason, message] =
+      waiting.length === 0
+        ? ['WaitForFirstConsumer', 'waiting for first consumer to be created before binding']
+        : [
+            'WaitForPodScheduled',
+            `waiting for pod${waiting.length > 1 ? 's' : ''} ${waiting.map(({ metadata }) => metadata?.name).join(',')} to be scheduled`,
+          ];
+    this.#parts.recorder.event(claim, 'Normal', reason, message);
+  }
+
+  /** Asks the provisioner of the class, which watches for claims with its name on them. */
+  async #provision(claim: PersistentVolumeClaim, name: string, client: Client): Promise<PersistentVolumeClaim> {
+    const { classes, recorder } = this.#parts;
+    const provisioner = classes.get(name)?.provisioner;
+    if (provisioner === undefined) {
+      recorder.event(claim, 'Warning', 'ProvisioningFailed', `storageclass.storage.k8s.io "${name}" not found`);
+      return claim;
+    }
+    if (provisioner === 'kubernetes.io/no-provisioner') {
+      recorder.event(claim, 'Warning', 'ProvisioningFailed', `no volume plugin matched name: ${provisioner}`);
+      return claim;
+    }
+    const notes = { [annotations.betaProvisioner]: provisioner, [annotations.provisioner]: provisioner };
+    const told = Object.entries(notes).every(([key, value]) => claim.metadata?.annotations?.[key] === value);
+    const asked = told
+      ? claim
+      : await client.patch(persistentVolumeClaims, nameOf(claim), 'merge', { metadata: { uid: claim.metadata?.uid, annotations: notes } });
+    recorder.event(
+      claim,
+      'Normal',
+      'ExternalProvisioning',
+      `Waiting for a volume to be created either by the external provisioner '${provisioner}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.`,
+    );
+    return asked;
+  }
+
+  async #syncBound(claim: PersistentVolumeClaim, client: Client): Promise<void> {
+    const name = claim.spec?.volumeName;
+    const lose = async (reason: string, message: string) => {
+      if (await setClaimPhase(claim, 'Lost', undefined, client)) this.#parts.recorder.event(claim, 'Warning', reason, message);
+    };
+    if (!name) return lose('ClaimLost', 'Bound claim has lost reference to PersistentVolume. Data on the volume is lost!');
+    const volume = this.#parts.volumes.get(name);
+    if (volume === undefined) {
+      if (await isGone(() => client.get(persistentVolumes, { name })))
+        await lose('ClaimLost', 'Bound claim has lost its PersistentVolume. Data on the volume is lost!');
+      return undefined;
+    }
+    if (volume.spec?.claimRef === undefined || volume.spec.claimRef.uid === claim.metadata?.uid) return bind(volume, claim, client);
+    return lose('ClaimMisbound', 'Two claims are bound to the same volume, this one is bound incorrectly');
+  }
+
+  async #syncVolume(volume: PersistentVolume, client: Client): Promise<void> {
+    const { claims, recorder } = this.#parts;
+    const ref = volume.spec?.claimRef;
+    if (ref === undefined || !ref.uid) {
+      await setPhase(volume, 'Available', client);
+      return;
+    }
+    let claim = claims.get(`${ref.namespace}/${ref.name}`);
+    if (claim?.metadata?.uid !== ref.uid) {
+      // the volume may be newer than the cache of claims
+      claim = await client.get(persistentVolumeClaims, { namespace: ref.namespace ?? '', name: ref.name ?? '' }).catch((error: unknown) => {
+        if (isStatus(error, 'NotFound')) return undefined;
+        throw error;
+      });
+      if (claim?.metadata?.uid !== ref.uid) claim = undefined;
+    }
+    if (claim === undefined) {
+      const failed = volume.status?.phase === 'Failed' || volume.status?.phase === 'Released';
+      const released = failed ? volume : await setPhase(volume, 'Released', client);
+      if (released !== undefined) await this.#reclaim(released, client);
+    } else if (!claim.spec?.volumeName) {
+      if (modeOf(volume) !== modeOf(claim)) {
+        const what = `Cannot bind PersistentVolume "${volume.metadata?.name}" to requested PersistentVolumeClaim "${claim.metadata?.name}" due to incompatible volumeMode.`;
+        recorder.event(volume, 'Warning', 'VolumeMismatch', what);
+        recorder.event(claim, 'Warning', 'VolumeMismatch', what);
+      }
+    } else if (claim.spec.volumeName === volume.metadata?.name) await setPhase(volume, 'Bound', client);
+    else if (
+      volume.metadata?.annotations?.[annotations.provisionedBy] !== undefined &&
+      volume.spec?.persistentVolumeReclaimPolicy === 'Delete'
+    ) {
+      // made for this claim, which has found another
+      const released = await setPhase(volume, 'Released', client);
+      if (released !== undefined) await this.#reclaim(released, client);
+    } else await unbind(volume, client);
+  }
+
+  async #reclaim(volume: PersistentVolume, client: Client): Promise<void> {
+    const { metadata, spec } = volume;
+    if (spec?.persistentVolumeReclaimPolicy !== 'Delete') return;
+    // whoever provisioned it watches for it to be released
+    if (
+      metadata?.annotations?.[annotations.provisionedBy] !== undefined ||
+      spec.csi !== undefined ||
+      metadata?.deletionTimestamp !== undefined
+    )
+      return;
+    const message = `error getting deleter volume plugin for volume "${metadata?.name}": no volume plugin matched`;
+    if (volume.status?.phase !== 'Failed') this.#parts.recorder.event(volume, 'Warning', 'VolumeFailedDelete', message);
+    await setPhase(volume, 'Failed', client, message);
+  }
+}
+
+async function isGone(read: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await read();
+    return false;
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return true;
+    throw error;
+  }
+}
+
+export default Controllers.plugin({
+  id: 'controller-persistent-volume',
+  config: z.strictObject({}),
+  needs: { informers: Informers, events: Events },
+  create: ({ informers, events }) =>
+    new PersistentVolumeController({
+      claims: informers.of(persistentVolumeClaims),
+      volumes: informers.of(persistentVolumes),
+      classes: informers.of(storageClasses),
+      pods: informers.of(podResource),
+      recorder: events.recorder('persistentvolume-controller'),
+    }),
+});

@@ -1,0 +1,116 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { configMaps, customResourceDefinitions, namespaces } from '@oarlock/api/resources';
+import { resource } from '@oarlock/api/resource';
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
+import { ControllerRunner } from '@oarlock/controllers/controller-runner';
+import garbageCollector from '@oarlock/controllers/garbage-collector/garbage-collector';
+import namespaceController from '@oarlock/controllers/namespace/namespace-controller';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { noTracer } from '@oarlock/kernel/tracing';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Controllers } from '@oarlock/spi/controller';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const widgets = resource('example.com', 'v1', 'widgets', 'Widget', true);
+const definition: CustomResourceDefinition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'widgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
+  },
+  status: { conditions: [{ type: 'Established', status: 'True' }] },
+};
+
+let clock: FakeClock;
+let api: MemoryApi;
+let abort: AbortController;
+
+beforeEach(async () => {
+  clock = new FakeClock();
+  api = memoryApi({ clock });
+  abort = new AbortController();
+  const host = new PluginHost({ clock });
+  host
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .provide(Events, { recorder: () => ({ event: () => undefined }) });
+  for (const plugin of [garbageCollector, namespaceController]) host.place({ plugin });
+  await host.start();
+  for (const controller of host.get(Controllers)) {
+    const runner = new ControllerRunner({
+      controller,
+      client: api.client(),
+      clock,
+      log: silentLogger,
+      tracer: noTracer,
+      metrics: new Registry(),
+    });
+    void runner.run(abort.signal);
+  }
+  await clock.settle();
+});
+afterEach(async () => {
+  abort.abort();
+  await api.stop();
+});
+
+async function define(): Promise<void> {
+  const made = await api.client().create(customResourceDefinitions, definition);
+  const { status } = definition;
+  await api.client().update(customResourceDefinitions, { ...made, ...(status && { status }) }, { subresource: 'status' });
+}
+
+const widget = (name: string, more: KubeObject['metadata'] = {}): KubeObject => ({
+  apiVersion: 'example.com/v1',
+  kind: 'Widget',
+  metadata: { namespace: 'd', name, ...more },
+});
+
+describe('custom resources', () => {
+  it('own and are owned as others are: should support cascading deletion of custom resources', async () => {
+    await define();
+    await clock.settle();
+    const owner = await api.client().create(widgets, widget('owner'));
+    const ref = { apiVersion: 'example.com/v1', kind: 'Widget', name: 'owner', uid: owner.metadata?.uid ?? '' };
+    await api.client().create(widgets, widget('dependent', { ownerReferences: [ref] }));
+    await api
+      .client()
+      .create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'd', name: 'data', ownerReferences: [ref] } });
+    await clock.settle();
+    expect(api.objects(widgets, 'd')).toHaveLength(2);
+    await api.client().delete(widgets, { namespace: 'd', name: 'owner' });
+    await clock.advance(1_000);
+    expect(api.objects(widgets, 'd')).toEqual([]);
+    expect(api.objects(configMaps, 'd')).toEqual([]);
+  });
+
+  it('go with their namespace', async () => {
+    await api
+      .client()
+      .create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'd' }, spec: { finalizers: ['kubernetes'] } });
+    await define();
+    await api.client().create(widgets, widget('a'));
+    await clock.settle();
+    await api.client().delete(namespaces, { name: 'd' });
+    await clock.advance(10_000);
+    expect(api.objects(widgets, 'd')).toEqual([]);
+  });
+
+  it('of a definition that is gone are followed no more', async () => {
+    await define();
+    await clock.settle();
+    const informer = api.informers.of(widgets);
+    await informer.whenSynced();
+    await api.client().delete(customResourceDefinitions, { name: 'widgets.example.com' });
+    await clock.settle();
+    expect(api.informers.of(widgets)).not.toBe(informer);
+  });
+});
