@@ -23,6 +23,7 @@ export class SharedInformers implements Informers {
   readonly #log: Logger;
   readonly #abort = new AbortController();
   readonly #informers = new Map<string, CachedInformer<KubeObject>>();
+  readonly #ends = new Map<CachedInformer<KubeObject>, AbortController>();
   readonly #runs = new Set<Promise<void>>();
   #started = false;
 
@@ -46,12 +47,23 @@ export class SharedInformers implements Informers {
     const informer = new CachedInformer<T>(resource, { log: this.#log });
     this.#informers.set(key, informer as unknown as CachedInformer<KubeObject>);
     if (this.#abort.signal.aborted) informer.close();
-    else if (this.#started) this.#run(informer, resource, scope);
-    else this.#pending.push(() => this.#run(informer, resource, scope));
+    else if (this.#started) this.#run(key, informer, resource, scope);
+    else this.#pending.push(() => this.#run(key, informer, resource, scope));
     return informer;
   }
 
   readonly #pending: (() => void)[] = [];
+
+  release(resource: Resource): void {
+    for (const [key, informer] of this.#informers) {
+      const { resource: own } = informer;
+      if (own.version !== resource.version || groupResource(own) !== groupResource(resource)) continue;
+      this.#informers.delete(key);
+      this.#ends.get(informer)?.abort();
+      this.#ends.delete(informer);
+      informer.close();
+    }
+  }
 
   start(): void {
     if (this.#started) return;
@@ -71,7 +83,7 @@ export class SharedInformers implements Informers {
     await Promise.all(this.#runs);
   }
 
-  #run<T extends KubeObject>(informer: CachedInformer<T>, resource: Resource<T>, scope: InformerScope): void {
+  #run<T extends KubeObject>(key: string, informer: CachedInformer<T>, resource: Resource<T>, scope: InformerScope): void {
     const { client, clock = systemClock, random = Math.random, streamInitialList } = this.#options;
     const reflector = new Reflector<T>({
       client,
@@ -83,13 +95,20 @@ export class SharedInformers implements Informers {
       log: this.#log,
       ...(streamInitialList !== undefined && { streamInitialList }),
     });
+    const end = new AbortController();
+    const kept = informer as unknown as CachedInformer<KubeObject>;
+    if (this.#informers.get(key) !== kept) return; // released before the start
+    this.#ends.set(kept, end);
+    const stop = () => end.abort();
+    this.#abort.signal.addEventListener('abort', stop, { once: true });
     // In a microtask, so that whoever asked can add indexes and handlers before the first object comes.
     const run = Promise.resolve()
-      .then(() => reflector.run(this.#abort.signal))
+      .then(() => reflector.run(end.signal))
       .catch((error: unknown) => {
         this.#log.error({ err: error, resource: resource.resource }, 'an informer came to its end');
       })
       .finally(() => {
+        this.#abort.signal.removeEventListener('abort', stop);
         this.#runs.delete(run);
       });
     this.#runs.add(run);

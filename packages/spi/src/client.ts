@@ -126,6 +126,8 @@ export interface InformerScope {
 export interface Informers {
   /** Starts the informer when the factory runs, or at once if it runs already. */
   of<T extends KubeObject>(resource: Resource<T>, scope?: InformerScope): Informer<T>;
+  /** Ends the informer of a resource that is not served any more, for all who asked for it. Nobody is told of what it held. */
+  release?(resource: Resource): void;
 }
 export const Informers = slot.one<Informers>('informers/v1');
 

@@ -41,6 +41,11 @@ export interface Controller {
   readonly watches: readonly Watch[];
   /** How many keys are worked on at once. Default 5. */
   readonly workers?: number;
+  /**
+   * Called when it begins to run, for kinds that come and go meanwhile: `add` takes up another watch, and what it returns lets go of it.
+   * What this returns is called when the run ends.
+   */
+  follow?(add: (watch: Watch) => () => void): () => void;
   reconcile(key: ObjectKey, context: ReconcileContext): Promise<ReconcileResult | void>;
 }
 
