@@ -23,6 +23,8 @@ interface Place {
   readonly kind: GroupVersionKind;
   readonly namespaced: boolean;
   readonly named: boolean;
+  /** What a PATCH may be: clients look here before they choose. */
+  readonly patchTypes: readonly string[];
 }
 
 const listParameters: readonly Parameter[] = [
@@ -58,6 +60,8 @@ const patchTypes = [
   'application/merge-patch+json',
   'application/strategic-merge-patch+json',
 ];
+/** Merging strategically needs types that are built in. */
+const customPatchTypes = patchTypes.filter((type) => !type.includes('strategic'));
 const phrases: Readonly<Record<number, string>> = { 200: 'OK', 201: 'Created', 202: 'Accepted' };
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -68,6 +72,7 @@ export function* pathsOf(kind: Kind, definitions: Definitions, version: OpenApiV
   const title = group === '' ? 'core' : (group.split('.')[0] ?? '');
   const tag = `${group === '' ? 'core' : camel(group)}_${apiVersion}`;
   const gvk = { group, version: apiVersion, kind: kind.kind };
+  const custom = publishedOf(kind) === undefined ? undefined : (kind as PublishedKind);
   const place = (path: string, named: boolean, within: boolean): Place => ({
     path,
     tag,
@@ -75,9 +80,9 @@ export function* pathsOf(kind: Kind, definitions: Definitions, version: OpenApiV
     kind: gvk,
     namespaced: within,
     named,
+    patchTypes: custom === undefined ? patchTypes : customPatchTypes,
   });
   const collection = `${root}/${namespaced ? 'namespaces/{namespace}/' : ''}${resource}`;
-  const custom = publishedOf(kind) === undefined ? undefined : (kind as PublishedKind);
   const object = custom === undefined ? definitions.refToKind(definitionId(gvk), gvk) : refToCustom(custom, definitions, version);
   const list = () => (custom === undefined ? definitions.refToList(definitionId(gvk), gvk) : refToCustomList(custom, definitions, version));
   const own = ownOperations(kind, gvk, object, list, definitions);
@@ -272,7 +277,7 @@ const queryParameter = ([name, type]: Parameter, version: OpenApiVersion): Json 
 });
 const unique = { uniqueItems: true };
 
-function describe(operation: Operation, { tag, name, kind }: Place, version: OpenApiVersion): Json {
+function describe(operation: Operation, { tag, name, kind, patchTypes: accepted }: Place, version: OpenApiVersion): Json {
   const { action, verb, parameters, body, patch, answer, codes } = operation;
   const { group, version: apiVersion } = kind;
   const common = {
@@ -289,7 +294,7 @@ function describe(operation: Operation, { tag, name, kind }: Place, version: Ope
   if (version === 2) {
     return {
       ...common,
-      consumes: patch === true ? patchTypes : ['*/*'],
+      consumes: patch === true ? accepted : ['*/*'],
       produces,
       schemes: ['https'],
       parameters: [
@@ -307,7 +312,7 @@ function describe(operation: Operation, { tag, name, kind }: Place, version: Ope
     ...common,
     parameters: query,
     ...(body !== undefined && {
-      requestBody: { content: content(patch === true ? patchTypes : ['*/*'], body), ...(!optional && { required: true }) },
+      requestBody: { content: content(patch === true ? accepted : ['*/*'], body), ...(!optional && { required: true }) },
     }),
     responses: {
       ...Object.fromEntries(codes.map((code) => [code, { description: phrases[code], content: content(produces, schema) }])),

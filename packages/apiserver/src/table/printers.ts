@@ -102,6 +102,7 @@ const printers: Readonly<Record<string, Printer>> = {
   'volumeattributesclasses.storage.k8s.io': of(volumeAttributesClassPrinter),
   'csidrivers.storage.k8s.io': of(csiDriverPrinter),
   'csinodes.storage.k8s.io': of(csiNodePrinter),
+  'customresourcedefinitions.apiextensions.k8s.io': createdAtPrinter,
   'roles.rbac.authorization.k8s.io': createdAtPrinter,
   'clusterroles.rbac.authorization.k8s.io': createdAtPrinter,
   'rolebindings.rbac.authorization.k8s.io': of(bindingPrinter),
