@@ -53,7 +53,27 @@ export const sections: readonly Section[] = [
 export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
   authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
   authz: ['authz-masters', 'authz-node', 'authz-rbac'],
-  admission: ['admission-namespace-lifecycle', 'admission-service-account', 'admission-node-restriction', 'admission-validating-policy'],
+  // the order of Kubernetes: who reads what others set stands behind them, and quotas are charged last
+  admission: [
+    'admission-namespace-lifecycle',
+    'admission-limit-ranger',
+    'admission-service-account',
+    'admission-node-restriction',
+    'admission-taint-nodes-by-condition',
+    'admission-pod-security',
+    'admission-priority',
+    'admission-default-toleration-seconds',
+    'admission-default-storage-class',
+    'admission-persistent-volume-claim-resize',
+    'admission-runtime-class',
+    'admission-certificate-approval',
+    'admission-certificate-signing',
+    'admission-cluster-trust-bundle-attest',
+    'admission-certificate-subject-restriction',
+    'admission-default-ingress-class',
+    'admission-validating-policy',
+    'admission-resource-quota',
+  ],
 };
 
 export interface Named {
