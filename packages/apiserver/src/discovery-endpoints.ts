@@ -1,4 +1,5 @@
 import type { Kind } from '@oarlock/api/kinds';
+import { withRemoteDiscovery, withRemoteGroups, type RemoteGroups } from './aggregation/remote-groups.ts';
 import { aggregatedDiscovery, discoveryDocuments } from './discovery.ts';
 import { sendDocument, smallDocument, type StaticDocument } from './http-document.ts';
 import type { Exchange } from './http-exchange.ts';
@@ -14,13 +15,17 @@ const binaryForm: Accepted = { ...jsonForm, format: 'protobuf' };
 export class DiscoveryEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #serverAddress: () => string;
+  readonly #remote: () => RemoteGroups;
   #madeOf: readonly Kind[] | undefined;
+  #madeWith: RemoteGroups = [];
   #plain: ReadonlyMap<string, object> = new Map();
   #documents = new Map<string, StaticDocument>();
 
-  constructor(served: () => readonly Kind[], serverAddress: () => string) {
+  /** `remote` gives another array whenever what other servers have changes. */
+  constructor(served: () => readonly Kind[], serverAddress: () => string, remote: () => RemoteGroups = () => nobody) {
     this.#served = served;
     this.#serverAddress = serverAddress;
+    this.#remote = remote;
   }
 
   get paths(): readonly string[] {
@@ -45,7 +50,7 @@ export class DiscoveryEndpoints {
     const key = `${path} ${aggregated?.version ?? ''} ${accepted.format} ${accepted.pretty}`;
     let document = this.#documents.get(key);
     if (document === undefined) {
-      const value = aggregated === undefined ? plain : aggregatedDiscovery(this.#served(), path as '/api' | '/apis', aggregated.version);
+      const value = aggregated === undefined ? plain : this.#aggregated(path as '/api' | '/apis', aggregated.version);
       const { contentType, body } = encodeValue(value, accepted);
       document = smallDocument(
         aggregated === undefined ? contentType : `${contentType};g=apidiscovery.k8s.io;v=${aggregated.version};as=APIGroupDiscoveryList`,
@@ -56,16 +61,25 @@ export class DiscoveryEndpoints {
     await sendDocument(exchange, document);
   }
 
+  #aggregated(path: '/api' | '/apis', version: AggregatedVersion): object {
+    const document = aggregatedDiscovery(this.#served(), path, version);
+    return path === '/apis' ? withRemoteDiscovery(document, this.#madeWith) : document;
+  }
+
   #current(): ReadonlyMap<string, object> {
     const served = this.#served();
-    if (this.#madeOf !== served) {
+    const remote = this.#remote();
+    if (this.#madeOf !== served || this.#madeWith !== remote) {
       this.#madeOf = served;
-      this.#plain = discoveryDocuments({ served, serverAddress: this.#serverAddress() });
+      this.#madeWith = remote;
+      this.#plain = withRemoteGroups(discoveryDocuments({ served, serverAddress: this.#serverAddress() }), remote);
       this.#documents = new Map();
     }
     return this.#plain;
   }
 }
+
+const nobody: RemoteGroups = [];
 
 interface Aggregated {
   readonly version: AggregatedVersion;

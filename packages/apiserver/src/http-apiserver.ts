@@ -29,6 +29,9 @@ import { ServiceCidrs } from './service-cidrs.ts';
 import type { RuntimeConfig } from './runtime-config.ts';
 import type { Component } from './subresources/component-statuses.ts';
 import { ServingCertificate, servingRequest } from './tls-serving.ts';
+import { Aggregator } from './aggregation/aggregator.ts';
+import { ApiServices } from './aggregation/api-services.ts';
+import { frontProxyClient } from './aggregation/front-proxy.ts';
 import { IssuedIdentity } from './aggregation/issued-identity.ts';
 import { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { ReverseProxy } from './aggregation/reverse-proxy.ts';
@@ -92,6 +95,7 @@ export class HttpApiServer implements Role {
   #bootstrap: Bootstrap | undefined;
   #bound: AddressInfo | undefined;
   #keepers: readonly Keeper[] = [];
+  readonly #aggregator: Aggregator;
   readonly #storage: StorageDriver;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
 
@@ -120,13 +124,22 @@ export class HttpApiServer implements Role {
       runtimeConfig: config.runtimeConfig,
     });
     const served = () => this.#pipeline.served();
+    const proxy = new ReverseProxy(signal);
+    this.#aggregator = new Aggregator({
+      pipeline: this.#pipeline,
+      proxy,
+      frontProxy: new IssuedIdentity(keys, frontProxyClient, clock),
+      clock,
+      log,
+    });
+    const remote = () => this.#aggregator.groups;
     const gates = {
       readOnly: new Gate(config.maxRequestsInflight, config.maxRequestsInflight * waiting),
       mutating: new Gate(config.maxMutatingRequestsInflight, config.maxMutatingRequestsInflight * waiting),
     };
     this.#paths = new PathEndpoints({
-      discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`),
-      openApi: new OpenApiEndpoints(served, cluster.version),
+      discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`, remote),
+      openApi: new OpenApiEndpoints(served, cluster.version, remote),
       health: new HealthEndpoints(
         () => this.#checks(),
         clock,
@@ -148,7 +161,8 @@ export class HttpApiServer implements Role {
       clock,
       log,
       kubelets: new KubeletProxy(keys, signal),
-      proxies: new ProxyEndpoints(new ReverseProxy(signal), new IssuedIdentity(keys, kubeletClient, clock)),
+      aggregator: this.#aggregator,
+      proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock)),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }, cluster.version),
     });
@@ -215,12 +229,15 @@ export class HttpApiServer implements Role {
 
   /** What looks after objects of the server's own; each goes on by itself after it was started. */
   async #startKeepers(): Promise<void> {
-    const { cluster } = this.#parts;
+    const { cluster, keys } = this.#parts;
     const { clock, log } = this.#context;
     const pipeline = this.#pipeline;
     const served = (resource: string) => pipeline.served().some((kind) => kind.resource === resource && kind.version === 'v1');
     this.#keepers = [
       ...(served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : []),
+      ...(served('apiservices') && served('configmaps')
+        ? [this.#aggregator, new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })]
+        : []),
     ];
     for (const keeper of this.#keepers) await keeper.start();
   }

@@ -16,13 +16,14 @@ import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.t
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
 import type { Gate } from './http-inflight.ts';
+import type { Aggregator, Remote } from './aggregation/aggregator.ts';
 import type { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { parseTarget, type Target } from './http-path.ts';
 import type { PathEndpoints } from './http-paths.ts';
 import { apiRequest } from './http-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
 import { acceptedFor, prepareStatus, sendResponse, sendStatus, sendText } from './http-response.ts';
-import { Routes, type Route } from './http-routes.ts';
+import { isLongRunning, Routes, type Route } from './http-routes.ts';
 import type { Accepted } from './negotiation.ts';
 import { deadlineMs } from './http-timeout.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
@@ -44,6 +45,8 @@ export interface HttpHandlerOptions {
   readonly paths: PathEndpoints;
   readonly kubelets: KubeletProxy;
   readonly proxies: ProxyEndpoints;
+  /** API groups of other servers; absent where there are none. */
+  readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
   readonly gates: { readonly readOnly: Gate; readonly mutating: Gate };
   readonly requestTimeoutMs: number;
@@ -134,6 +137,11 @@ export class HttpHandler {
     const info = requestInfo(exchange.method, target);
     const found = info.kind === 'resource' ? this.#currentRoutes().find(exchange.method, info) : undefined;
     if (found !== undefined && !(found instanceof StatusError)) work.route = found;
+    const remote = this.#options.aggregator?.find(target.segments);
+    if (remote !== undefined) {
+      await this.#remote(exchange, work, target, info, remote, upgrade);
+      return;
+    }
     if (work.route?.longRunning === true) {
       this.#longRunning.add(exchange);
       const closed = this.#options.metrics.longRunning(reportedVerb(exchange.method, work.route), work.route);
@@ -175,18 +183,17 @@ export class HttpHandler {
     found: Route | StatusError | undefined,
     upgrade: UpgradeSource | undefined,
   ): Promise<void> {
-    const { authn, authz, clock, paths } = this.#options;
+    const { authz, clock, paths, aggregator } = this.#options;
     const from = clock.now();
     const began = clock.monotonic();
-    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
-    if (sender instanceof StatusError) throw sender;
-    const identity = await impersonated(exchange.headers, sender, authz);
-    if (identity instanceof StatusError) throw identity;
+    const identity = await this.#identity(exchange, target);
     work.audit?.receive(attributesOf(info, identity), work.route?.longRunning === true);
     if (info.kind === 'path') {
       const refusal = await refusalOf(authz, attributesOf(info, identity));
       if (refusal !== undefined) throw refusal;
-      await paths.send(exchange, target, identity);
+      const document = aggregator?.findDocument(target.path);
+      if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, exchange, identity, upgrade);
+      else await paths.send(exchange, target, identity);
       return;
     }
     if (found === undefined || found instanceof StatusError) {
@@ -194,6 +201,45 @@ export class HttpHandler {
       return;
     }
     await this.#resource(exchange, work, found, target, identity, { from, to: from + clock.monotonic() - began }, upgrade);
+  }
+
+  async #identity(exchange: Exchange, target: Target): Promise<Identity> {
+    const { authn, authz } = this.#options;
+    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
+    if (sender instanceof StatusError) throw sender;
+    const identity = await impersonated(exchange.headers, sender, authz);
+    if (identity instanceof StatusError) throw identity;
+    return identity;
+  }
+
+  /** A request for another API server: who asks and whether they may is settled here. Watches have no deadline there either. */
+  async #remote(
+    exchange: Exchange,
+    work: Work,
+    target: Target,
+    info: RequestInfo,
+    remote: Remote,
+    upgrade: UpgradeSource | undefined,
+  ): Promise<void> {
+    const { authz, aggregator, clock, requestTimeoutMs } = this.#options;
+    const long = upgrade !== undefined || (info.kind === 'resource' && (info.verb === 'watch' || isLongRunning(info.subresource)));
+    if (long) this.#longRunning.add(exchange);
+    const timer = long
+      ? undefined
+      : clock.after(deadlineMs(requestTimeoutMs, target.query.first['timeout']), () => {
+          const status = timedOut();
+          sendStatus(exchange, status);
+          exchange.cancel(status);
+        });
+    try {
+      const identity = await this.#identity(exchange, target);
+      work.audit?.receive(attributesOf(info, identity), long);
+      const refusal = await refusalOf(authz, attributesOf(info, identity));
+      if (refusal !== undefined) throw refusal;
+      await aggregator?.serve(remote, exchange, identity, upgrade);
+    } finally {
+      timer?.cancel();
+    }
   }
 
   /** Who may not ask does not learn that there is nothing. */

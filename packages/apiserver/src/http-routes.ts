@@ -30,6 +30,8 @@ interface Served {
 const longRunning: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward', 'log', 'proxy']);
 const connectMethods: ReadonlySet<string> = new Set(['GET', 'POST']);
 
+export const isLongRunning = (subresource: string): boolean => longRunning.has(subresource);
+
 export const noSuchPath = (): StatusError => failure('NotFound', 'the server could not find the requested resource', {});
 export const noSuchMethod = (): StatusError =>
   failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { createGzip } from 'node:zlib';
 import type { Kind } from '@oarlock/api/kinds';
 import { servedGroups } from './discovery.ts';
+import type { RemoteGroups } from './aggregation/remote-groups.ts';
 import { sendDocument, tagOf, type StaticDocument } from './http-document.ts';
 import type { Exchange } from './http-exchange.ts';
 import type { Query } from './http-path.ts';
@@ -33,10 +34,13 @@ interface State {
 export class OpenApiEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #version: string;
+  readonly #remote: () => RemoteGroups;
   #state: State | undefined;
   #documents = new Map<string, Promise<StaticDocument>>();
 
-  constructor(served: () => readonly Kind[], version: string) {
+  /** `remote` names what documents other servers have; requests for those go on there before they get here. */
+  constructor(served: () => readonly Kind[], version: string, remote: () => RemoteGroups = () => []) {
+    this.#remote = remote;
     this.#served = served;
     this.#version = version;
   }
@@ -76,6 +80,11 @@ export class OpenApiEndpoints {
         { serverRelativeURL: `${path}?hash=${hash}` },
       ]),
     );
+    for (const { group, version, openApiHash } of this.#remote())
+      if (openApiHash !== undefined)
+        paths[`apis/${group}/${version}`] ??= {
+          serverRelativeURL: `/openapi/v3/apis/${group}/${version}${openApiHash === '' ? '' : `?hash=${encodeURIComponent(openApiHash)}`}`,
+        };
     const content = `${JSON.stringify({ paths })}\n`;
     await sendDocument(exchange, { contentType: 'application/json', etag: tagOf(content), bytes: Buffer.from(content), compressed: false });
   }

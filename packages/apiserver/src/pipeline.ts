@@ -39,7 +39,7 @@ import { bind } from './subresources/binding.ts';
 import { componentStatus, type Component } from './subresources/component-statuses.ts';
 import { evict } from './subresources/eviction.ts';
 import { toKubelet } from './subresources/kubelet.ts';
-import { nodeProxy, podProxy, serviceProxy } from './subresources/proxy.ts';
+import { nodeProxy, podProxy, resolveService, serviceProxy, type Resolved } from './subresources/proxy.ts';
 import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
@@ -201,6 +201,11 @@ export class Pipeline {
   /** Of the newest commit that reads are sure to see. */
   get revision(): number {
     return this.#cache.revision;
+  }
+
+  /** Where a port of a Service leads right now. */
+  resolveService(namespace: string, name: string, port: number): Resolved {
+    return resolveService(this.#machinery, namespace, name, port);
   }
 
   /** Loads what is stored; resolves when requests can be answered. */

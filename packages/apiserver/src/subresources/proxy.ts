@@ -139,6 +139,42 @@ export function endpointOf(
   return undefined;
 }
 
+/** Where a port of a Service leads, or why nowhere. */
+export type Resolved =
+  | { readonly outcome: 'found'; readonly host: string; readonly port: number }
+  | { readonly outcome: 'no service' }
+  | { readonly outcome: 'no port' }
+  | { readonly outcome: 'no endpoints' }
+  | { readonly outcome: 'not ready'; readonly portName: string };
+
+/** By what the cache holds now: one of the endpoints that are ready, chosen at random, or the name that the Service stands for. */
+export function resolveService(machinery: Machinery, namespace: string, name: string, port: number): Resolved {
+  const service = machinery.kind('', 'v1', 'services').cache.get(`${namespace}/${name}`)?.object as Service | undefined;
+  if (service === undefined) return { outcome: 'no service' };
+  if (service.spec?.type === 'ExternalName') return { outcome: 'found', host: service.spec.externalName ?? '', port };
+  const declared = service.spec?.ports?.find((candidate) => candidate.port === port);
+  if (declared === undefined) return { outcome: 'no port' };
+  const slices = machinery.kind('discovery.k8s.io', 'v1', 'endpointslices').cache.select({
+    namespace,
+    key: undefined,
+    indexed: undefined,
+    matches: ({ metadata }) => metadata?.labels?.['kubernetes.io/service-name'] === name,
+  });
+  if (slices.length === 0) return { outcome: 'no endpoints' };
+  const portName = declared.name ?? '';
+  const candidates = slices.flatMap(({ object }) => {
+    const { ports, endpoints } = object as EndpointSlice;
+    const at = ports?.find((candidate) => (candidate.name ?? '') === portName)?.port;
+    return at === undefined
+      ? []
+      : (endpoints ?? [])
+          .filter(({ conditions, addresses }) => conditions?.ready !== false && addresses.length > 0)
+          .map(({ addresses }) => ({ host: addresses[0] ?? '', port: at }));
+  });
+  const chosen = candidates[Math.floor(machinery.random.next() * candidates.length)];
+  return chosen === undefined ? { outcome: 'not ready', portName } : { outcome: 'found', ...chosen };
+}
+
 /** nodes/proxy: the kubelet, or another port of the machine. */
 export async function nodeProxy(machinery: Machinery, nodes: ServedKind, call: Call): Promise<PipelineResponse> {
   const { name: id, signal } = call.request;

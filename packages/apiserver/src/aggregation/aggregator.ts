@@ -1,0 +1,175 @@
+import { apiServices } from '@oarlock/api/resources';
+import type { APIService } from '@oarlock/api/types/apiregistration-v1';
+import { failure } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Identity } from '@oarlock/spi/authn';
+import { Following } from '../following.ts';
+import type { Exchange } from '../http-exchange.ts';
+import type { UpgradeSource } from '../http-handler.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { remoteHeaders } from './front-proxy.ts';
+import { Availability } from './availability.ts';
+import type { IssuedIdentity } from './issued-identity.ts';
+import type { RemoteApi, RemoteGroups } from './remote-groups.ts';
+import type { ProxyTarget, ProxyTls, ReverseProxy } from './reverse-proxy.ts';
+
+export interface AggregatorOptions {
+  readonly pipeline: Pick<Pipeline, 'handle' | 'resolveService'>;
+  readonly proxy: ReverseProxy;
+  /** The certificate by which other API servers know this one as the front of them. */
+  readonly frontProxy: IssuedIdentity;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** One version of a group that another API server serves. */
+export interface Remote {
+  readonly service: APIService;
+  readonly group: string;
+  readonly version: string;
+}
+
+const serviceUnavailable = () => failure('ServiceUnavailable', 'service unavailable', {});
+
+/** API groups of other servers, behind Services: their requests go on there, as whoever asks. KEP-263's kube-aggregator. */
+export class Aggregator {
+  readonly #options: AggregatorOptions;
+  readonly #services: Following<APIService>;
+  readonly #availability: Availability;
+  #remotes = new Map<string, Remote>();
+  #groups: RemoteGroups = [];
+  #secrets = new WeakMap<APIService, Promise<ProxyTls>>();
+
+  constructor(options: AggregatorOptions) {
+    this.#options = options;
+    this.#services = new Following(apiServices, { ...options, onChange: () => this.#changed() });
+    this.#availability = new Availability({
+      ...options,
+      target: (service, path) => this.#target(service, path),
+      onDiscovery: () => this.#regroup(),
+    });
+  }
+
+  /** Resolves when all APIServices have been seen; whether they can be reached is found out afterwards. */
+  start(): Promise<void> {
+    return this.#services.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#services.stop();
+    await this.#availability.stop();
+  }
+
+  /** Every APIService, by name. */
+  get services(): ReadonlyMap<string, APIService> {
+    return this.#services.objects;
+  }
+  /** What the others serve, for discovery: another array whenever it changes. */
+  get groups(): RemoteGroups {
+    return this.#groups;
+  }
+  /** Whether anything is served elsewhere: until then nothing is looked up. */
+  get empty(): boolean {
+    return this.#remotes.size === 0;
+  }
+
+  /** Who serves what stands below a path, when that is somebody else. */
+  find(segments: readonly string[]): Remote | undefined {
+    return this.#remotes.size === 0 || segments[0] !== 'apis' || segments.length < 3
+      ? undefined
+      : this.#remotes.get(`${segments[1]}/${segments[2]}`);
+  }
+
+  /** Who serves the OpenAPI document of a path such as `/openapi/v3/apis/G/V`. */
+  findDocument(path: string): Remote | undefined {
+    if (this.#remotes.size === 0 || !path.startsWith('/openapi/v3/apis/')) return undefined;
+    return this.#remotes.get(path.slice('/openapi/v3/apis/'.length));
+  }
+
+  /** Passes a request on that has been authorized here. @throws StatusError `ServiceUnavailable` */
+  async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeSource | undefined): Promise<void> {
+    if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
+    const target = await this.#target(service, exchange.target, remoteHeaders(exchange.headers, identity));
+    if (target === undefined) throw serviceUnavailable();
+    if (upgrade === undefined) await this.#options.proxy.forward(target, exchange);
+    else await this.#options.proxy.upgrade(target, exchange, upgrade);
+  }
+
+  /** Where an APIService is to be reached right now; undefined where it is not. */
+  async #target(service: APIService, path: string, headers: ProxyTarget['headers'] = {}): Promise<ProxyTarget | undefined> {
+    const { name = '', namespace = '', port = 443 } = service.spec?.service ?? {};
+    const found = this.#options.pipeline.resolveService(namespace, name, port);
+    if (found.outcome !== 'found') return undefined;
+    const { host, port: at } = found;
+    return {
+      scheme: 'https',
+      host,
+      port: at,
+      path,
+      tls: await this.#tls(service),
+      headers: { ...headers, host: `${name}.${namespace}.svc` },
+    };
+  }
+
+  /** Who the other side has to be, and who this one is. One object as long as neither changes, so that connections are kept. */
+  async #tls(service: APIService): Promise<ProxyTls> {
+    const own = await this.#options.frontProxy.tls();
+    let known = this.#secrets.get(service);
+    if (known === undefined || (await known).cert !== own.cert) {
+      const { caBundle, insecureSkipTLSVerify, service: reference } = service.spec ?? {};
+      const { ca: _ours, ...shown } = own;
+      const tls: ProxyTls = {
+        ...shown,
+        servername: `${reference?.name ?? ''}.${reference?.namespace ?? ''}.svc`,
+        ...(insecureSkipTLSVerify === true && { rejectUnauthorized: false }),
+        ...(caBundle && { ca: Buffer.from(caBundle, 'base64') }),
+      };
+      known = Promise.resolve(tls);
+      this.#secrets.set(service, known);
+    }
+    return known;
+  }
+
+  #changed(): void {
+    const remotes = new Map<string, Remote>();
+    for (const service of this.#services.objects.values()) {
+      const { group = '', version = '', service: reference } = service.spec ?? {};
+      if (reference !== undefined && group !== '') {
+        const before = this.#remotes.get(`${group}/${version}`);
+        // a report on a service is none of its connections' business
+        if (
+          before !== undefined &&
+          before.service.metadata?.generation === service.metadata?.generation &&
+          sameSpec(before.service, service)
+        )
+          this.#keepTls(before.service, service);
+        remotes.set(`${group}/${version}`, { service, group, version });
+      }
+    }
+    this.#remotes = remotes;
+    this.#availability.follow([...this.#services.objects.values()]);
+    this.#regroup();
+  }
+
+  #keepTls(before: APIService, now: APIService): void {
+    const known = this.#secrets.get(before);
+    if (known !== undefined) this.#secrets.set(now, known);
+  }
+
+  #regroup(): void {
+    const apis = [...this.#remotes.values()].map(
+      ({ service, group, version }): RemoteApi => ({
+        group,
+        version,
+        groupPriority: service.spec?.groupPriorityMinimum ?? 0,
+        versionPriority: service.spec?.versionPriority ?? 0,
+        available: this.#availability.isAvailable(service),
+        ...this.#availability.discoveryOf(service.metadata?.name ?? ''),
+      }),
+    );
+    if (JSON.stringify(apis) !== JSON.stringify(this.#groups)) this.#groups = apis;
+  }
+}
+
+const sameSpec = (a: APIService, b: APIService): boolean => a.spec === b.spec || JSON.stringify(a.spec) === JSON.stringify(b.spec);

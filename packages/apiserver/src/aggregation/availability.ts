@@ -1,0 +1,225 @@
+import { isObject, jsonEqual } from '@oarlock/api/json';
+import { apiServices } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/time';
+import type { APIService, APIServiceCondition } from '@oarlock/api/types/apiregistration-v1';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { apiserverIdentity } from '../bootstrap.ts';
+import type { Pipeline } from '../pipeline.ts';
+import type { RemoteApi, RemoteResource } from './remote-groups.ts';
+import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
+
+export interface AvailabilityOptions {
+  readonly pipeline: Pick<Pipeline, 'handle' | 'resolveService'>;
+  readonly proxy: ReverseProxy;
+  readonly clock: Clock;
+  readonly log: Logger;
+  target(service: APIService, path: string, headers?: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
+  /** What a server serves, or whether it does, has changed. */
+  onDiscovery(): void;
+}
+
+type Verdict = Pick<APIServiceCondition, 'status' | 'reason' | 'message'>;
+type Discovery = Pick<RemoteApi, 'resources' | 'openApiHash'>;
+
+const local: Verdict = { status: 'True', reason: 'Local', message: 'Local APIServices are always available' };
+const passed: Verdict = { status: 'True', reason: 'Passed', message: 'all checks passed' };
+const probeMs = 5_000;
+const everyMs = 30_000;
+const soonestMs = 500;
+const maxDiscoveryBytes = 4 * 1024 * 1024;
+const accept = { accept: 'application/json' };
+/** As whom the aggregator itself asks. */
+const own = { 'x-remote-user': 'system:kube-aggregator', 'x-remote-group': 'system:masters' };
+
+interface Watched {
+  service: APIService;
+  verdict: Verdict | undefined;
+  discovery: Discovery;
+  /** How often it failed in a row. */
+  failures: number;
+  timer: Timer | undefined;
+  probing: boolean;
+}
+
+/** Asks every extension API server from time to time what it serves, and says in its APIService whether it answered. */
+export class Availability {
+  readonly #options: AvailabilityOptions;
+  readonly #stop = new AbortController();
+  readonly #watched = new Map<string, Watched>();
+  readonly #probes = new Set<Promise<void>>();
+
+  constructor(options: AvailabilityOptions) {
+    this.#options = options;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the API server is stopping'));
+    for (const { timer } of this.#watched.values()) timer?.cancel();
+    await Promise.all(this.#probes);
+  }
+
+  isAvailable({ metadata, status }: APIService): boolean {
+    const verdict = this.#watched.get(metadata?.name ?? '')?.verdict;
+    return (verdict ?? status?.conditions?.find(({ type }) => type === 'Available'))?.status === 'True';
+  }
+  discoveryOf(name: string): Discovery {
+    return this.#watched.get(name)?.discovery ?? {};
+  }
+
+  /** From now on these, and no others. Those that are new or have changed are asked at once. */
+  follow(services: readonly APIService[]): void {
+    const names = new Set(services.map(({ metadata }) => metadata?.name ?? ''));
+    for (const [name, watched] of this.#watched)
+      if (!names.has(name)) {
+        watched.timer?.cancel();
+        this.#watched.delete(name);
+      }
+    for (const service of services) {
+      const name = service.metadata?.name ?? '';
+      const watched = this.#watched.get(name);
+      if (watched === undefined) {
+        const fresh: Watched = { service, verdict: undefined, discovery: {}, failures: 0, timer: undefined, probing: false };
+        this.#watched.set(name, fresh);
+        this.#ask(fresh);
+        continue;
+      }
+      const changed = !jsonEqual(watched.service.spec, service.spec);
+      watched.service = service;
+      if (changed) {
+        watched.verdict = undefined;
+        watched.discovery = {};
+        this.#ask(watched);
+      }
+    }
+  }
+
+  #ask(watched: Watched): void {
+    watched.timer?.cancel();
+    if (watched.probing || this.#stop.signal.aborted) return;
+    watched.probing = true;
+    const probe = this.#probe(watched).finally(() => {
+      watched.probing = false;
+      this.#probes.delete(probe);
+    });
+    this.#probes.add(probe);
+  }
+
+  async #probe(watched: Watched): Promise<void> {
+    const { clock, log, onDiscovery } = this.#options;
+    const { service } = watched;
+    let verdict: Verdict;
+    try {
+      verdict = await this.#verdict(watched);
+    } catch (error) {
+      verdict = { status: 'False', reason: 'FailedDiscoveryCheck', message: error instanceof Error ? error.message : String(error) };
+    }
+    if (this.#stop.signal.aborted || this.#watched.get(service.metadata?.name ?? '') !== watched) return;
+    const stale = !jsonEqual(watched.service.spec, service.spec);
+    if (!stale) {
+      watched.verdict = verdict;
+      watched.failures = verdict.status === 'True' ? 0 : watched.failures + 1;
+      onDiscovery();
+      try {
+        await this.#report(watched.service, verdict);
+      } catch (error) {
+        log.warn({ apiService: service.metadata?.name, error: String(error) }, 'the availability of an APIService could not be written');
+      }
+    }
+    if (service.spec?.service === undefined && !stale) return;
+    const wait = stale ? 0 : verdict.status === 'True' ? everyMs : Math.min(everyMs, soonestMs * 2 ** Math.min(watched.failures, 6));
+    watched.timer = clock.after(wait, () => {
+      this.#ask(watched);
+    });
+  }
+
+  async #verdict(watched: Watched): Promise<Verdict> {
+    const { pipeline } = this.#options;
+    const { service } = watched;
+    const { group = '', version = '', service: reference } = service.spec ?? {};
+    if (reference === undefined) return local;
+    const { name = '', namespace = '', port = 443 } = reference;
+    const found = pipeline.resolveService(namespace, name, port);
+    const no = (reason: string, message: string): Verdict => ({ status: 'False', reason, message });
+    if (found.outcome === 'no service') return no('ServiceNotFound', `service/${name} in "${namespace}" is not present`);
+    if (found.outcome === 'no port') return no('ServicePortError', `service/${name} in "${namespace}" is not listening on port ${port}`);
+    if (found.outcome === 'no endpoints') return no('EndpointsNotFound', `cannot find endpoints for service/${name} in "${namespace}"`);
+    if (found.outcome === 'not ready')
+      return no('MissingEndpoints', `endpoints for service/${name} in "${namespace}" have no addresses with port name "${found.portName}"`);
+    const path = `/apis/${group}/${version}`;
+    const url = `https://${found.host.includes(':') ? `[${found.host}]` : found.host}:${found.port}${path}`;
+    const failed = (why: string) => no('FailedDiscoveryCheck', `failing or missing response from ${url}: ${why}`);
+    const target = await this.#options.target(service, path, { ...accept, ...own });
+    if (target === undefined) return failed('the service is gone');
+    let answer: Awaited<ReturnType<ReverseProxy['fetch']>>;
+    try {
+      answer = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...own } });
+    } catch (error) {
+      return failed(error instanceof Error ? error.message : String(error));
+    }
+    if (answer.code < 200 || answer.code > 300) return failed(`bad status from ${url}: ${answer.code}`);
+    const resources = resourcesOf(answer.body);
+    const openApiHash = await this.#openApiHash(target, `apis/${group}/${version}`);
+    watched.discovery = { ...(resources && { resources }), ...(openApiHash !== undefined && { openApiHash }) };
+    return passed;
+  }
+
+  /** The hash by which the other server's index of OpenAPI v3 names a document; one without has none. */
+  async #openApiHash(target: ProxyTarget, document: string): Promise<string | undefined> {
+    try {
+      const { code, body } = await this.#fetch({ ...target, path: '/openapi/v3', headers: { ...target.headers, ...accept, ...own } });
+      if (code !== 200) return undefined;
+      const index: unknown = JSON.parse(body.toString('utf8'));
+      const paths = isObject(index) ? index['paths'] : undefined;
+      const entry = isObject(paths) ? paths[document] : undefined;
+      const url = isObject(entry) ? entry['serverRelativeURL'] : undefined;
+      return typeof url === 'string' ? (new URL(url, 'https://x').searchParams.get('hash') ?? '') : undefined;
+    } catch (error) {
+      this.#options.log.debug({ document, error: String(error) }, 'an extension API server has no OpenAPI documents');
+      return undefined;
+    }
+  }
+
+  #fetch(target: ProxyTarget) {
+    return this.#options.proxy.fetch(target, { signal: this.#stop.signal, limit: maxDiscoveryBytes, timeoutMs: probeMs });
+  }
+
+  /** Somebody else's change comes as an event, and is reported on then. */
+  async #report(service: APIService, verdict: Verdict): Promise<void> {
+    const before = service.status?.conditions?.find(({ type }) => type === 'Available');
+    if (before?.status === verdict.status && before.reason === verdict.reason && before.message === verdict.message) return;
+    const lastTransitionTime =
+      before?.status === verdict.status && before.lastTransitionTime ? before.lastTransitionTime : formatTime(this.#options.clock.now());
+    const others = (service.status?.conditions ?? []).filter(({ type }) => type !== 'Available');
+    try {
+      await this.#options.pipeline.handle({
+        verb: 'update',
+        resource: apiServices,
+        subresource: 'status',
+        namespace: '',
+        name: service.metadata?.name ?? '',
+        query: {},
+        identity: apiserverIdentity,
+        body: { ...service, status: { conditions: [...others, { type: 'Available', lastTransitionTime, ...verdict }] } },
+      });
+    } catch (error) {
+      if (!isStatus(error, 'Conflict', 'NotFound')) throw error;
+    }
+  }
+}
+
+function resourcesOf(body: Buffer): readonly RemoteResource[] | undefined {
+  let list: unknown;
+  try {
+    list = JSON.parse(body.toString('utf8'));
+  } catch {
+    return undefined; // it answered, but with something else
+  }
+  const resources = isObject(list) ? list['resources'] : undefined;
+  return Array.isArray(resources)
+    ? (resources as unknown[]).filter(
+        (entry): entry is Readonly<Record<string, unknown>> & RemoteResource => isObject(entry) && typeof entry['name'] === 'string',
+      )
+    : undefined;
+}

@@ -1,0 +1,122 @@
+/** One version of a group as another server serves it. */
+export interface RemoteApi {
+  readonly group: string;
+  readonly version: string;
+  readonly groupPriority: number;
+  readonly versionPriority: number;
+  readonly available: boolean;
+  /** `resources` of its APIResourceList, as it last was; absent while it never answered. */
+  readonly resources?: readonly RemoteResource[];
+  /** Of its OpenAPI v3 document, where it has one. */
+  readonly openApiHash?: string;
+}
+export type RemoteGroups = readonly RemoteApi[];
+
+/** A member of an APIResourceList: `name` has the subresource behind a slash. */
+export interface RemoteResource {
+  readonly name: string;
+  readonly singularName?: string;
+  readonly namespaced?: boolean;
+  readonly kind?: string;
+  readonly group?: string;
+  readonly version?: string;
+  readonly verbs?: readonly string[];
+  readonly shortNames?: readonly string[];
+  readonly categories?: readonly string[];
+}
+
+type Json = Readonly<Record<string, unknown>>;
+interface Version {
+  readonly groupVersion: string;
+  readonly version: string;
+}
+
+const stability = (version: string): readonly number[] => {
+  const [, major = '0', level = '', minor = '0'] = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version) ?? [];
+  return [level === '' ? 2 : level === 'beta' ? 1 : 0, Number(major), Number(minor)];
+};
+/** Most preferred first: by priority, then by how finished the version is. */
+function byPreference(a: RemoteApi, b: RemoteApi): number {
+  if (a.versionPriority !== b.versionPriority) return b.versionPriority - a.versionPriority;
+  const [x, y] = [stability(a.version), stability(b.version)];
+  for (const [i, part] of x.entries()) if (part !== y[i]) return (y[i] ?? 0) - part;
+  return a.version < b.version ? -1 : 1;
+}
+
+function grouped(apis: RemoteGroups): readonly (readonly [string, readonly RemoteApi[]])[] {
+  const groups = new Map<string, RemoteApi[]>();
+  for (const api of apis) groups.set(api.group, [...(groups.get(api.group) ?? []), api]);
+  const priority = (list: readonly RemoteApi[]) => Math.max(...list.map(({ groupPriority }) => groupPriority));
+  return [...groups]
+    .map(([name, list]) => [name, [...list].sort(byPreference)] as const)
+    .sort(([a, x], [b, y]) => priority(y) - priority(x) || (a < b ? -1 : 1));
+}
+
+/** The legacy documents with what the others serve: `/apis` with more groups, and `/apis/G` of each. */
+export function withRemoteGroups(documents: ReadonlyMap<string, Json>, apis: RemoteGroups): ReadonlyMap<string, Json> {
+  if (apis.length === 0) return documents;
+  const result = new Map(documents);
+  const list = documents.get('/apis') as { readonly groups: readonly { readonly name: string; readonly versions: readonly Version[] }[] };
+  const groups = [...list.groups];
+  for (const [name, versions] of grouped(apis.filter(({ available }) => available))) {
+    const listed = versions.map(({ version }): Version => ({ groupVersion: `${name}/${version}`, version }));
+    const at = groups.findIndex((group) => group.name === name);
+    const known = groups[at]?.versions ?? [];
+    const all = [...known, ...listed.filter(({ version }) => !known.some((other) => other.version === version))];
+    const group = { name, versions: all, preferredVersion: all[0] };
+    if (at < 0) groups.push(group);
+    else groups[at] = group;
+    result.set(`/apis/${name}`, { kind: 'APIGroup', apiVersion: 'v1', ...group });
+  }
+  result.set('/apis', { ...(list as unknown as Json), groups });
+  return result;
+}
+
+/** Aggregated discovery (KEP-3352) with what the others serve; who does not answer is `Stale`. */
+export function withRemoteDiscovery(document: Json, apis: RemoteGroups): Json {
+  if (apis.length === 0) return document;
+  interface Item {
+    readonly metadata: { readonly name?: string };
+    readonly versions: readonly Json[];
+  }
+  const items = [...(document['items'] as readonly Item[])];
+  for (const [name, versions] of grouped(apis)) {
+    const entries = versions.map(({ version, resources, available }) => ({
+      version,
+      resources: discovered(name, version, resources ?? []),
+      freshness: available && resources !== undefined ? 'Current' : 'Stale',
+    }));
+    const at = items.findIndex(({ metadata }) => metadata.name === name);
+    const known = items[at];
+    const item = { metadata: { name, creationTimestamp: null }, versions: [...(known?.versions ?? []), ...entries] };
+    if (known === undefined) items.push(item);
+    else items[at] = item;
+  }
+  return { ...document, items };
+}
+
+/** `APIResourceDiscovery` of every resource, with its subresources in it. */
+function discovered(group: string, version: string, resources: readonly RemoteResource[]): readonly Json[] {
+  const kindOf = (resource: RemoteResource) => ({
+    group: resource.group ?? group,
+    version: resource.version ?? version,
+    kind: resource.kind ?? '',
+  });
+  return resources
+    .filter(({ name }) => !name.includes('/'))
+    .map((resource) => {
+      const subresources = resources
+        .filter(({ name }) => name.startsWith(`${resource.name}/`))
+        .map((sub) => ({ subresource: sub.name.slice(resource.name.length + 1), responseKind: kindOf(sub), verbs: sub.verbs ?? [] }));
+      return {
+        resource: resource.name,
+        responseKind: kindOf(resource),
+        scope: resource.namespaced === true ? 'Namespaced' : 'Cluster',
+        singularResource: resource.singularName ?? '',
+        verbs: resource.verbs ?? [],
+        ...(resource.shortNames !== undefined && { shortNames: resource.shortNames }),
+        ...(resource.categories !== undefined && { categories: resource.categories }),
+        ...(subresources.length > 0 && { subresources }),
+      };
+    });
+}
