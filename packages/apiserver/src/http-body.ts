@@ -1,8 +1,12 @@
+import { invalid, invalidStatus } from '@oarlock/api/field-error';
 import { isObject } from '@oarlock/api/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
-import { failure, isStatus, type StatusError } from '@oarlock/api/status';
+import type { Schema } from '@oarlock/api/schema';
+import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/status';
+import { strictErrors } from '@oarlock/api/strict-fields';
+import { parseYaml } from '@oarlock/api/yaml-body';
 import type { PatchType } from '@oarlock/spi/client';
 import { decodeCustomBody } from './custom-resources/custom-body.ts';
 import { publishedOf } from './custom-resources/published-kind.ts';
@@ -63,7 +67,12 @@ export interface BodyContext {
 export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf, warn }: BodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
-  if (verb === 'patch') return parsePatch(bytes, patchTypeOf(contentType));
+  if (verb === 'patch') {
+    const type = patchTypeOf(contentType);
+    const patch = parsePatch(bytes, type);
+    checkDuplicates(bytes, type, query, warn);
+    return patch;
+  }
   const sent = bytes.length === 0 ? undefined : protobuf?.(bytes);
   if (verb === 'delete' || verb === 'deletecollection') {
     if (sent !== undefined) return shapeObject(sent, { expected: deletionOf(sent.apiVersion) });
@@ -91,6 +100,35 @@ function parsePatch(bytes: Buffer, type: PatchType): unknown {
     if (isStatus(error, 'BadRequest')) return parseBody(bytes, 'application/yaml');
     throw error;
   }
+}
+
+/** Any JSON, of which the keys are looked at. */
+const anyFields: Schema = {
+  type: 'object',
+  get additionalProperties() {
+    return anyFields;
+  },
+  get items() {
+    return anyFields;
+  },
+};
+
+/** Keys that a patch has twice: parsing keeps the last alone. @throws StatusError `BadRequest`, `Invalid` under `fieldValidation=Strict` */
+function checkDuplicates(bytes: Buffer, type: PatchType, query: Query, warn: (message: string) => void): void {
+  const validation = query.first['fieldValidation'] || 'Warn';
+  if (validation === 'Ignore') return;
+  const text = bytes.toString('utf8');
+  let duplicates: readonly string[];
+  if (type === 'apply' && plainer(bytes, 'application/yaml') === 'application/yaml') {
+    const { duplicates: keys } = parseYaml(text);
+    duplicates = keys.length === 0 ? [] : [`error converting YAML to JSON: yaml: unmarshal errors:\n${keys.join('\n')}`];
+  } else duplicates = strictErrors(text, anyFields);
+  if (duplicates.length === 0) return;
+  if (validation === 'Strict') {
+    if (type === 'apply') throw badRequest(`error strict decoding YAML: ${duplicates.join(', ')}`);
+    throw invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', text, `strict decoding error: ${duplicates.join(', ')}`)]);
+  }
+  for (const duplicate of duplicates) warn(duplicate);
 }
 
 /** Clients name their JSON YAML; as JSON it is read a thousand times faster. */

@@ -5,6 +5,7 @@ import { isObject } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { applyStrategicMergePatch } from '@oarlock/api/strategic-merge-patch';
 import { badRequest, conflict, failure, notFound, objectModified } from '@oarlock/api/status';
+import { unknownFields } from '@oarlock/api/strict-fields';
 import type { PatchType } from '@oarlock/spi/client';
 import { attributesOf, authorize } from './authorization.ts';
 import { decodeBody } from './body.ts';
@@ -68,7 +69,7 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
     creates: false,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, name);
-      return completed(kind, checkedFields(kind, call, patched(kind, old, type, body)));
+      return completed(kind, checkedFields(kind, call, patched(kind, old, type, body, strictness(call))));
     },
   };
   return replace(machinery, kind, call, change);
@@ -119,16 +120,48 @@ export function patched(
   old: KubeObject,
   type: Exclude<PatchType, 'apply'>,
   body: unknown,
+  strict?: Strictness,
 ): KubeObject {
   const result =
     type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
   if (!isObject(result)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  const refuse = (why: string) => invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', JSON.stringify(body), why)]);
+  let object: KubeObject;
   try {
-    return decodeBody(result, kind);
+    object = decodeBody(result, kind);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    throw invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', JSON.stringify(body), error.message)]);
+    throw refuse(error.message);
   }
+  // what decoding dropped are fields that the kind does not know
+  if (strict === undefined || kind.schema === undefined || sharesMembers(result, object)) return object;
+  const unknown = unknownFields(kind.schema, result);
+  if (unknown.length > 0 && strict.refuse) throw refuse(`strict decoding error: ${unknown.join(', ')}`);
+  for (const warning of unknown) strict.warn(warning);
+  return object;
+}
+
+/** What to do about fields that the kind of an object does not know. */
+interface Strictness {
+  readonly refuse: boolean;
+  warn(message: string): void;
+}
+
+function strictness(call: Call): Strictness | undefined {
+  const fieldValidation = call.request.query['fieldValidation'] || 'Warn';
+  return fieldValidation === 'Ignore'
+    ? undefined
+    : {
+        refuse: fieldValidation === 'Strict',
+        warn: (message) => {
+          call.warn(message);
+        },
+      };
+}
+
+function sharesMembers(a: Readonly<Record<string, unknown>>, b: object): boolean {
+  for (const key in a) if (a[key] !== (b as Readonly<Record<string, unknown>>)[key]) return false;
+  return true;
 }
 
 function mergeable(body: unknown): unknown {
