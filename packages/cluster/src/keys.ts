@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
@@ -135,8 +135,36 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   };
   return {
     directory,
-    keys: { caBundle: ca.certificate, issue, sign, serviceAccount: { issuer, signingKey, verifyingKeys: [publicOf(signingKey)] } },
+    keys: {
+      caBundle: ca.certificate,
+      issue,
+      sign,
+      serviceAccount: { issuer, signingKey, verifyingKeys: [publicOf(signingKey), ...(await formerKeys(directory))] },
+    },
   };
+}
+
+const former = /^service-account\.[\w-]+\.pub$/;
+
+/** Keys that signed tokens before: they verify until their files are taken away. */
+async function formerKeys(directory: string): Promise<readonly string[]> {
+  const files = (await readdir(directory)).filter((file) => former.test(file)).sort();
+  return Promise.all(files.map((file) => readFile(join(directory, file), 'utf8')));
+}
+
+/**
+ * Puts a new key in the place of the one that signs tokens of service accounts. The old one is kept to verify with, in
+ * `service-account.<hash>.pub`. A server that runs takes them up at its next start.
+ */
+export async function rotateServiceAccountKey(directory: string): Promise<void> {
+  const file = join(directory, 'service-account.key');
+  const old = await readIfThere(file);
+  if (old !== undefined) {
+    const pem = createPublicKey(old).export({ type: 'spki', format: 'pem' }) as string;
+    const name = createHash('sha256').update(pem).digest('hex').slice(0, 12);
+    await writeAtomic(join(directory, `service-account.${name}.pub`), pem);
+  }
+  await writeAtomic(file, newKey());
 }
 
 /** A pair that is whole and good for another month. What was cut off by a crash is made anew. */

@@ -16,6 +16,8 @@ export interface Credentials {
   readonly certificate?: X509Certificate;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly remoteAddress?: string;
+  /** For whom a token has to be meant, where that is not this server: a TokenReview asks on behalf of others. Answered in `audiences`. */
+  readonly audiences?: readonly string[];
   readonly path: string;
 }
 

@@ -2,7 +2,7 @@ import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { nodes, pods, secrets, serviceAccounts } from '@oarlock/api/resources';
-import { abstained, Authn, authenticated, rejected, type AuthnResult } from '@oarlock/spi/authn';
+import { abstained, Authn, rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
 import { Client } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
 import type { JWTPayload } from 'jose';
@@ -76,14 +76,14 @@ export default Authn.plugin({
         throw error;
       }
     };
-    const verify = async (token: string): Promise<AuthnResult> => {
+    const verify = async (token: string, audiences: readonly string[]): Promise<AuthnResult> => {
       const { jwtVerify } = await import('jose');
       let payload: JWTPayload | undefined;
       for (const key of publicKeys) {
         try {
           ({ payload } = await jwtVerify(token, key, {
             issuer,
-            audience: audiences,
+            audience: [...audiences],
             algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'],
             requiredClaims: ['exp'],
             currentDate: new Date(clock.now()),
@@ -101,7 +101,8 @@ export default Authn.plugin({
       if (secret && !(await exists('secret', namespace, secret))) return rejected('the secret of the token does not exist');
       // with a pod, the node is only where that ran
       if (node && !pod && !(await exists('node', '', node))) return rejected('the node of the token does not exist');
-      return authenticated({
+      const meant = Array.isArray(payload.aud) ? payload.aud : [payload.aud ?? ''];
+      const identity: Identity = {
         name: `system:serviceaccount:${namespace}:${account.name}`,
         uid: account.uid,
         groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
@@ -110,17 +111,19 @@ export default Authn.plugin({
           ...(pod && { 'authentication.kubernetes.io/pod-name': [pod.name], 'authentication.kubernetes.io/pod-uid': [pod.uid] }),
           ...(node && { 'authentication.kubernetes.io/node-name': [node.name], 'authentication.kubernetes.io/node-uid': [node.uid] }),
         },
-      });
+      };
+      return { outcome: 'authenticated', identity, audiences: audiences.filter((audience) => meant.includes(audience)) };
     };
 
     return {
-      async authenticate({ bearerToken }) {
+      async authenticate({ bearerToken, audiences: asked }) {
         if (bearerToken === undefined || bearerToken.length > 16_384 || !form.test(bearerToken)) return abstained;
         if (claimsOf(bearerToken)?.iss !== issuer) return abstained;
-        const hash = createHash('sha256').update(bearerToken).digest('base64');
+        const wanted = asked !== undefined && asked.length > 0 ? asked : audiences;
+        const hash = createHash('sha256').update(bearerToken).update(JSON.stringify(wanted)).digest('base64');
         const known = cache.get(hash);
         if (known !== undefined && known.until > clock.now()) return known.result;
-        const result = await verify(bearerToken);
+        const result = await verify(bearerToken, wanted);
         cache.delete(hash);
         if (cache.size >= maxCached)
           for (const oldest of cache.keys()) {

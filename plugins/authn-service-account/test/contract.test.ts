@@ -180,3 +180,16 @@ describe('authn-service-account', () => {
     expect(await authenticator.authenticate(bearer(await token()))).toMatchObject({ outcome: 'rejected' });
   });
 });
+
+describe('a token for somebody else', () => {
+  it('is good when it is asked for on behalf of whom it is meant for, and for nobody else', async () => {
+    const { authenticator } = open();
+    const meant = await token({ claims: { aud: ['vault', 'other'] } });
+    expect(await authenticator.authenticate(bearer(meant))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['vault', 'x'] })).toMatchObject({
+      outcome: 'authenticated',
+      audiences: ['vault'],
+    });
+    expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
+  });
+});

@@ -178,7 +178,12 @@ async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): 
   const answer = (status: TokenReview['status']) => made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   const reasons: string[] = [];
   for (const authenticator of machinery.authn) {
-    const result = await authenticator.authenticate({ bearerToken: token, headers: {}, path: '' });
+    const result = await authenticator.authenticate({
+      bearerToken: token,
+      headers: {},
+      path: '',
+      ...(audiences.length > 0 && { audiences }),
+    });
     if (result.outcome === 'rejected') reasons.push(result.because);
     if (result.outcome !== 'authenticated') continue;
     // whoever needs no token is nobody's token
