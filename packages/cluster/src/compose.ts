@@ -20,6 +20,7 @@ import type { ClusterFile } from './cluster-file.ts';
 import type { ClusterSpec, RoleName } from './cluster-schema.ts';
 import { inOrder } from './fault-order.ts';
 import { caPath, joinPath, type JoinResponse } from './join-path.ts';
+import { issuerPath, jwksPathPlugin } from './issuer-paths.ts';
 import { load, loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
 import { version } from './version.ts';
@@ -94,7 +95,7 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
   }
   // our own paths of the API server
   if (roles.includes('apiserver')) {
-    for (const plugin of [traceQuery, spanIntake, joinPath, caPath])
+    for (const plugin of [traceQuery, spanIntake, joinPath, caPath, issuerPath, jwksPathPlugin])
       plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
   }
   for (const role of roles) {
