@@ -7,7 +7,8 @@ import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiexten
 import { decodeBody } from '../body.ts';
 import type { Call } from '../call.ts';
 import type { Machinery } from '../machinery.ts';
-import { patched, patchTypeOf, replaceObject } from '../registry-update.ts';
+import { patched, patchTypeOf } from '../registry-patch.ts';
+import { replaceObject } from '../registry-update.ts';
 import { checkWriteOptions } from '../request-options.ts';
 import type { PipelineResponse } from '../response.ts';
 import type { ServedKind } from '../served-kind.ts';

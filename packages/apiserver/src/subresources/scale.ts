@@ -12,7 +12,7 @@ import type { Decision } from '../object-store.ts';
 import { appliedScale } from '../managed-fields-scale.ts';
 import { settledManagers, tracked } from '../managed-fields-tracking.ts';
 import { strategyContext, validated } from '../registry-create.ts';
-import { patched, patchTypeOf } from '../registry-update.ts';
+import { patched, patchTypeOf } from '../registry-patch.ts';
 import { checkWriteOptions, writeOptions } from '../request-options.ts';
 import type { PipelineResponse } from '../response.ts';
 import { keyOf, type ServedKind } from '../served-kind.ts';
