@@ -47,6 +47,23 @@ function program(): Command {
     .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).kubeconfig(options));
 
+  root
+    .command('backup')
+    .description('write everything that is stored, and the keys, to one file; the cluster may run')
+    .addOption(dataDir())
+    .requiredOption('-o, --output <file>', 'the file to write')
+    .addOption(file())
+    .option('--no-keys', 'leave the CA, the signing key and the encryption keys out')
+    .action(async (options) => (await import('./backup.ts')).backup(options));
+  root
+    .command('restore')
+    .description('fill an empty storage from a backup; the cluster must not run')
+    .addOption(dataDir())
+    .requiredOption('-i, --input <file>', 'the backup')
+    .addOption(file())
+    .option('--no-keys', 'leave the keys of the data directory as they are')
+    .action(async (options) => (await import('./restore.ts')).restore(options));
+
   const config = root.command('config').description('look at a cluster.yaml without running it');
   config
     .command('validate')

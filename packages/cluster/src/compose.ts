@@ -16,11 +16,11 @@ import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import { spanIntake, traceQuery } from '@oarlock/tracing/trace-paths';
 import type { Tracer } from '@opentelemetry/api';
 import { nthAddress, primaryAddress } from './addresses.ts';
+import { backupPath } from './backup-path.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import type { ClusterSpec, RoleName } from './cluster-schema.ts';
 import { inOrder } from './fault-order.ts';
 import { caPath, joinPath, type JoinResponse } from './join-path.ts';
-import { issuerPath, jwksPathPlugin } from './issuer-paths.ts';
 import { load, loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
 import { version } from './version.ts';
@@ -95,7 +95,7 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
   }
   // our own paths of the API server
   if (roles.includes('apiserver')) {
-    for (const plugin of [traceQuery, spanIntake, joinPath, caPath, issuerPath, jwksPathPlugin])
+    for (const plugin of [traceQuery, spanIntake, joinPath, caPath, backupPath, issuerPath, jwksPathPlugin])
       plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
   }
   for (const role of roles) {

@@ -1,0 +1,200 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { readClusterFile } from '@oarlock/cluster/cluster-file';
+import { openStorage } from '@oarlock/cluster/open-storage';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { backup } from '../src/backup.ts';
+import { restore } from '../src/restore.ts';
+
+let dir: string;
+let file: string;
+const children: ChildProcess[] = [];
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'backup-'));
+  file = join(dir, 'cluster.yaml');
+  await writeFile(file, 'apiVersion: oarlock.dev/v1\nkind: Cluster\nmetadata: { name: kept }\nspec:\n  roles: [apiserver]\n');
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+const path = (name: string) => join(dir, name);
+const saved = (name = 'backup') => ({ dataDir: path('d'), output: path(name), file, keys: true });
+const into = (name: string, more: { readonly keys?: boolean; readonly file?: string } = {}) => ({
+  dataDir: path(name),
+  input: path('backup'),
+  file,
+  keys: true,
+  ...more,
+});
+
+/** A data directory with something stored, and keys. */
+async function fill(): Promise<void> {
+  const { driver, close } = await openStorage(await readClusterFile(file), path('d'));
+  for (let at = 0; at < 700; at += 1)
+    await driver.commit([{ key: `/registry/configmaps/default/c${at}`, value: Buffer.from(`{"n":${at}}`) }], []);
+  await driver.commit([{ key: '/registry/secrets/default/😀', value: Buffer.from([0, 255, 10, 13]) }], []);
+  await driver.commit([{ key: '/registry/masterleases/127.0.0.1', value: Buffer.from('{}'), ttlSeconds: 15 }], []);
+  await driver.commit([{ key: '/registry/events/default/e', value: Buffer.from('{}'), ttlSeconds: 3600 }], []);
+  await close();
+  await mkdir(path('d/pki/issued'), { recursive: true });
+  await writeFile(path('d/pki/ca.key'), 'the key of the CA');
+  await writeFile(path('d/pki/issued/a.json'), '{}');
+}
+
+async function stored(name: string) {
+  const { driver, close } = await openStorage(await readClusterFile(file), path(name));
+  const page = await driver.range({ prefix: '' });
+  const old = await driver.get('/a', { revision: 703 }).catch((error: unknown) => error);
+  await close();
+  return { ...page, old, values: new Map(page.entries.map(({ key, value }) => [key, Buffer.from(value).toString('hex')])) };
+}
+
+describe('a backup', { timeout: 60_000 }, () => {
+  it('is restored into an empty storage, with keys, at revisions that nobody has seen', async () => {
+    await fill();
+    await backup(saved());
+    expect((await stat(path('backup'))).mode & 0o777).toBe(0o600);
+    expect((await readdir(dir)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+    await restore(into('new'));
+    const [before, after] = [await stored('d'), await stored('new')];
+    before.values.delete('/registry/masterleases/127.0.0.1');
+    expect(after.values).toEqual(before.values);
+    expect(after.revision).toBeGreaterThan(before.revision + 1_000_000);
+    expect(after.old).toMatchObject({ code: 'Compacted' });
+    expect(await readFile(path('new/pki/ca.key'), 'utf8')).toBe('the key of the CA');
+    expect((await stat(path('new/pki/ca.key'))).mode & 0o777).toBe(0o600);
+    expect((await stat(path('new/pki'))).mode & 0o777).toBe(0o700);
+    // and again, from the restored one
+    await backup({ ...saved('second'), dataDir: path('new') });
+    await restore({ ...into('newer'), input: path('second') });
+    expect((await stored('newer')).values).toEqual(before.values);
+  });
+
+  it('leaves keys out on request', async () => {
+    await fill();
+    await backup({ ...saved(), keys: false });
+    expect(gunzipSync(await readFile(path('backup'))).toString()).not.toContain('pki');
+    await restore(into('new'));
+    await expect(stat(path('new/pki'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('is not restored over anything', async () => {
+    await fill();
+    await backup(saved());
+    await expect(restore(into('d'))).rejects.toThrow('storage-embedded is not empty: restore into an empty storage');
+    await mkdir(path('new/pki'), { recursive: true });
+    await writeFile(path('new/pki/ca.key'), 'another');
+    await expect(restore(into('new'))).rejects.toThrow(/new\/pki\/ca\.key is another key/);
+    expect((await stored('new')).entries).toEqual([]);
+    await restore(into('new', { keys: false }));
+    expect((await stored('new')).entries).toHaveLength(702);
+    expect(await readFile(path('new/pki/ca.key'), 'utf8')).toBe('another');
+  });
+
+  it('is begun anew where it broke off', async () => {
+    await fill();
+    await backup(saved());
+    const { driver, close } = await openStorage(await readClusterFile(file), path('new'));
+    await driver.commit([{ key: '/oarlock/restore', value: Buffer.from('{}') }], []);
+    for (let at = 0; at < 200; at += 1) await driver.commit([{ key: `/half/${at}`, value: Buffer.from('x') }], []);
+    await close();
+    await restore(into('new'));
+    expect([...(await stored('new')).values.keys()].filter((key) => !key.startsWith('/registry/'))).toEqual([]);
+  });
+
+  it('that is damaged, cut off, of another kind or from the future changes nothing', async () => {
+    await fill();
+    await backup(saved());
+    const whole = await readFile(path('backup'));
+    const text = gunzipSync(whole).toString();
+    const lines = text.trimEnd().split('\n');
+    for (const [damage, says] of [
+      [whole.subarray(0, whole.length - 20), /cannot be restored/],
+      [gzipSync(`${lines.slice(0, -1).join('\n')}\n`), /checksum/],
+      [gzipSync(text.replace('c17"', 'c18"')), /checksum does not agree/],
+      [gzipSync(text.replace('"version":1', '"version":2')), /version 2 is not known/],
+      [gzipSync('{}\n{}\n'), /it is not a backup/],
+      [Buffer.from('not gzip at all'), /cannot be restored/],
+    ] as const) {
+      await writeFile(path('backup'), damage);
+      await expect(restore(into('new'))).rejects.toThrow(says);
+    }
+    await expect(stat(path('new'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('puts files nowhere but where keys are', async () => {
+    await fill();
+    await backup(saved());
+    const [head = ''] = gunzipSync(await readFile(path('backup')))
+      .toString()
+      .split('\n');
+    for (const name of ['../outside', 'pki/../../outside', '/etc/outside', 'process.json']) {
+      const body = `${head}\n${JSON.stringify({ file: name, content: '' })}\n`;
+      const end = JSON.stringify({ entries: 0, sha256: createHash('sha256').update(body).digest('hex') });
+      await writeFile(path('backup'), gzipSync(`${body}${end}\n`));
+      await expect(restore(into('new'))).rejects.toThrow('which is no place for keys');
+    }
+  });
+
+  it('of a storage that keeps nothing is refused while nothing runs, and so is a restore into one', async () => {
+    await fill();
+    await backup(saved());
+    await writeFile(
+      path('memory.yaml'),
+      'apiVersion: oarlock.dev/v1\nkind: Cluster\nspec:\n  roles: [apiserver]\n  storage: storage-memory\n',
+    );
+    await expect(backup({ ...saved('other'), file: path('memory.yaml') })).rejects.toThrow(/storage-memory keeps nothing/);
+    await expect(restore(into('new', { file: path('memory.yaml') }))).rejects.toThrow(/storage-memory keeps nothing/);
+  });
+
+  it('is taken from a cluster that runs, whatever its storage, and not restored into it', async () => {
+    await writeFile(
+      path('memory.yaml'),
+      'apiVersion: oarlock.dev/v1\nkind: Cluster\nspec:\n  roles: [apiserver]\n  storage: storage-memory\n  server: { port: 0 }\n',
+    );
+    const port = await freePort();
+    const child = spawn(
+      process.execPath,
+      [
+        '--conditions=@oarlock/source',
+        '--import',
+        import.meta.resolve('@oxc-node/core/register'),
+        new URL('../bin/oarlock.js', import.meta.url).pathname,
+        'up',
+        '-f',
+        path('memory.yaml'),
+        '--data-dir',
+        path('d'),
+        '--port',
+        String(port),
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    children.push(child);
+    for await (const chunk of child.stdout) if (String(chunk).includes('is ready')) break;
+    await backup(saved());
+    await expect(restore(into('d'))).rejects.toThrow(/is in use by process/);
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+    await restore(into('new'));
+    const { values } = await stored('new');
+    expect([...values.keys()]).toContain('/registry/namespaces/default');
+    expect(await readFile(path('new/pki/ca.key'), 'utf8')).toContain('PRIVATE KEY');
+  });
+});
