@@ -72,6 +72,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-certificate-subject-restriction',
     'admission-default-ingress-class',
     'admission-validating-policy',
+    'admission-webhooks',
     'admission-resource-quota',
   ],
 };

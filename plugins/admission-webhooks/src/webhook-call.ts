@@ -1,0 +1,178 @@
+import { Agent, request as send, type RequestOptions } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Client } from '@oarlock/spi/client';
+import { serviceAddress } from './service-address.ts';
+import { WebhookFault } from './webhook-fault.ts';
+
+const maxAnswer = 3 * 1024 * 1024;
+const maxSockets = 64;
+const maxIdle = 8;
+
+interface Where {
+  readonly url: string;
+  readonly options: RequestOptions;
+}
+
+/** Sends reviews to webhooks over connections that are kept. */
+export class WebhookCaller {
+  readonly #client: Client;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets: maxIdle });
+  readonly #bundles = new Map<string, string>();
+
+  constructor(client: Client, clock: Clock, random: () => number) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /** The body of the answer. @throws WebhookFault call */
+  async post(config: WebhookClientConfig, body: Buffer, timeoutMs: number): Promise<Buffer> {
+    const { url, options } = await this.#where(config, timeoutMs);
+    const late = new AbortController();
+    const timer = this.#clock.after(timeoutMs, () => late.abort());
+    try {
+      return await this.#send(options, body, late.signal);
+    } catch (error) {
+      const why = late.signal.aborted ? 'context deadline exceeded' : reasonOf(error);
+      throw new WebhookFault(
+        'call',
+        error instanceof Refused ? error.message : `failed to call webhook: Post ${JSON.stringify(url)}: ${why}`,
+        {
+          cause: error,
+        },
+      );
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #where({ url, service, caBundle }: WebhookClientConfig, timeoutMs: number): Promise<Where> {
+    const timeout = `timeout=${timeoutMs / 1000}s`;
+    const common: RequestOptions = { agent: this.#agent, ...(caBundle !== undefined && { ca: this.#bundle(caBundle) }) };
+    if (service !== undefined) {
+      const { namespace, name, path = '/', port = 443 } = service;
+      const { host, port: at } = await serviceAddress(this.#client, service, this.#random).catch((error: unknown) => {
+        if (!(error instanceof WebhookFault)) throw error;
+        const where = `https://${name}.${namespace}.svc:${port}${path}?${timeout}`;
+        throw new WebhookFault('call', `failed to call webhook: Post ${JSON.stringify(where)}: ${error.message}`, { cause: error });
+      });
+      const servername = `${name}.${namespace}.svc`;
+      const target = `${path.startsWith('/') ? path : `/${path}`}?${timeout}`;
+      const headers = { host: `${servername}:${port}` };
+      return { url: `https://${servername}:${port}${target}`, options: { ...common, host, port: at, servername, path: target, headers } };
+    }
+    const parsed = new URL(url ?? '');
+    parsed.search = parsed.search === '' ? timeout : `${parsed.search}&${timeout}`;
+    const host = parsed.hostname.replace(/^\[|\]$/g, '');
+    return {
+      url: parsed.href,
+      options: { ...common, host, port: parsed.port === '' ? 443 : Number(parsed.port), path: `${parsed.pathname}${parsed.search}` },
+    };
+  }
+
+  /** Decoded once: the pool knows connections by the text of their CA. */
+  #bundle(caBundle: string): string {
+    let pem = this.#bundles.get(caBundle);
+    if (pem === undefined) {
+      pem = Buffer.from(caBundle, 'base64').toString();
+      if (this.#bundles.size >= 256) this.#bundles.clear();
+      this.#bundles.set(caBundle, pem);
+    }
+    return pem;
+  }
+
+  async #send(options: RequestOptions, body: Buffer, signal: AbortSignal): Promise<Buffer> {
+    try {
+      return await attempt(options, body, signal);
+    } catch (error) {
+      if (!(error instanceof Stale) || signal.aborted) throw error;
+      return attempt(options, body, signal);
+    }
+  }
+}
+
+/** The other side had given a kept connection up before anything was sent on it. */
+class Stale extends Error {}
+
+function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      ...options.headers,
+      'content-type': 'application/json',
+      accept: 'application/json, */*',
+      'content-length': body.length,
+      'user-agent': 'kube-apiserver-admission',
+    };
+    const request = send({ ...options, method: 'POST', headers, signal }, (response) => resolve(answerOf(response)));
+    request.on('error', (error: NodeJS.ErrnoException) => {
+      const stale = request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+      reject(stale ? new Stale(error.message, { cause: error }) : error);
+    });
+    request.end(body);
+  });
+}
+
+/** An answer that is none. */
+class Refused extends Error {}
+
+async function answerOf(response: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxAnswer) {
+      response.destroy();
+      throw new Refused('the answer of the webhook is too large');
+    }
+    chunks.push(chunk);
+  }
+  const { statusCode = 0 } = response;
+  if (statusCode >= 200 && statusCode < 300) return Buffer.concat(chunks);
+  if (statusCode === 404) throw new Refused('failed to call webhook: the server could not find the requested resource');
+  const text = Buffer.concat(chunks).toString().slice(0, 2048).trim();
+  throw new Refused(
+    statusCode >= 500
+      ? `failed to call webhook: an error on the server (${JSON.stringify(text || 'unknown')}) has prevented the request from succeeding`
+      : `failed to call webhook: the server rejected our request for an unknown reason (${statusCode})`,
+  );
+}
+
+/** As Go says it. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code, address, port, hostname } = error as NodeJS.ErrnoException & { address?: string; port?: number; hostname?: string };
+  const where = address === undefined ? 'tcp' : `tcp ${address.includes(':') ? `[${address}]` : address}:${port}`;
+  switch (code) {
+    case 'ECONNREFUSED':
+      return `dial ${where}: connect: connection refused`;
+    case 'EHOSTUNREACH':
+      return `dial ${where}: connect: no route to host`;
+    case 'ENETUNREACH':
+      return `dial ${where}: connect: network is unreachable`;
+    case 'ENOTFOUND':
+      return `dial tcp: lookup ${hostname ?? ''}: no such host`;
+    case 'ECONNRESET':
+      return 'EOF';
+    case 'ETIMEDOUT':
+      return `dial ${where}: i/o timeout`;
+    case 'SELF_SIGNED_CERT_IN_CHAIN':
+    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
+    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
+    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
+      return 'tls: failed to verify certificate: x509: certificate signed by unknown authority';
+    case 'CERT_HAS_EXPIRED':
+      return 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid';
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return `tls: failed to verify certificate: x509: certificate is not valid: ${error.message}`;
+    default:
+      return error.message;
+  }
+}

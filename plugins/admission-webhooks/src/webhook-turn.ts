@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import { applyJsonPatch } from '@oarlock/api/json-patch';
+import { isObject, jsonEqual } from '@oarlock/api/json';
+import { groupResource } from '@oarlock/api/resource';
+import { failure, StatusError, type Status } from '@oarlock/api/status';
+import type { KubeObject } from '@oarlock/api/object';
+import type { Bindings } from '@oarlock/cel/frame';
+import type { Logger } from '@oarlock/kernel/logger';
+import { RequestBindings } from '@oarlock/admission-rules/request-bindings';
+import { isExempt } from '@oarlock/admission-rules/matcher';
+import type { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
+import { deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import type { Authorizer } from '@oarlock/spi/authz';
+import { readAnswer, reviewOf, type ReviewAnswer } from './review.ts';
+import type { WebhookCaller } from './webhook-call.ts';
+import { WebhookFault } from './webhook-fault.ts';
+import type { ReadyWebhook } from './webhook.ts';
+
+export interface TurnOptions {
+  readonly caller: WebhookCaller;
+  readonly namespaces: NamespaceObjects;
+  readonly authz: readonly Authorizer[];
+  readonly log: Logger;
+}
+export type Turn =
+  | { readonly outcome: 'skipped' }
+  | { readonly outcome: 'refused'; readonly verdict: Verdict }
+  /** It could not be called, and its `failurePolicy` is to ignore that. */
+  | { readonly outcome: 'ignored' }
+  | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean };
+
+const skipped: Turn = { outcome: 'skipped' };
+const refusedBy = (status: Status): Turn => ({ outcome: 'refused', verdict: deny(status.message ?? '', { status }) });
+const refused = ({ status }: StatusError): Turn => refusedBy(status);
+
+/** Whether the rules of a webhook are for a request, before anything is looked up. */
+export const concerns = ({ matcher }: ReadyWebhook, request: AdmissionRequest): boolean => !isExempt(request) && matcher.covers(request);
+
+/** Asks one webhook about a request, if it is for it. */
+export async function takeTurn(
+  webhook: ReadyWebhook,
+  request: AdmissionRequest,
+  object: KubeObject | undefined,
+  mutating: boolean,
+  { caller, namespaces, authz, log }: TurnOptions,
+): Promise<Turn> {
+  if (!(await webhook.matcher.selects({ ...request, object }, namespaces.labels))) return skipped;
+  if (!webhook.conditions.always) {
+    const bindings = new RequestBindings(request, authz, undefined, undefined, object);
+    const answer = await webhook.conditions.evaluate(bindings as unknown as Bindings);
+    if (answer.fault !== undefined) {
+      if (webhook.ignoresFaults) return skipped;
+      return refused(conditionRefusal(request, webhook, answer.fault));
+    }
+    if (!answer.matches) return skipped;
+  }
+  if (request.dryRun && !webhook.takesDryRun)
+    return refused(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
+  try {
+    const answer = await call(webhook, request, object, mutating, caller);
+    for (const warning of answer.warnings) request.warn(warning);
+    for (const [key, value] of Object.entries(answer.annotations)) request.annotate(`${webhook.name}/${key}`, value);
+    if (!answer.allowed) return refusedBy(denial(webhook.name, answer.status));
+    if (answer.patch === undefined || object === undefined) return { outcome: 'passed', object, changed: false };
+    const next = patched(object, answer.patch);
+    return jsonEqual(next, object) ? { outcome: 'passed', object, changed: false } : { outcome: 'passed', object: next, changed: true };
+  } catch (error) {
+    if (!(error instanceof WebhookFault)) throw error;
+    const message = `failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`;
+    if (webhook.ignoresFaults) {
+      log.warn({ webhook: webhook.name, configuration: webhook.configuration, error: error.message }, 'a webhook could not be called');
+      return { outcome: 'ignored' };
+    }
+    return refused(failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] }));
+  }
+}
+
+async function call(
+  { version, client, timeoutMs }: ReadyWebhook,
+  request: AdmissionRequest,
+  object: KubeObject | undefined,
+  mutating: boolean,
+  caller: WebhookCaller,
+): Promise<ReviewAnswer> {
+  if (version === undefined) throw new WebhookFault('call', 'webhook does not accept known AdmissionReview versions (v1, v1beta1)');
+  const uid = randomUUID();
+  const body = Buffer.from(JSON.stringify(reviewOf(request, object, uid, version)));
+  return readAnswer(await caller.post(client, body, timeoutMs), uid, version, mutating);
+}
+
+function patched(object: KubeObject, patch: unknown): KubeObject {
+  let next: unknown;
+  try {
+    next = applyJsonPatch(object, patch);
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    throw new WebhookFault('response', error.message, { cause: error });
+  }
+  if (!isObject(next)) throw new WebhookFault('response', 'the patch does not leave an object');
+  return next as KubeObject;
+}
+
+/** What a webhook says when it says no. */
+function denial(name: string, given: Partial<Status> | undefined): Status {
+  const by = `admission webhook ${JSON.stringify(name)} denied the request`;
+  const { code = 0, message = '', reason = '' } = given ?? {};
+  return {
+    ...given,
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Failure',
+    message: message !== '' ? `${by}: ${message}` : reason !== '' ? `${by}: ${reason}` : `${by} without explanation`,
+    ...(reason !== '' && { reason }),
+    code: code < 400 ? 400 : code,
+  };
+}
+
+function conditionRefusal({ resource, name }: AdmissionRequest, webhook: ReadyWebhook, fault: string): StatusError {
+  const message = `${groupResource(resource)} ${JSON.stringify(name)} is forbidden: webhook ${JSON.stringify(webhook.name)}: ${fault}`;
+  return failure('Forbidden', message, { name, ...(resource.group !== '' && { group: resource.group }), kind: resource.resource });
+}

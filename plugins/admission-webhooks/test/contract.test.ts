@@ -1,0 +1,381 @@
+import type { KubeObject } from '@oarlock/api/object';
+import {
+  configMaps,
+  customResourceDefinitions,
+  endpointSlices,
+  mutatingWebhookConfigurations,
+  namespaces,
+  pods,
+  services,
+  validatingWebhookConfigurations,
+} from '@oarlock/api/resources';
+import type { MutatingWebhook, ValidatingWebhook } from '@oarlock/api/types/admissionregistration-v1';
+import type { ConfigMap } from '@oarlock/api/types/core-v1';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import {
+  Admission,
+  isVerdict,
+  type AdmissionPlugin,
+  type AdmissionRequest,
+  type MutationRound,
+  type Verdict,
+} from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Client, Informers } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+import { openAuthz } from './open-authz.ts';
+import { patchAnswer, WebhookServer } from './webhook-server.ts';
+
+const group = 'admissionregistration.k8s.io';
+let server: WebhookServer;
+beforeAll(async () => {
+  server = await WebhookServer.start();
+});
+afterAll(() => server.stop());
+
+type Hook = Partial<MutatingWebhook & ValidatingWebhook>;
+const hook = (more: Hook = {}): MutatingWebhook & ValidatingWebhook => ({
+  name: 'h.example.com',
+  admissionReviewVersions: ['v1'],
+  sideEffects: 'None',
+  failurePolicy: 'Fail',
+  timeoutSeconds: 5,
+  clientConfig: { url: server.url(), caBundle: server.caBundle },
+  rules: [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*'] }],
+  ...more,
+});
+const configuration = (kind: 'Mutating' | 'Validating', ...webhooks: readonly Hook[]) => ({
+  apiVersion: `${group}/v1`,
+  kind: `${kind}WebhookConfiguration`,
+  metadata: { name: 'c' },
+  webhooks: webhooks.map(hook),
+});
+
+interface World {
+  readonly mutating?: readonly Hook[];
+  readonly validating?: readonly Hook[];
+}
+let dispose: (() => Promise<void>) | undefined;
+async function open({ mutating, validating }: World) {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  api.seed(namespaces, { metadata: { name: 'd', labels: { team: 'red' } } });
+  if (mutating !== undefined) api.seed(mutatingWebhookConfigurations, configuration('Mutating', ...mutating));
+  if (validating !== undefined) api.seed(validatingWebhookConfigurations, configuration('Validating', ...validating));
+  const [created] = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .place({ plugin: openAuthz() })
+    .place({ plugin })
+    .get(Admission);
+  if (created === undefined) throw new Error('not created');
+  await api.settle();
+  dispose = async () => {
+    await (created as AdmissionPlugin & { stop?(): Promise<void> }).stop?.();
+    await api.stop();
+  };
+  return { api, clock, plugin: created };
+}
+afterEach(async () => {
+  await dispose?.();
+  dispose = undefined;
+  server.handler = () => ({ allowed: true });
+  server.reviews.length = 0;
+});
+
+const map = (name: string, data: Record<string, string> = {}): ConfigMap => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { namespace: 'd', name },
+  data,
+});
+const create = (object: ConfigMap = map('m'), more: Partial<AdmissionRequest> = {}) => admissionRequest('CREATE', configMaps, object, more);
+const statusOf = (answer: KubeObject | Verdict | undefined) =>
+  answer !== undefined && isVerdict(answer) && !answer.allowed ? answer.status : undefined;
+const validate = async (world: World, request = create()) => (await open(world)).plugin.validate?.(request);
+const mutate = async (world: World, request = create()) => (await open(world)).plugin.mutate?.(request);
+
+admissionContract('admission-webhooks', async () => {
+  server.handler = ({ request }) =>
+    (request.object?.['data'] as Record<string, string> | undefined)?.['bad'] === undefined
+      ? { allowed: true }
+      : { allowed: false, status: { message: 'the data is bad', code: 403, reason: 'Forbidden' } };
+  const { plugin: created, api } = await open({ validating: [{}], mutating: [{}] });
+  return {
+    plugin: created,
+    cases: [
+      { title: 'good data', request: create(), outcome: 'allowed' },
+      { title: 'bad data', request: create(map('m', { bad: 'yes' })), outcome: 'denied', message: /the data is bad/ },
+    ],
+    breakDown: () => {
+      server.handler = () => 503;
+    },
+    writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
+  };
+});
+
+describe('AdmissionWebhook [Privileged:ClusterAdmin]', () => {
+  it('should be able to deny pod and configmap creation', async () => {
+    server.handler = () => ({
+      allowed: false,
+      status: { message: 'the configmap contains unwanted key and value', code: 403, reason: 'Forbidden' },
+    });
+    expect(statusOf(await validate({ validating: [{}] }))).toMatchObject({
+      message: 'admission webhook "h.example.com" denied the request: the configmap contains unwanted key and value',
+      reason: 'Forbidden',
+      code: 403,
+    });
+    expect(server.reviews[0]).toMatchObject({
+      kind: 'AdmissionReview',
+      apiVersion: 'admission.k8s.io/v1',
+      request: {
+        kind: { group: '', version: 'v1', kind: 'ConfigMap' },
+        resource: { group: '', version: 'v1', resource: 'configmaps' },
+        requestKind: { group: '', version: 'v1', kind: 'ConfigMap' },
+        name: 'm',
+        namespace: 'd',
+        operation: 'CREATE',
+        userInfo: { username: 'alice', groups: ['system:authenticated'] },
+        object: map('m'),
+        oldObject: null,
+        dryRun: false,
+      },
+    });
+    expect(server.paths.at(-1)).toBe('/?timeout=5s');
+  });
+
+  it('should be able to deny attaching pod', async () => {
+    server.handler = () => ({ allowed: false });
+    const rules = [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CONNECT'], resources: ['pods/attach'] }];
+    const attach = admissionRequest('CONNECT', pods, undefined, { subresource: 'attach', namespace: 'd', name: 'p' });
+    expect(statusOf(await validate({ validating: [{ rules }] }, attach))).toMatchObject({
+      message: 'admission webhook "h.example.com" denied the request without explanation',
+      code: 400,
+    });
+  });
+
+  it('should be able to deny custom resource creation, update and deletion', async () => {
+    server.handler = () => ({ allowed: false, status: { reason: 'the custom resource' } });
+    const rules = [{ apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE', 'DELETE'], resources: ['configmaps'] }];
+    const { plugin: created } = await open({ validating: [{ rules }] });
+    expect((await created.validate?.(create()))?.allowed).toBe(true);
+    for (const request of [
+      admissionRequest('UPDATE', configMaps, map('m'), { old: map('m') }),
+      admissionRequest('DELETE', configMaps, undefined, { old: map('m') }),
+    ])
+      expect(statusOf(await created.validate?.(request))?.message).toBe(
+        'admission webhook "h.example.com" denied the request: the custom resource',
+      );
+  });
+
+  it('should deny crd creation', async () => {
+    server.handler = () => ({ allowed: false, status: { message: 'the crd contains unwanted label' } });
+    const crd = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata: { name: 'a.b.c' } };
+    const verdict = await validate({ validating: [{}] }, admissionRequest('CREATE', customResourceDefinitions, crd as never));
+    expect(statusOf(verdict)?.message).toContain('the crd contains unwanted label');
+  });
+
+  it('should mutate configmap', async () => {
+    server.handler = ({ request }, path) =>
+      patchAnswer({
+        op: 'add',
+        path: `/data/${path === '/second' ? 'stage-2' : 'stage-1'}`,
+        value: String(Object.keys(request.object?.['data'] ?? {}).length),
+      });
+    const clientConfig = { url: server.url('/second'), caBundle: server.caBundle };
+    const object = await mutate({ mutating: [{}, { name: 'second.example.com', clientConfig }] }, create(map('m', { start: 'yes' })));
+    expect(object).toMatchObject({ data: { start: 'yes', 'stage-1': '1', 'stage-2': '2' } });
+  });
+
+  it("should mutate everything except 'skip-me' configmaps", async () => {
+    server.handler = () => patchAnswer({ op: 'add', path: '/metadata/labels', value: { seen: 'yes' } });
+    const matchConditions = [{ name: 'not-skipped', expression: "object.metadata.name != 'skip-me'" }];
+    const { plugin: created } = await open({ mutating: [{ matchConditions }] });
+    expect(await created.mutate?.(create())).toMatchObject({ metadata: { labels: { seen: 'yes' } } });
+    const skipped = map('skip-me');
+    expect(await created.mutate?.(create(skipped))).toBe(skipped);
+  });
+
+  it('should reject mutating webhook configurations with invalid match conditions', async () => {
+    const bad = configuration('Mutating', { matchConditions: [{ name: 'bad', expression: '...' }] });
+    const verdict = await validate({}, admissionRequest('CREATE', mutatingWebhookConfigurations, bad));
+    expect(verdict).toMatchObject({ allowed: false, reason: 'Invalid', field: 'webhooks[0].matchConditions[0].expression' });
+  });
+
+  it('should not be able to mutate or prevent deletion of webhook configuration objects', async () => {
+    server.handler = () => ({ allowed: false });
+    const { plugin: created } = await open({ validating: [{}], mutating: [{}] });
+    const object = configuration('Validating', {});
+    const deletion = admissionRequest('DELETE', validatingWebhookConfigurations, undefined, { old: object });
+    expect((await created.validate?.(deletion))?.allowed).toBe(true);
+    expect(await created.mutate?.(admissionRequest('CREATE', validatingWebhookConfigurations, object))).toBe(object);
+    expect(server.reviews).toEqual([]);
+  });
+
+  it('should honor timeout', async () => {
+    let release = () => {};
+    const asked = new Promise<void>((begun) => {
+      server.handler = () =>
+        new Promise((resolve) => {
+          release = () => resolve({ allowed: true });
+          begun();
+        });
+    });
+    const { plugin: created, clock } = await open({ validating: [{ timeoutSeconds: 1 }] });
+    const answer = created.validate?.(create());
+    await asked;
+    await clock.advance(1000);
+    expect(statusOf(await answer)).toMatchObject({
+      code: 500,
+      reason: 'InternalError',
+      message: `Internal error occurred: failed calling webhook "h.example.com": failed to call webhook: Post "${server.url('/?timeout=1s')}": context deadline exceeded`,
+    });
+    release();
+  });
+
+  it('should unconditionally reject operations on fail closed webhook', async () => {
+    const clientConfig = { url: 'https://127.0.0.1:1/', caBundle: server.caBundle };
+    expect(statusOf(await validate({ validating: [{ clientConfig }] }))).toMatchObject({
+      code: 500,
+      message:
+        'Internal error occurred: failed calling webhook "h.example.com": failed to call webhook: Post "https://127.0.0.1:1/?timeout=5s": dial tcp 127.0.0.1:1: connect: connection refused',
+    });
+    await dispose?.();
+    const annotations: string[] = [];
+    const lenient = create(map('m'), { annotate: (key, value) => void annotations.push(`${key}=${value}`) });
+    expect(await validate({ validating: [{ clientConfig, failurePolicy: 'Ignore' }] }, lenient)).toEqual({ allowed: true });
+    expect(annotations).toEqual(['failed-open.validating.webhook.admission.k8s.io/round_0_index_0=h.example.com']);
+  });
+});
+
+describe('what is wrong with an answer', () => {
+  const cases: readonly (readonly [string, () => object | number | string, string])[] = [
+    ['no JSON', () => 'hello', 'received invalid webhook response: '],
+    ['no response', () => '{}', 'received invalid webhook response: webhook response was absent'],
+    ['another uid', () => ({ uid: 'x', allowed: true }), 'received invalid webhook response: expected response.uid='],
+    [
+      'a server error',
+      () => 503,
+      'failed to call webhook: an error on the server ("out of order") has prevented the request from succeeding',
+    ],
+    ['nothing there', () => 404, 'failed to call webhook: the server could not find the requested resource'],
+    ['a patch', () => patchAnswer(), 'received invalid webhook response: validating webhook may not return response.patch'],
+  ];
+  it.each(cases)('%s', async (_, answer, message) => {
+    server.handler = answer as never;
+    const status = statusOf(await validate({ validating: [{}] }));
+    expect(status?.message).toContain(`Internal error occurred: failed calling webhook "h.example.com": ${message.slice(0, 20)}`);
+    expect(status?.message).toContain(message);
+  });
+  it('a certificate that nobody vouches for', async () => {
+    const status = statusOf(await validate({ validating: [{ clientConfig: { url: server.url() } }] }));
+    expect(status?.message).toContain('x509: certificate signed by unknown authority');
+  });
+  it('a patch that cannot be applied', async () => {
+    server.handler = () => patchAnswer({ op: 'remove', path: '/data/none/of/it' });
+    expect(statusOf(await mutate({ mutating: [{}] }))).toMatchObject({ code: 500 });
+  });
+});
+
+describe('a second round', () => {
+  const rounds = (again: boolean, memory = new Map<object, unknown>()): MutationRound & { asked: boolean } => {
+    const round = {
+      again,
+      memory,
+      asked: false,
+      reinvoke() {
+        round.asked = true;
+      },
+    };
+    return round;
+  };
+  it('is for those before a change that want one', async () => {
+    server.handler = ({ request }, path) => {
+      const data = (request.object?.['data'] ?? {}) as Record<string, string>;
+      return path === '/b' && data['b'] === undefined ? patchAnswer({ op: 'add', path: '/data/b', value: 'b' }) : { allowed: true };
+    };
+    const at = (path: string) => ({ url: server.url(path), caBundle: server.caBundle });
+    const { plugin: created } = await open({
+      mutating: [
+        { name: 'a.example.com', clientConfig: at('/a'), reinvocationPolicy: 'IfNeeded' },
+        { name: 'n.example.com', clientConfig: at('/n') },
+        { name: 'b.example.com', clientConfig: at('/b'), reinvocationPolicy: 'IfNeeded' },
+      ],
+    });
+    server.paths.length = 0;
+    const first = rounds(false);
+    const object = (await created.mutate?.(create(map('m'), { round: first }))) as ConfigMap;
+    expect(first.asked).toBe(true);
+    await created.mutate?.(create(object, { round: rounds(true, first.memory) }));
+    expect(server.paths.map((path) => path.split('?')[0])).toEqual(['/a', '/n', '/b', '/a']);
+  });
+  it('is for all that want one when something else changed the object in between', async () => {
+    const { plugin: created } = await open({ mutating: [{ reinvocationPolicy: 'IfNeeded' }] });
+    const first = rounds(false);
+    await created.mutate?.(create(map('m'), { round: first }));
+    await created.mutate?.(create(map('m', { other: 'x' }), { round: rounds(true, first.memory) }));
+    expect(server.reviews).toHaveLength(2);
+  });
+});
+
+describe('the rest of a webhook', () => {
+  it('is called at the endpoints of its service', async () => {
+    const clientConfig = { service: { namespace: 'd', name: 'hook', path: '/review', port: 8443 }, caBundle: server.caBundle };
+    const { plugin: created, api } = await open({ validating: [{ clientConfig }] });
+    expect(statusOf(await created.validate?.(create()))?.message).toContain(
+      'Post "https://hook.d.svc:8443/review?timeout=5s": service "hook" not found',
+    );
+    api.seed(services, { metadata: { namespace: 'd', name: 'hook' }, spec: { ports: [{ name: 'https', port: 8443 }] } });
+    expect(statusOf(await created.validate?.(create()))?.message).toContain('no endpoints available for service "hook"');
+    api.seed(endpointSlices, {
+      metadata: { namespace: 'd', name: 'hook-x', labels: { 'kubernetes.io/service-name': 'hook' } },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['127.0.0.1'] }, { addresses: ['192.0.2.1'], conditions: { ready: false } }],
+      ports: [{ name: 'https', port: server.port }],
+    });
+    expect(await created.validate?.(create())).toEqual({ allowed: true });
+    expect(server.paths.at(-1)).toBe('/review?timeout=5s');
+  });
+
+  it('keeps its connections', async () => {
+    const { plugin: created } = await open({ validating: [{}] });
+    const before = server.connections;
+    for (let i = 0; i < 10; i++) await created.validate?.(create());
+    expect(server.connections - before).toBe(1);
+  });
+
+  it('warns, annotates, and is selected by labels', async () => {
+    server.handler = () => ({ allowed: true, warnings: ['take care'], auditAnnotations: { why: 'because' } });
+    const told: string[] = [];
+    const request = create(map('m'), { warn: (text) => void told.push(text), annotate: (key, value) => void told.push(`${key}=${value}`) });
+    await validate({ validating: [{ namespaceSelector: { matchLabels: { team: 'red' } } }] }, request);
+    expect(told).toEqual(['take care', 'h.example.com/why=because']);
+    await dispose?.();
+    server.reviews.length = 0;
+    await validate(
+      { validating: [{ namespaceSelector: { matchLabels: { team: 'blue' } } }, { objectSelector: { matchLabels: { a: 'b' } } }] },
+      request,
+    );
+    expect(server.reviews).toEqual([]);
+  });
+
+  it('has no part in a dry run when it may have side effects', async () => {
+    const dry = create(map('m'), { dryRun: true });
+    expect(statusOf(await validate({ validating: [{ sideEffects: 'Some' }] }, dry))).toMatchObject({
+      code: 400,
+      message: 'admission webhook "h.example.com" does not support dry run',
+    });
+    await dispose?.();
+    expect(await validate({ validating: [{ sideEffects: 'NoneOnDryRun' }] }, dry)).toEqual({ allowed: true });
+    expect(server.reviews[0]?.request['dryRun']).toBe(true);
+  });
+
+  it('has nothing to be asked about without configurations', async () => {
+    const { plugin: created } = await open({});
+    expect(created.idle?.('CREATE', configMaps, '')).toBe(true);
+    expect(created.idle?.('CREATE', validatingWebhookConfigurations, '')).toBe(false);
+  });
+});
