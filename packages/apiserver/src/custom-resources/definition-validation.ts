@@ -12,7 +12,7 @@ import type {
 } from '@oarlock/api/types/apiextensions-v1';
 import { approvalOf } from './approval.ts';
 import { isTrue } from './conditions.ts';
-import { ruleErrors } from './rules.ts';
+import { ruleErrors } from './rule-check.ts';
 import { defaultErrors, schemaErrors } from './schema-check.ts';
 import { structuralErrors } from './structural-check.ts';
 

@@ -1,19 +1,179 @@
-import type { FieldError } from '@oarlock/api/field-error';
+import { duplicate, fieldForbidden, invalid, required, type FieldError } from '@oarlock/api/field-error';
+import { isObject, jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
-import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import { perCallLimit, runtimeBudget } from '@oarlock/cel/estimate';
+import type { CelError } from '@oarlock/cel/cel-error';
+import type { Bindings } from '@oarlock/cel/frame';
+import { none, Optional } from '@oarlock/cel/value';
+import { correlated, type Old } from './correlation.ts';
+import { fieldPathNames } from './rule-check.ts';
+import { compileRules, type Rule, type Rules } from './rule.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** What is wrong with the rules (`x-kubernetes-validations`) of a schema. */
-export function ruleErrors(_schema: JSONSchemaProps, _path: string, _old: JSONSchemaProps | undefined): readonly FieldError[] {
-  return [];
+const maxMessageLength = 5 * 1024;
+const unchecked =
+  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
+
+const compiled = new WeakMap<SchemaNode, Rules | null>();
+const reaching = new WeakMap<SchemaNode, boolean>();
+
+/** The rules of a place, compiled when they are first needed. */
+function rulesOf(schema: SchemaNode): Rules | undefined {
+  let rules = compiled.get(schema);
+  if (rules === undefined) {
+    const has = (schema.source['x-kubernetes-validations'] ?? []).length > 0;
+    rules = has ? compileRules(schema.source, schema.root) : null;
+    compiled.set(schema, rules);
+  }
+  return rules ?? undefined;
 }
 
-/** The rules of a schema that an object breaks. */
-export function checkRules(_schema: SchemaNode, _object: KubeObject, _old: KubeObject | undefined): readonly FieldError[] {
-  return [];
+/** Whether there are rules here or below: where there are none, nothing is walked. */
+function hasRules(schema: SchemaNode): boolean {
+  let has = reaching.get(schema);
+  if (has === undefined) {
+    has =
+      (schema.source['x-kubernetes-validations'] ?? []).length > 0 ||
+      (schema.items !== undefined && hasRules(schema.items)) ||
+      (schema.additionalSchema !== undefined && hasRules(schema.additionalSchema)) ||
+      schema.propertyNames.some((name) => hasRules(schema.property(name) as SchemaNode));
+    reaching.set(schema, has);
+  }
+  return has;
+}
+
+/**
+ * The rules of a schema that an object breaks. Rules about what has not changed are not asked again, but for those that compare; all
+ * together may cost what Kubernetes lets them.
+ */
+export function checkRules(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
+  if (!hasRules(schema)) return [];
+  const check = new Check();
+  check.visit(schema, object, '', old && { value: old });
+  return check.errors;
 }
 
 /** The errors, and that rules were not looked at, where there are any. */
-export function rulesSkipped(_schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
-  return errors;
+export function rulesSkipped(schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
+  return hasRules(schema)
+    ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
+    : errors;
+}
+
+class Check {
+  readonly errors: FieldError[] = [];
+  #budget = runtimeBudget;
+
+  /** Whether there is something left to spend. */
+  visit(schema: SchemaNode, value: unknown, path: string, old: Old | undefined): boolean {
+    if (value === undefined || value === null || !hasRules(schema)) return true;
+    const rules = rulesOf(schema);
+    if (rules !== undefined && !this.#place(schema, rules, value, path, old)) return false;
+    if (Array.isArray(value)) {
+      const { items } = schema;
+      if (items === undefined || !hasRules(items)) return true;
+      return value.every((item, i) => this.visit(items, item, `${path}[${i}]`, correlated.item(schema, old, value as unknown[], i)));
+    }
+    if (!isObject(value)) return true;
+    const additional = schema.additionalSchema;
+    for (const key of Object.keys(value)) {
+      const property = schema.property(key);
+      const below = property ?? additional;
+      if (below === undefined) continue;
+      const at = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
+      if (!this.visit(below, value[key], at, correlated.field(old, key))) return false;
+    }
+    return true;
+  }
+
+  #place(schema: SchemaNode, { type, rules }: Rules, value: unknown, path: string, old: Old | undefined): boolean {
+    const unchanged = old !== undefined && jsonEqual(old.value, value);
+    const before = old?.value === undefined || old.value === null ? undefined : old.value;
+    const self = type.value(value);
+    for (const rule of rules) {
+      const optional = rule.source.optionalOldSelf === true;
+      if (rule.transition ? before === undefined && !optional : unchanged) continue;
+      if (rule.program === undefined) {
+        this.errors.push(invalid(placeOf(path), shown(schema, value), `rule compile error: ${rule.ruleError ?? ''}`));
+        continue;
+      }
+      const bindings: Bindings = rule.transition
+        ? { self, oldSelf: optional ? (before === undefined ? none : new Optional(type.value(before))) : type.value(before) }
+        : { self };
+      const { value: held, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+      this.#budget -= cost;
+      if (error !== undefined) {
+        if (!this.#failed(schema, rule, value, path, error)) return false;
+      } else if (held !== true) {
+        const text = this.#messageOf(rule, bindings);
+        if (text === undefined) return this.#exhausted(schema, value, path);
+        this.errors.push(broken(schema, rule, value, path, text));
+      }
+    }
+    return true;
+  }
+
+  #failed(schema: SchemaNode, { source }: Rule, value: unknown, path: string, error: CelError): boolean {
+    if (error.code !== 'budget') {
+      this.errors.push(invalid(placeOf(path), shown(schema, value), `${error.message} evaluating rule: ${labelOf(source)}`));
+      return true;
+    }
+    if (this.#budget <= 0) return this.#exhausted(schema, value, path);
+    this.errors.push(
+      invalid(placeOf(path), shown(schema, value), `${error.message}: call cost exceeds limit for rule: ${labelOf(source)}`),
+    );
+    return false;
+  }
+
+  #exhausted(schema: SchemaNode, value: unknown, path: string): false {
+    this.errors.push(
+      invalid(
+        placeOf(path),
+        shown(schema, value),
+        'validation failed due to running out of cost budget, no further validation rules will be run',
+      ),
+    );
+    return false;
+  }
+
+  /** What a broken rule says; undefined when finding out would cost too much. */
+  #messageOf({ source, message }: Rule, bindings: Bindings): string | undefined {
+    const usual = source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
+    if (message === undefined) return usual;
+    const { value, error, cost } = message.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+    this.#budget -= cost;
+    if (error?.code === 'budget' && this.#budget <= 0) return undefined;
+    if (error !== undefined || typeof value !== 'string') return usual;
+    const text = value.trim();
+    return text === '' || text.includes('\n') || text.length > maxMessageLength ? usual : text;
+  }
+}
+
+const labelOf = ({ message, rule }: Rule['source']) => (message !== undefined && message !== '' ? message : rule);
+
+/** What is about the whole object has no path. */
+const placeOf = (path: string) => (path === '' ? '<nil>' : path);
+
+/** Containers are not shown whole: they can be large. */
+function shown({ source }: SchemaNode, value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
+}
+
+function broken(schema: SchemaNode, { source }: Rule, value: unknown, path: string, text: string): FieldError {
+  const names = source.fieldPath === undefined || source.fieldPath === '' ? [] : (fieldPathNames(source.fieldPath) ?? []);
+  const at = names.reduce(
+    (before, name) => (before === '' ? name : /^[A-Za-z_][\w-]*$/.test(name) ? `${before}.${name}` : `${before}[${name}]`),
+    path,
+  );
+  const field = placeOf(at);
+  switch (source.reason) {
+    case 'FieldValueRequired':
+      return required(field, text);
+    case 'FieldValueForbidden':
+      return fieldForbidden(field, text);
+    case 'FieldValueDuplicate':
+      return duplicate(field, shown(schema, value));
+    default:
+      return invalid(field, shown(schema, value), text);
+  }
 }

@@ -108,7 +108,12 @@ const falseInNested = [
   'x-kubernetes-embedded-resource',
   'x-kubernetes-int-or-string',
 ] as const;
-const emptyInNested = ['x-kubernetes-list-type', 'x-kubernetes-list-map-keys', 'x-kubernetes-map-type'] as const;
+const emptyInNested = [
+  'x-kubernetes-list-type',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-map-type',
+  'x-kubernetes-validations',
+] as const;
 
 /** Below a logical junctor only values are restricted; what is where the structure says. */
 function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
