@@ -7,6 +7,7 @@ import endpoints from './endpoints/endpoints-controller.ts';
 import ephemeralVolume from './ephemeral-volume/ephemeral-volume-controller.ts';
 import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
+import horizontalPodAutoscaler from './horizontal-pod-autoscaler/horizontal-pod-autoscaler-controller.ts';
 import job from './job/job-controller.ts';
 import namespace from './namespace/namespace-controller.ts';
 import nodeIpam from './node-ipam/node-ipam-controller.ts';
@@ -39,6 +40,7 @@ export const builtin: readonly Plugin[] = [
   cronJob,
   ttlAfterFinished,
   disruption,
+  horizontalPodAutoscaler,
   endpoints,
   endpointSlice,
   nodeIpam,

@@ -145,11 +145,9 @@ describe('persistent volume binder', () => {
     await api
       .client()
       .patch(persistentVolumeClaims, at('late'), 'merge', { metadata: { annotations: { 'volume.kubernetes.io/selected-node': 'n1' } } });
-    await api
-      .client()
-      .patch(storageClasses, { name: 'now' }, 'merge', {
-        metadata: { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } },
-      });
+    await api.client().patch(storageClasses, { name: 'now' }, 'merge', {
+      metadata: { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } },
+    });
     await clock.settle();
     expect(got(api, 'late')?.metadata?.annotations).toMatchObject({ 'volume.kubernetes.io/storage-provisioner': 'x.io/p' });
     expect(got(api, 'default')?.spec?.storageClassName).toBe('now');

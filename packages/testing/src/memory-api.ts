@@ -56,6 +56,8 @@ export interface MemoryApi {
   failNext(matcher: RequestMatcher, error: Error | ((request: ApiRequest) => Error), times?: number): void;
   /** Every request since the last `requests.length = 0`, at most the first 100,000. */
   readonly requests: ApiRequest[];
+  /** What raw requests get, by the path without its query. `/version` is there from the start. */
+  readonly paths: Map<string, unknown>;
   /** Ends open watches, of one resource or all, as a lost connection does. */
   dropWatches(resource?: Resource): void;
   /** Forgets the history, so that a watch that resumes is told `Expired`. */
@@ -74,6 +76,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
   const store = new MemoryStore(touch);
   const writer = new MemoryWriter(store, { clock, random, defaults });
   const requests: ApiRequest[] = [];
+  const paths = new Map<string, unknown>([['/version', { major: '1', minor: '36', gitVersion: 'v1.36.0' }]]);
   const faults: {
     readonly matches: (request: ApiRequest) => boolean;
     readonly error: Error | ((request: ApiRequest) => Error);
@@ -97,7 +100,8 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
     },
     async handlePath(_method, path) {
       touch();
-      if (path === '/version') return { major: '1', minor: '36', gitVersion: 'v1.36.0' };
+      const [bare = ''] = path.split('?');
+      if (paths.has(bare)) return paths.get(bare);
       throw notFound({ group: '', resource: 'paths' }, path);
     },
   };
@@ -115,6 +119,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
     client,
     informers,
     requests,
+    paths,
     settle: () => clock.settle(),
     objects: <T extends KubeObject>(resource: Resource<T>, namespace?: string) =>
       store.all(resource).filter((object) => namespace === undefined || object.metadata?.namespace === namespace) as T[],

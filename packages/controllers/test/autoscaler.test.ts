@@ -1,0 +1,228 @@
+import { deployments, horizontalPodAutoscalers, pods } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/time';
+import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec } from '@oarlock/api/types/autoscaling-v2';
+import autoscaler from '@oarlock/controllers/horizontal-pod-autoscaler/horizontal-pod-autoscaler-controller';
+import { cutEveryWrite } from '@oarlock/testing/controller-cuts';
+import type { FakeClock } from '@oarlock/testing/fake-clock';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import { at, live, named, type Life } from './life.ts';
+
+const metricsPath = '/apis/metrics.k8s.io/v1beta1/namespaces/d/pods';
+const make = (more: Partial<HorizontalPodAutoscalerSpec> = {}): HorizontalPodAutoscaler => ({
+  apiVersion: 'autoscaling/v2',
+  kind: 'HorizontalPodAutoscaler',
+  metadata: { namespace: 'd', name: 'web' },
+  spec: {
+    scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' },
+    minReplicas: 1,
+    maxReplicas: 10,
+    metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 50 } } }],
+    ...more,
+  },
+});
+/** A deployment of so many pods, each of which uses `milli` of the 100m it requests; undefined: is not measured. */
+function load(api: MemoryApi, uses: readonly (number | undefined)[], nowMs: number, ready = true): void {
+  const replicas = uses.length;
+  api.seed(deployments, {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { namespace: 'd', name: 'web' },
+    spec: { replicas, selector: { matchLabels: { app: 'web' } }, template: {} },
+    status: { replicas },
+  });
+  for (const pod of api.objects(pods, 'd')) api.remove(pods, at(pod.metadata?.name ?? ''));
+  const long = formatTime(nowMs - 3_600_000);
+  api.seed(
+    pods,
+    ...uses.map((_, index) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: 'd', name: `web-${index}`, labels: { app: 'web' } },
+      spec: { containers: [{ name: 'c', image: 'a', resources: { requests: { cpu: '100m' } } }] },
+      status: {
+        phase: 'Running',
+        startTime: long,
+        conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastTransitionTime: long }],
+      },
+    })),
+  );
+  api.paths.set(metricsPath, {
+    items: uses.flatMap((milli, index) =>
+      milli === undefined
+        ? []
+        : [
+            {
+              metadata: { name: `web-${index}` },
+              timestamp: formatTime(nowMs),
+              window: '30s',
+              containers: [{ name: 'c', usage: { cpu: `${milli}m` } }],
+            },
+          ],
+    ),
+  });
+}
+const replicas = (api: MemoryApi) => api.object(deployments, at('web'))?.spec?.replicas;
+const status = (api: MemoryApi) => api.object(horizontalPodAutoscalers, at('web'))?.status;
+const condition = (api: MemoryApi, type: string) => status(api)?.conditions?.find((each) => each.type === type);
+const start = async (uses: readonly (number | undefined)[], spec = make(), ready = true): Promise<Life> => {
+  const life = await live([autoscaler], { defaults: false, seed: (api, clock: FakeClock) => load(api, uses, clock.now(), ready) });
+  await life.api.client().create(horizontalPodAutoscalers, spec);
+  await life.clock.settle();
+  return life;
+};
+
+describe('horizontal pod autoscaler', () => {
+  it('adds replicas in proportion to what the pods use of what they request', async () => {
+    const life = await start([100, 80]);
+    const { api } = life;
+    expect(replicas(api)).toBe(4);
+    expect(status(api)).toMatchObject({ currentReplicas: 2, desiredReplicas: 4, lastScaleTime: formatTime(life.clock.now()) });
+    expect(status(api)?.currentMetrics).toEqual([
+      { type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: 90, averageValue: '90m' } } },
+    ]);
+    expect(life.messages('SuccessfulRescale')).toEqual([
+      'New size: 4; reason: cpu resource utilization (percentage of request) above target',
+    ]);
+    expect(condition(api, 'ScalingActive')).toMatchObject({
+      status: 'True',
+      reason: 'ValidMetricFound',
+      message: 'the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)',
+    });
+    expect(condition(api, 'AbleToScale')).toMatchObject({
+      reason: 'SucceededRescale',
+      message: 'the HPA controller was able to update the target scale to 4',
+    });
+  });
+
+  it('does nothing within its tolerance', async () => {
+    const { api } = await start([54, 55]);
+    expect(replicas(api)).toBe(2);
+    expect(condition(api, 'ScalingLimited')).toMatchObject({ status: 'False', reason: 'DesiredWithinRange' });
+  });
+
+  it('waits five minutes before it takes replicas away', async () => {
+    const { api, clock } = await start([50, 50, 50, 50]);
+    load(api, [10, 10, 10, 10], clock.now());
+    await clock.advance(15_000);
+    expect(replicas(api)).toBe(4);
+    expect(condition(api, 'AbleToScale')).toMatchObject({ reason: 'ScaleDownStabilized' });
+    await clock.advance(300_000);
+    expect(replicas(api)).toBe(1);
+  });
+
+  it('keeps within its bounds, and says when they hold it', async () => {
+    const { api, clock } = await start([100, 100, 100, 100, 100, 100], make({ maxReplicas: 8 }));
+    expect(replicas(api)).toBe(8);
+    expect(condition(api, 'ScalingLimited')).toMatchObject({ status: 'True', reason: 'TooManyReplicas' });
+    load(
+      api,
+      Array.from({ length: 12 }, () => 50),
+      clock.now(),
+    );
+    await clock.advance(15_000);
+    expect(replicas(api)).toBe(8);
+    await api.client().patch(horizontalPodAutoscalers, at('web'), 'merge', { spec: { minReplicas: 20, maxReplicas: 30 } });
+    await clock.settle();
+    expect(replicas(api)).toBe(20);
+  });
+
+  it('follows the policies of its behaviour', async () => {
+    const behavior = {
+      scaleUp: { stabilizationWindowSeconds: 0, selectPolicy: 'Max', policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] },
+      scaleDown: {
+        stabilizationWindowSeconds: 0,
+        selectPolicy: 'Min',
+        policies: [
+          { type: 'Percent', value: 50, periodSeconds: 60 },
+          { type: 'Pods', value: 1, periodSeconds: 60 },
+        ],
+      },
+    };
+    const { api, clock } = await start([100, 100], make({ behavior }));
+    expect(replicas(api)).toBe(3);
+    expect(condition(api, 'ScalingLimited')).toMatchObject({ status: 'True', reason: 'ScaleUpLimit' });
+    load(api, [100, 100, 100], clock.now());
+    await clock.advance(45_000);
+    expect(replicas(api)).toBe(3);
+    await clock.advance(15_000);
+    expect(replicas(api)).toBe(4);
+    load(api, [50, 50, 50, 50], clock.now());
+    await clock.advance(60_000);
+    load(api, [1, 1, 1, 1], clock.now());
+    await clock.advance(15_000);
+    expect(replicas(api)).toBe(3);
+    expect(condition(api, 'ScalingLimited')).toMatchObject({ status: 'True', reason: 'ScaleDownLimit' });
+    await clock.advance(45_000);
+    expect(replicas(api)).toBe(3);
+    await clock.advance(15_000);
+    expect(replicas(api)).toBe(2);
+  });
+
+  it('takes pods without a number for what makes the smallest change', async () => {
+    const up = await start([100, undefined]);
+    expect(replicas(up.api)).toBe(2);
+    const down = await start([10, 10, undefined], make({ behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } }));
+    // (10 + 10 + 100) / 300 of 50%
+    expect(replicas(down.api)).toBe(3);
+  });
+
+  it('says what it lacks', async () => {
+    const life = await start([50]);
+    const { api, clock } = life;
+    api.paths.delete(metricsPath);
+    await clock.advance(15_000);
+    expect(condition(api, 'ScalingActive')).toMatchObject({ status: 'False', reason: 'FailedGetResourceMetric' });
+    expect(life.reasons()).toContain('FailedComputeMetricsReplicas');
+    api.remove(deployments, at('web'));
+    await clock.advance(15_000);
+    expect(condition(api, 'AbleToScale')).toMatchObject({ status: 'False', reason: 'FailedGetScale' });
+    load(api, [], clock.now());
+    await clock.advance(15_000);
+    expect(condition(api, 'ScalingActive')).toMatchObject({
+      reason: 'ScalingDisabled',
+      message: 'scaling is disabled since the replica count of the target is zero',
+    });
+  });
+
+  it('takes values, averages and external numbers, the largest of all', async () => {
+    const spec = make({
+      metrics: [
+        { type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '50m' } } },
+        { type: 'External', external: { metric: { name: 'queue' }, target: { type: 'AverageValue', averageValue: '30' } } },
+      ],
+    });
+    const life = await live([autoscaler], {
+      defaults: false,
+      seed: (api, clock) => {
+        load(api, [60, 60], clock.now());
+        api.paths.set('/apis/external.metrics.k8s.io/v1beta1/namespaces/d/queue', { items: [{ value: '100' }, { value: '20' }] });
+      },
+    });
+    await life.api.client().create(horizontalPodAutoscalers, spec);
+    await life.clock.settle();
+    expect(replicas(life.api)).toBe(4);
+    expect(status(life.api)?.currentMetrics).toMatchObject([
+      { resource: { current: { averageValue: '60m' } } },
+      { external: { current: { averageValue: '60' } } },
+    ]);
+    expect(named(life.api.objects(deployments, 'd'))).toEqual(['web']);
+  });
+});
+
+cutEveryWrite(autoscaler, [
+  {
+    title: 'from two replicas to four',
+    steps: [
+      async (api) => {
+        if (api.object(deployments, at('web')) === undefined) load(api, [100, 100], Date.UTC(2026, 0, 1));
+        await api.client().create(horizontalPodAutoscalers, make({ maxReplicas: 4 }));
+      },
+    ],
+    holds: (api) => {
+      expect(replicas(api)).toBe(4);
+      expect(condition(api, 'ScalingActive')?.status).toBe('True');
+      expect(condition(api, 'AbleToScale')?.reason).toBe('ReadyForNewScale');
+    },
+  },
+]);
