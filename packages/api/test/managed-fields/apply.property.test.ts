@@ -142,7 +142,7 @@ const containers = fc.uniqueArray(
     },
     { requiredKeys: ['name'] },
   ),
-  { selector: ({ name }) => name, maxLength: 3 },
+  { selector: ({ name }) => name, minLength: 1, maxLength: 3 },
 );
 const podConfig = fc
   .record(
