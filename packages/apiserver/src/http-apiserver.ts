@@ -1,6 +1,7 @@
 import { isIP, type AddressInfo } from 'node:net';
 import { pluginNameOf } from '@oarlock/kernel/plugin';
 import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { AuditSink } from '@oarlock/spi/audit';
@@ -18,13 +19,18 @@ import { Bootstrap } from './bootstrap.ts';
 import { DiscoveryEndpoints } from './discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from './health.ts';
 import { HttpHandler } from './http-handler.ts';
-import { Gate } from './http-inflight.ts';
+import { FairnessConfiguration } from './fairness/configuration.ts';
+import { registerFairnessMetrics } from './fairness/fairness-metrics.ts';
+import { PriorityAndFairness } from './fairness/priority-and-fairness.ts';
+import { InFlight } from './http-inflight.ts';
 import { loopbackPaths, PathEndpoints } from './http-paths.ts';
 import { HttpServer } from './http-server.ts';
 import { meteredStorage } from './metered-storage.ts';
 import { RequestMetrics } from './metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
+import { EncryptedStorage } from './storage-encryption.ts';
+import { loadEncryption, type EncryptionSettings } from './storage-encryption-config.ts';
 import { ServiceCidrs } from './service-cidrs.ts';
 import type { RuntimeConfig } from './runtime-config.ts';
 import type { Component } from './subresources/component-statuses.ts';
@@ -46,6 +52,7 @@ export interface ApiServerConfig {
   readonly maxMutatingRequestsInflight: number;
   readonly maxStreamsPerConnection: number;
   readonly drainSeconds: number;
+  readonly encryption?: EncryptionSettings | undefined;
   readonly runtimeConfig: RuntimeConfig;
 }
 
@@ -70,7 +77,8 @@ const kubeletClient: CertificateRequest = {
   usages: ['client'],
 };
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1';
-const waiting = 10;
+/** Of the time that a request has, it may wait this part for a place. */
+const waitingShare = 0.25;
 const storageKey = '/oarlock/health';
 const healthy: Health = { healthy: true };
 const unhealthy = (because: string): Health => ({ healthy: false, because });
@@ -96,7 +104,9 @@ export class HttpApiServer implements Role {
   #bound: AddressInfo | undefined;
   #keepers: readonly Keeper[] = [];
   readonly #aggregator: Aggregator;
+  readonly #fairness: PriorityAndFairness;
   readonly #storage: StorageDriver;
+  readonly #encrypted: EncryptedStorage | undefined;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
 
   constructor(parts: ApiServerParts, context: PluginContext) {
@@ -108,7 +118,8 @@ export class HttpApiServer implements Role {
       this.#settle = { resolve, reject };
     });
     this.#ready.catch(() => undefined); // told to whoever asks
-    this.#storage = meteredStorage(storage, metrics, clock);
+    this.#encrypted = config.encryption && new EncryptedStorage(storage, log);
+    this.#storage = meteredStorage(this.#encrypted ?? storage, metrics, clock);
     this.#pipeline = new Pipeline({
       names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) },
       storage: this.#storage,
@@ -133,10 +144,13 @@ export class HttpApiServer implements Role {
       log,
     });
     const remote = () => this.#aggregator.groups;
-    const gates = {
-      readOnly: new Gate(config.maxRequestsInflight, config.maxRequestsInflight * waiting),
-      mutating: new Gate(config.maxMutatingRequestsInflight, config.maxMutatingRequestsInflight * waiting),
-    };
+    const inFlight = new InFlight();
+    this.#fairness = new PriorityAndFairness(
+      config.maxRequestsInflight + config.maxMutatingRequestsInflight,
+      config.requestTimeoutSeconds * 1000 * waitingShare,
+      clock,
+    );
+    registerFairnessMetrics(metrics, this.#fairness);
     this.#paths = new PathEndpoints({
       discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`, remote),
       openApi: new OpenApiEndpoints(served, cluster.version, remote),
@@ -157,14 +171,15 @@ export class HttpApiServer implements Role {
       authz,
       audit,
       paths: this.#paths,
-      gates,
+      fairness: this.#fairness,
+      inFlight,
       clock,
       log,
       kubelets: new KubeletProxy(keys, signal),
       aggregator: this.#aggregator,
       proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock)),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
-      metrics: new RequestMetrics(metrics, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }, cluster.version),
+      metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
     this.#certificate = new ServingCertificate(
       keys,
@@ -191,8 +206,9 @@ export class HttpApiServer implements Role {
 
   async #start(signal: AbortSignal): Promise<void> {
     const { config, keys, loopback, cluster, storage, authz } = this.#parts;
-    const { clock, log, metrics } = this.#context;
+    const { clock, log, metrics, dataDir } = this.#context;
     collectDefaultMetrics({ register: metrics });
+    if (config.encryption) this.#encrypted?.use(await loadEncryption(config.encryption, join(dataDir, 'encryption')));
     const issued = this.#certificate.start(
       (renewed) => {
         this.#server?.renew(renewed);
@@ -234,6 +250,9 @@ export class HttpApiServer implements Role {
     const pipeline = this.#pipeline;
     const served = (resource: string) => pipeline.served().some((kind) => kind.resource === resource && kind.version === 'v1');
     this.#keepers = [
+      ...(served('flowschemas') && served('prioritylevelconfigurations')
+        ? [new FairnessConfiguration({ pipeline, fairness: this.#fairness, clock, log })]
+        : []),
       ...(served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : []),
       ...(served('apiservices') && served('configmaps')
         ? [this.#aggregator, new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })]

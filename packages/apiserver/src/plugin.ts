@@ -11,6 +11,7 @@ import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
 import { HttpApiServer } from './http-apiserver.ts';
+import { encryptionSchema } from './storage-encryption-config.ts';
 
 const seconds = z.number().positive();
 const count = z.int().min(1);
@@ -28,12 +29,14 @@ export default Roles.plugin({
     /** Further names and addresses of the serving certificate. */
     certSANs: z.array(z.string().min(1)).default([]),
     requestTimeoutSeconds: seconds.max(3600).default(60),
-    /** Reads and writes that are worked on at a time; ten times as many wait. Watches do not count. */
+    /** Reads and writes that are worked on at a time, together: priority levels share them out. Streams do not count. */
     maxRequestsInflight: count.default(400),
     maxMutatingRequestsInflight: count.default(200),
     maxStreamsPerConnection: count.default(250),
     /** Versions to serve besides the default ones, or not to: `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
     runtimeConfig: z.record(z.string(), z.boolean()).default({}),
+    /** Which resources are encrypted at rest, and with which keys. Absent: none. */
+    encryption: encryptionSchema.optional(),
     /** How long a stop waits for requests that are under way. */
     drainSeconds: seconds.max(300).default(5),
   }),

@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { encryptionSchema } from '@oarlock/apiserver/storage-encryption-config';
 import { z } from 'zod';
 
 /** `storage-memory`, `{ use: storage-memory }`, `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
@@ -59,6 +60,8 @@ const spec = z.strictObject({
     })
     .prefault({}),
   storage: placement.default({ use: 'storage-embedded', config: {} }),
+  /** Which resources are encrypted at rest, and with which keys; files are relative to the cluster file. */
+  encryption: encryptionSchema.optional(),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),

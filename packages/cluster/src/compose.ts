@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { WiringError, type Fault } from '@oarlock/kernel/errors';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -18,9 +18,10 @@ import type { Tracer } from '@opentelemetry/api';
 import { nthAddress, primaryAddress } from './addresses.ts';
 import { backupPath } from './backup-path.ts';
 import type { ClusterFile } from './cluster-file.ts';
-import type { ClusterSpec, RoleName } from './cluster-schema.ts';
+import type { RoleName } from './cluster-schema.ts';
 import { inOrder } from './fault-order.ts';
 import { caPath, joinPath, type JoinResponse } from './join-path.ts';
+import { issuerPath, jwksPathPlugin } from './issuer-paths.ts';
 import { load, loadPlugin, type Loaded } from './plugin-loader.ts';
 import { placementsOf, sections, type Section } from './sections.ts';
 import { version } from './version.ts';
@@ -104,7 +105,7 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
   }
   const facts = factsOf(file, plugins, options);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  const configured = plugins.map((planned) => withRoleConfig(planned, file.spec, facts, nodeName, options));
+  const configured = plugins.map((planned) => withRoleConfig(planned, file, facts, nodeName, options));
   if (faults.length > 0) throw new WiringError(inOrder([...faults, ...faultsOfTheRest(file, configured)]));
   return { file, roles, facts, nodeName, plugins: configured };
 }
@@ -175,20 +176,30 @@ function factsOf(file: ClusterFile, plugins: readonly Planned[], { port, joined 
   };
 }
 
+/** Its files are relative to the cluster file, as plugins are. */
+function encryptionOf({ file, spec: { encryption } }: ClusterFile) {
+  if (encryption === undefined) return {};
+  const place = (path: string) => resolve(file === undefined ? '.' : dirname(file), path);
+  const keys = encryption.keys.map((key) => ({ ...key, file: place(key.file) }));
+  return { encryption: { ...encryption, keys, ...(encryption.file !== undefined && { file: place(encryption.file) }) } };
+}
+
 /** A role's settings from the file, over what the composition knows anyway. */
 function withRoleConfig(
   planned: Planned,
-  spec: ClusterSpec,
+  file: ClusterFile,
   facts: ClusterFacts,
   nodeName: string,
   { port, joined }: Pick<ComposeOptions, 'port' | 'joined'>,
 ): Planned {
   if (planned.plugin.provides.token !== Roles.token) return planned;
+  const { spec } = file;
   const settled: Record<string, Record<string, unknown>> = {
     apiserver: {
       listen: { address: spec.server.address, port: port ?? spec.server.port },
       advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
       certSANs: spec.server.names,
+      ...encryptionOf(file),
     },
     kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
     proxy: { nodeName },
