@@ -4,7 +4,7 @@ import type { Part } from './openapi-document.ts';
  * OpenAPI v2 as protobuf, in the messages of gnostic's openapi.v2 package: what clients of before OpenAPI v3 ask for. Only what our
  * documents contain is here.
  */
-type Type = 'string' | 'bool' | 'any' | Message;
+type Type = 'string' | 'bool' | 'int64' | 'double' | 'any' | Message;
 interface Field {
   readonly number: number;
   readonly type: Type;
@@ -25,7 +25,7 @@ const text = (number: number) => field(number, 'string');
 const schema: { -readonly [K in keyof Message]: Message[K] } & { fields: Record<string, Field> } = { fields: {}, extensions: 31 };
 const typeItem: Message = { fields: { value: field(1, 'string', true) } };
 const itemsItem: Message = { fields: { schema: field(1, schema, true) } };
-const additionalItem: Message = { fields: { schema: field(1, schema) } };
+const additionalItem: Message = { fields: { schema: field(1, schema), boolean: field(2, 'bool') } };
 const named = (type: Type): Message => ({ fields: {}, named: { number: 1, type } });
 Object.assign(schema.fields, {
   $ref: text(1),
@@ -33,12 +33,28 @@ Object.assign(schema.fields, {
   title: text(3),
   description: text(4),
   default: field(5, 'any'),
+  multipleOf: field(6, 'double'),
+  maximum: field(7, 'double'),
+  exclusiveMaximum: field(8, 'bool'),
+  minimum: field(9, 'double'),
+  exclusiveMinimum: field(10, 'bool'),
+  maxLength: field(11, 'int64'),
+  minLength: field(12, 'int64'),
+  pattern: text(13),
+  maxItems: field(14, 'int64'),
+  minItems: field(15, 'int64'),
+  uniqueItems: field(16, 'bool'),
+  maxProperties: field(17, 'int64'),
+  minProperties: field(18, 'int64'),
   required: field(19, 'string', true),
+  enum: field(20, 'any', true),
   additionalProperties: field(21, additionalItem),
   type: field(22, typeItem),
   items: field(23, itemsItem),
   allOf: field(24, schema, true),
   properties: field(25, named(schema)),
+  externalDocs: field(29, { fields: { description: text(1), url: text(2) } }),
+  example: field(30, 'any'),
 });
 
 const schemaItem: Message = { fields: { schema: field(1, schema) } };
@@ -152,6 +168,7 @@ function shape(type: Type, value: unknown): unknown {
     const { in: place } = value as { readonly in: 'body' | 'query' | 'path' };
     return { parameter: place === 'body' ? { body: value } : { nonBody: { [place]: value } } };
   }
+  if (type === additionalItem && typeof value === 'boolean') return { boolean: value };
   if (type === typeItem) return { value: Array.isArray(value) ? value : [value] };
   if (type === schemaItem || type === itemsItem || type === additionalItem) return { schema: value };
   return value;
@@ -163,6 +180,13 @@ function single(number: number, type: Type, value: unknown): Buffer {
       return delimited(number, Buffer.from(String(value)));
     case 'bool':
       return Buffer.from([...varint(number << 3), value === true ? 1 : 0]);
+    case 'int64':
+      return Buffer.from([...varint(number << 3), ...varint(Number(value))]);
+    case 'double': {
+      const bytes = Buffer.alloc(8);
+      bytes.writeDoubleLE(Number(value));
+      return Buffer.concat([Buffer.from(varint((number << 3) | 1)), bytes]);
+    }
     case 'any':
       return delimited(number, any(value));
     default:
@@ -185,7 +209,7 @@ function delimited(number: number, bytes: Buffer): Buffer {
 function varint(value: number): number[] {
   const bytes: number[] = [];
   let rest = value;
-  for (; rest > 127; rest >>>= 7) bytes.push((rest & 127) | 128);
+  for (; rest > 127; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
   bytes.push(rest);
   return bytes;
 }

@@ -43,7 +43,7 @@ function withoutOwn(properties: Json | undefined): Json {
 }
 
 /** Words of JSON schema that OpenAPI v2 has no place for, or that its readers take wrongly. */
-const notInV2: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', 'x-kubernetes-validations']);
+const notInV2: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', '$schema', 'id', 'x-kubernetes-validations']);
 
 function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Json): Json {
   const result: Record<string, unknown> = {};

@@ -3,6 +3,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { aggregatedDiscovery, discoveryDocuments, servedGroups } from '../../src/discovery.ts';
 import { jsonOf, openApiParts } from '../../src/openapi-document.ts';
+import { protobufOf } from '../../src/openapi-v2-protobuf.ts';
 import { decodeCustomBody } from '../../src/custom-resources/custom-body.ts';
 import { publishedOf } from '../../src/custom-resources/published-kind.ts';
 import { definition, definitions, establish, startServer, stopServers, untilSeen } from './definitions.ts';
@@ -19,7 +20,7 @@ const schema: JSONSchemaProps = {
       description: 'What is wanted.',
       required: ['size'],
       properties: {
-        size: { type: 'integer', description: 'How large.' },
+        size: { type: 'integer', description: 'How large.', minimum: 1, maximum: 1.5, maxLength: 2 ** 40, pattern: 'x', enum: [1, 'a'] },
         maybe: { type: 'string', nullable: true },
         port: { 'x-kubernetes-int-or-string': true },
         free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties: { known: { type: 'string' } } },
@@ -72,11 +73,13 @@ describe('what definitions define is published [sig-api-machinery CustomResource
       }
     ).patch;
     expect(Object.keys(patch.requestBody.content)).not.toContain('application/strategic-merge-patch+json');
+    const binary = Buffer.concat([...protobufOf(openApiParts(kinds, 2, 'v1.36.0'))]);
+    expect(binary.includes('com.example.v1.Widget')).toBe(true);
     const two = openApi(kinds, 2) as { readonly definitions: Json };
     const spec = (two.definitions['com.example.v1.Widget'] as { readonly properties: { readonly spec: { readonly properties: Json } } })
       .properties.spec.properties;
     expect(spec).toEqual({
-      size: { type: 'integer', description: 'How large.' },
+      size: { type: 'integer', description: 'How large.', minimum: 1, maximum: 1.5, maxLength: 2 ** 40, pattern: 'x', enum: [1, 'a'] },
       maybe: {},
       port: { 'x-kubernetes-int-or-string': true },
       free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties: { known: { type: 'string' } } },
