@@ -68,6 +68,8 @@ export function composition({
           }
         : 'network-host',
       proxy: bridged ? 'proxy-nftables' : 'proxy-userspace',
+      // who has no network of their own asks the machine's servers
+      ...(bridged && { dns: 'dns-server' }),
     }),
     settings: { kubelet: { port: 0, ...kubelet } },
   };

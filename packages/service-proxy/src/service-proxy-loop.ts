@@ -9,6 +9,7 @@ import type { Informer, Informers } from '@oarlock/spi/client';
 import type { ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
 import type { Tracer } from '@opentelemetry/api';
 import { servicePorts } from './service-ports.ts';
+import { bySliceService, serviceOfSlice, sliceIndex } from './slices.ts';
 
 export interface LoopOptions {
   readonly informers: Informers;
@@ -21,8 +22,6 @@ export interface LoopOptions {
   readonly tracer: Tracer;
 }
 
-const byService = 'service';
-const serviceOf = (slice: EndpointSlice) => `${slice.metadata?.namespace}/${slice.metadata?.labels?.['kubernetes.io/service-name'] ?? ''}`;
 const retryMs = 1000;
 
 /** Collects which Services changed and applies them together, one apply at a time. What failed is applied again. */
@@ -46,7 +45,7 @@ export class ServiceProxyLoop {
     this.#options = options;
     this.#services = options.informers.of(services);
     this.#slices = options.informers.of(endpointSlices);
-    this.#slices.addIndex(byService, (slice) => [serviceOf(slice)]);
+    this.#slices.addIndex(sliceIndex, bySliceService);
   }
 
   get error(): string | undefined {
@@ -59,7 +58,7 @@ export class ServiceProxyLoop {
 
   async start(signal: AbortSignal): Promise<void> {
     const onService = (service: Service, cause: Cause | undefined) => this.#mark(objectKey(service), cause);
-    const onSlice = (slice: EndpointSlice, cause: Cause | undefined) => this.#mark(serviceOf(slice), cause);
+    const onSlice = (slice: EndpointSlice, cause: Cause | undefined) => this.#mark(serviceOfSlice(slice), cause);
     this.#off.push(
       this.#services.on({ added: onService, updated: (service, _old, cause) => onService(service, cause), deleted: onService }),
       this.#slices.on({
@@ -67,7 +66,7 @@ export class ServiceProxyLoop {
         deleted: onSlice,
         updated: (slice, old, cause) => {
           onSlice(slice, cause);
-          if (serviceOf(old) !== serviceOf(slice)) onSlice(old, cause);
+          if (serviceOfSlice(old) !== serviceOfSlice(slice)) onSlice(old, cause);
         },
       }),
     );
@@ -114,7 +113,7 @@ export class ServiceProxyLoop {
     const next = new Map<string, ReadonlyMap<string, string>>();
     for (const key of batch.keys()) {
       const service = this.#services.get(key);
-      const ports = service === undefined ? [] : servicePorts(service, this.#slices.byIndex(byService, key), nodeName);
+      const ports = service === undefined ? [] : servicePorts(service, this.#slices.byIndex(sliceIndex, key), nodeName);
       const before = this.#applied.get(key);
       const now = new Map(ports.map((port) => [port.key, JSON.stringify(port)]));
       for (const port of ports) if (before?.get(port.key) !== now.get(port.key)) set.push(port);

@@ -1,6 +1,8 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import plugin from '@oarlock/service-proxy/plugin';
-import { Informers } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
+import { testFacts } from '@oarlock/testing/controller-cuts';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Roles } from '@oarlock/spi/role';
 import { roleContract } from '@oarlock/spi/role.contract';
@@ -13,6 +15,8 @@ roleContract('proxy', () => {
   const api = memoryApi({ clock });
   const [role] = new PluginHost({ clock })
     .provide(Informers, api.informers)
+    .provide(Client, api.client())
+    .provide(Cluster, testFacts)
     .provide(Proxy, { apply: async () => {} })
     .place({ plugin, config: { nodeName: 'n1' } })
     .get(Roles);
@@ -24,7 +28,11 @@ describe('the proxy role', () => {
   it('has nothing to do without a proxy plugin', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
-    const host = new PluginHost({ clock }).provide(Informers, api.informers).place({ plugin, config: { nodeName: 'n1' } });
+    const host = new PluginHost({ clock })
+      .provide(Informers, api.informers)
+      .provide(Client, api.client())
+      .provide(Cluster, testFacts)
+      .place({ plugin, config: { nodeName: 'n1' } });
     await host.start();
     expect(host.get(Roles)[0]?.health()).toEqual({ healthy: true });
     await host.stop();

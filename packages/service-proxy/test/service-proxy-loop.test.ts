@@ -3,7 +3,9 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import plugin from '@oarlock/service-proxy/plugin';
-import { Informers } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
+import { testFacts } from '@oarlock/testing/controller-cuts';
 import { Proxy, type ProxyChanges, type ServiceProxy } from '@oarlock/spi/proxy';
 import { Roles, type Role } from '@oarlock/spi/role';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -79,6 +81,8 @@ afterEach(async () => {
 async function start(): Promise<Role> {
   host = new PluginHost({ clock })
     .provide(Informers, api.informers)
+    .provide(Client, api.client())
+    .provide(Cluster, testFacts)
     .provide(Proxy, proxy)
     .place({ plugin, config: { nodeName: 'n1' } });
   await host.start();

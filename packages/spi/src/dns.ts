@@ -21,8 +21,10 @@ export interface DnsChanges {
 
 /** Answers cluster names, forwards the rest. */
 export interface DnsServer {
-  /** Where pods send their queries, once started. */
+  /** Where it answers, once started: behind the Service that pods send their queries to. */
   readonly address: string;
+  /** Over UDP and TCP; absent: 53. */
+  readonly port?: number;
   readonly clusterDomain: string;
   apply(changes: DnsChanges): Promise<void>;
 }

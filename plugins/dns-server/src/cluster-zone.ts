@@ -1,0 +1,173 @@
+import { isIPv4, isIPv6 } from 'node:net';
+import type { Answer } from 'dns-packet';
+import type { DnsChanges, DnsRecord } from '@oarlock/spi/dns';
+
+/** `NoName`: nothing is there or below. An answer without records says that the name is there, with data of other types. */
+export type Found =
+  | { readonly answers: readonly Answer[]; readonly additionals: readonly Answer[] }
+  | { readonly elsewhere: string }
+  | 'NoName';
+
+/** The version of the schema that this zone follows, at `dns-version.<domain>`. */
+const schemaVersion = '1.1.0';
+const podName = /^(?<address>[0-9a-f-]+)\.(?<namespace>[a-z0-9-]+)\.pod$/;
+
+const isOfType = (address: string, type: 'A' | 'AAAA') => (type === 'A' ? isIPv4(address) : isIPv6(address));
+
+interface Service {
+  readonly port: number;
+  readonly target: string;
+}
+
+/**
+ * The names of the cluster (Kubernetes DNS-Based Service Discovery 1.1), relative to its domain and in lower case. Changes are made between two
+ * questions, so that an answer is of one state.
+ */
+export class ClusterZone {
+  readonly #domain: string;
+  readonly #ttl: number;
+  #records = new Map<string, DnsRecord>();
+  /** `_http._tcp.web.default.svc` -> where. */
+  #services = new Map<string, readonly Service[]>();
+  /** How many names are at or below each name. */
+  #names = new Map<string, number>();
+  /** Address -> the names that have it, and no other of its family. */
+  #reverse = new Map<string, Set<string>>();
+  #turn = 0;
+
+  constructor(domain: string, ttlSeconds: number) {
+    this.#domain = domain;
+    this.#ttl = ttlSeconds;
+    this.#clear();
+  }
+
+  apply({ replace, set, removed }: DnsChanges): void {
+    if (replace) this.#clear();
+    for (const name of removed) this.#remove(name.toLowerCase());
+    for (const record of set) {
+      const name = record.name.toLowerCase();
+      this.#remove(name);
+      this.#add(name, record);
+    }
+  }
+
+  /** What is at `name`, which is asked for as `asked`: answers repeat the case of the question. */
+  find(name: string, type: string, asked: string): Found {
+    if (name === 'dns-version')
+      return this.#data(type === 'TXT' ? [{ type: 'TXT', name: asked, ttl: this.#ttl, data: schemaVersion }] : []);
+    const pod = podName.exec(name)?.groups;
+    if (pod !== undefined) return this.#pod(pod['address'] ?? '', type, asked);
+    const record = this.#records.get(name);
+    if (record?.cname !== undefined) return { elsewhere: record.cname };
+    if (record !== undefined && (type === 'A' || type === 'AAAA')) return this.#data(this.#addresses(record, type, asked));
+    const services = type === 'SRV' ? this.#services.get(name) : undefined;
+    if (services !== undefined) return this.#srv(services, asked);
+    return name === '' || this.#names.has(name) ? this.#data([]) : 'NoName';
+  }
+
+  /** The name of who has the address, if that is one: an endpoint goes before the Service that it is of. */
+  nameOf(address: string): string | undefined {
+    const names = [...(this.#reverse.get(address) ?? [])];
+    return names.sort((a, b) => b.split('.').length - a.split('.').length || (a < b ? -1 : 1))[0];
+  }
+
+  full(name: string): string {
+    return name === '' ? this.#domain : `${name}.${this.#domain}`;
+  }
+
+  #clear(): void {
+    this.#records = new Map();
+    this.#services = new Map();
+    this.#names = new Map([['dns-version', 1]]);
+    this.#reverse = new Map();
+  }
+
+  #add(name: string, record: DnsRecord): void {
+    this.#records.set(name, record);
+    this.#count(name, 1);
+    const services = new Map<string, Service[]>();
+    for (const { name: port, protocol, port: number, target } of record.srv ?? []) {
+      const key = `_${port}._${protocol}.${name}`.toLowerCase();
+      const known = services.get(key);
+      if (known === undefined) services.set(key, [{ port: number, target }]);
+      else known.push({ port: number, target });
+    }
+    for (const [key, value] of services) {
+      this.#services.set(key, value);
+      this.#count(key, 1);
+    }
+    for (const address of ownAddresses(record)) {
+      const names = this.#reverse.get(address);
+      if (names === undefined) this.#reverse.set(address, new Set([name]));
+      else names.add(name);
+    }
+  }
+
+  #remove(name: string): void {
+    const record = this.#records.get(name);
+    if (record === undefined) return;
+    this.#records.delete(name);
+    this.#count(name, -1);
+    for (const { name: port, protocol } of record.srv ?? []) {
+      const key = `_${port}._${protocol}.${name}`.toLowerCase();
+      if (this.#services.delete(key)) this.#count(key, -1);
+    }
+    for (const address of ownAddresses(record)) {
+      const names = this.#reverse.get(address);
+      names?.delete(name);
+      if (names?.size === 0) this.#reverse.delete(address);
+    }
+  }
+
+  #count(name: string, change: 1 | -1): void {
+    for (let at = name; at !== ''; at = at.includes('.') ? at.slice(at.indexOf('.') + 1) : '') {
+      const count = (this.#names.get(at) ?? 0) + change;
+      if (count === 0) this.#names.delete(at);
+      else this.#names.set(at, count);
+    }
+  }
+
+  /** Any address that a name spells, whether or not there is such a pod: whoever asks knows the address. */
+  #pod(dashed: string, type: string, asked: string): Found {
+    const address = isIPv4(dashed.replaceAll('-', '.')) ? dashed.replaceAll('-', '.') : dashed.replaceAll('-', ':');
+    if (!isIPv4(address) && !isIPv6(address)) return 'NoName';
+    return this.#data(
+      (type === 'A' || type === 'AAAA') && isOfType(address, type) ? [{ type, name: asked, ttl: this.#ttl, data: address }] : [],
+    );
+  }
+
+  /** Each answer begins with another address, since many clients take the first. */
+  #addresses(record: DnsRecord, type: 'A' | 'AAAA', asked: string): Answer[] {
+    const addresses = record.addresses.filter((address) => isOfType(address, type));
+    const from = addresses.length === 0 ? 0 : this.#turn++ % addresses.length;
+    return [...addresses.slice(from), ...addresses.slice(0, from)].map((data) => ({ type, name: asked, ttl: this.#ttl, data }));
+  }
+
+  #srv(services: readonly Service[], asked: string): Found {
+    const weight = Math.max(1, Math.floor(100 / services.length));
+    const targets = new Set(services.map(({ target }) => target));
+    return {
+      answers: services.map(({ port, target }) => ({
+        type: 'SRV',
+        name: asked,
+        ttl: this.#ttl,
+        data: { priority: 0, weight, port, target: this.full(target) },
+      })),
+      additionals: [...targets].flatMap((target) => {
+        const record = this.#records.get(target.toLowerCase());
+        return record === undefined ? [] : (['A', 'AAAA'] as const).flatMap((type) => this.#addresses(record, type, this.full(target)));
+      }),
+    };
+  }
+
+  #data(answers: readonly Answer[]): Found {
+    return { answers, additionals: [] };
+  }
+}
+
+/** The addresses that are a record's alone: not those of a name that stands for several endpoints. */
+function ownAddresses({ addresses }: DnsRecord): readonly string[] {
+  return [addresses.filter((address) => isIPv4(address)), addresses.filter((address) => isIPv6(address))].flatMap((family) =>
+    family.length === 1 ? family : [],
+  );
+}

@@ -1,0 +1,197 @@
+import { createSocket, type RemoteInfo, type Socket as DatagramSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer, isIPv6, type BlockList, type Server, type Socket } from 'node:net';
+import type { Logger } from '@oarlock/kernel/logger';
+import { encode, type Packet } from 'dns-packet';
+import { decoded, largestDatagram, optOf, rcodes, truncated } from './message.ts';
+import { errorReply, type Responder } from './responder.ts';
+
+export interface ListenerOptions {
+  readonly address: string;
+  /** 0: any that is free, the same for UDP and TCP. */
+  readonly port: number;
+  /** Who may ask: a server that answers everybody is a tool for attacks. */
+  readonly clients: BlockList;
+  readonly responder: Responder;
+  readonly log: Logger;
+}
+
+const headerBytes = 12;
+const isResponse = 0x80;
+const plainDatagram = 512; // RFC 1035, 4.2.1
+const maxConnections = 256;
+const idleMs = 10_000;
+const maxQueryBytes = 4096;
+/** Questions of one connection that are worked on at a time. */
+const maxPipelined = 64;
+const attempts = 20;
+
+/** Answers DNS over UDP and TCP at one address and port. */
+export class DnsListener {
+  readonly #options: ListenerOptions;
+  #udp: DatagramSocket | undefined;
+  #tcp: Server | undefined;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+  }
+
+  get port(): number {
+    return this.#udp?.address().port ?? this.#options.port;
+  }
+
+  /** @throws when the address cannot be had */
+  async start(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#bind();
+        return;
+      } catch (error) {
+        await this.stop();
+        // the free port of one protocol may be taken in the other
+        const { code } = error as NodeJS.ErrnoException;
+        if (this.#options.port !== 0 || code !== 'EADDRINUSE' || attempt === attempts) throw error;
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    const udp = this.#udp;
+    const tcp = this.#tcp;
+    this.#udp = undefined;
+    this.#tcp = undefined;
+    for (const socket of this.#sockets) socket.destroy();
+    const closed: Promise<unknown>[] = [];
+    if (udp !== undefined) {
+      closed.push(once(udp, 'close'));
+      udp.close();
+    }
+    if (tcp?.listening === true) {
+      closed.push(once(tcp, 'close'));
+      tcp.close();
+    }
+    await Promise.all(closed);
+  }
+
+  async #bind(): Promise<void> {
+    const { address, port, log } = this.#options;
+    const udp = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+    const bound = once(udp, 'listening');
+    udp.bind(port, address);
+    await bound;
+    this.#udp = udp;
+    udp.on('message', (message, from) => {
+      if (this.#mayAsk(from.address)) void this.#datagram(udp, message, from);
+    });
+    udp.on('error', (error) => {
+      log.warn({ err: error }, 'the UDP socket failed');
+    });
+    const tcp = createServer({ allowHalfOpen: true }, (socket) => {
+      this.#connection(socket);
+    });
+    tcp.maxConnections = maxConnections;
+    const listening = once(tcp, 'listening');
+    tcp.listen(udp.address().port, address);
+    this.#tcp = tcp;
+    await listening;
+    tcp.on('error', (error) => {
+      log.warn({ err: error }, 'the TCP socket failed');
+    });
+  }
+
+  #mayAsk(address: string | undefined): boolean {
+    if (address === undefined) return false;
+    const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address.replace(/%.*$/, '');
+    return this.#options.clients.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4');
+  }
+
+  async #datagram(socket: DatagramSocket, message: Buffer, { address, port }: RemoteInfo): Promise<void> {
+    const answer = await this.#answer(message, false);
+    if (answer === undefined || socket !== this.#udp) return;
+    socket.send(answer, port, address, (error) => {
+      if (error) this.#options.log.debug({ err: error, address }, 'an answer could not be sent');
+    });
+  }
+
+  #connection(socket: Socket): void {
+    if (!this.#mayAsk(socket.remoteAddress)) {
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    let received: Buffer = Buffer.alloc(0);
+    let working = 0;
+    let ended = false;
+    const finish = () => {
+      if (ended && working === 0) socket.end();
+    };
+    socket.setTimeout(idleMs, () => socket.destroy());
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      this.#sockets.delete(socket);
+    });
+    socket.on('end', () => {
+      ended = true;
+      finish();
+    });
+    const next = () => {
+      while (received.length >= 2 && working < maxPipelined) {
+        const length = received.readUInt16BE(0);
+        if (length > maxQueryBytes) {
+          socket.destroy();
+          return;
+        }
+        if (received.length < 2 + length) break;
+        const message = received.subarray(2, 2 + length);
+        received = received.subarray(2 + length);
+        working += 1;
+        void this.#answer(message, true).then((answer) => {
+          working -= 1;
+          if (answer === undefined) socket.destroy();
+          else if (!socket.destroyed) {
+            const head = Buffer.alloc(2);
+            head.writeUInt16BE(answer.length);
+            socket.write(Buffer.concat([head, answer]));
+          }
+          if (socket.isPaused()) socket.resume();
+          next();
+          finish();
+        });
+      }
+    };
+    socket.on('data', (chunk: Buffer) => {
+      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+      if (working >= maxPipelined) socket.pause();
+      next();
+    });
+  }
+
+  /** Undefined for what is no question: to that nothing is said. */
+  async #answer(message: Buffer, anySize: boolean): Promise<Buffer | undefined> {
+    if (message.length < headerBytes || ((message[2] ?? 0) & isResponse) !== 0) return undefined;
+    const query = decoded(message);
+    const packet = query === undefined ? errorReply(message.readUInt16BE(0), rcodes.FORMERR) : await this.#options.responder.respond(query);
+    let bytes: Buffer;
+    try {
+      bytes = encode(packet);
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'an answer could not be encoded');
+      return encode(errorReply(message.readUInt16BE(0), rcodes.SERVFAIL));
+    }
+    const offered = (query && optOf(query)?.udpPayloadSize) ?? plainDatagram;
+    const room = anySize ? 65_535 : Math.min(largestDatagram, Math.max(plainDatagram, offered));
+    return bytes.length <= room ? bytes : encode(cut(packet));
+  }
+}
+
+/** Without its records, and marked: who asked comes again over TCP. */
+function cut(packet: Packet): Packet {
+  return {
+    ...packet,
+    flags: (packet.flags ?? 0) | truncated,
+    answers: [],
+    authorities: [],
+    additionals: (packet.additionals ?? []).filter(({ type }) => type === 'OPT'),
+  };
+}

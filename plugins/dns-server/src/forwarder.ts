@@ -1,0 +1,171 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { connect, isIPv6 } from 'node:net';
+import type { Clock } from '@oarlock/kernel/clock';
+import { encode, type DecodedPacket, type Question } from 'dns-packet';
+import { decoded, opt, rcodeOf, rcodes, truncated } from './message.ts';
+
+export interface Upstream {
+  readonly host: string;
+  readonly port: number;
+}
+export interface ForwarderOptions {
+  readonly upstreams: readonly Upstream[];
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  /** Answers kept, each for as long as its records say and not longer than `longestMs`. */
+  readonly cached: number;
+  readonly longestMs: number;
+  /** Questions under way at a time; more are refused. */
+  readonly atOnce: number;
+  readonly randomId: () => number;
+}
+
+const longestTcp = 65_535;
+
+interface Kept {
+  readonly packet: DecodedPacket;
+  readonly until: number;
+  readonly since: number;
+}
+
+/** Asks other servers, one after the other until one answers, and keeps what they said for a while. The same question is under way once. */
+export class Forwarder {
+  readonly #options: ForwarderOptions;
+  readonly #kept = new Map<string, Kept>();
+  readonly #underWay = new Map<string, Promise<DecodedPacket>>();
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
+  }
+
+  /** @throws when no server could be asked: that says nothing of the name */
+  async ask(question: Question, dnssec: boolean): Promise<DecodedPacket> {
+    const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
+    const known = this.#known(key);
+    if (known !== undefined) return known;
+    const asked = this.#underWay.get(key);
+    if (asked !== undefined) return asked;
+    if (this.#underWay.size >= this.#options.atOnce) throw new Error('too many questions are under way');
+    const answer = this.#askAll(question, dnssec)
+      .then((packet) => {
+        this.#keep(key, packet);
+        return packet;
+      })
+      .finally(() => {
+        this.#underWay.delete(key);
+      });
+    this.#underWay.set(key, answer);
+    return answer;
+  }
+
+  async #askAll(question: Question, dnssec: boolean): Promise<DecodedPacket> {
+    const failures: string[] = [];
+    let refused: DecodedPacket | undefined;
+    for (const upstream of this.#options.upstreams) {
+      try {
+        const packet = await this.#askOne(upstream, question, dnssec);
+        // a server that failed or refuses may be the only one that does
+        if (rcodeOf(packet) !== rcodes.SERVFAIL && rcodeOf(packet) !== rcodes.REFUSED) return packet;
+        refused = packet;
+      } catch (error) {
+        failures.push(`${upstream.host}: ${(error as Error).message}`);
+      }
+    }
+    if (refused !== undefined) return refused;
+    throw new Error(failures.length === 0 ? 'there is no server to ask' : failures.join('; '));
+  }
+
+  async #askOne(upstream: Upstream, question: Question, dnssec: boolean): Promise<DecodedPacket> {
+    const id = this.#options.randomId();
+    const query = encode({
+      type: 'query',
+      id,
+      flags: 0x0100,
+      questions: [question],
+      additionals: [opt(dnssec)],
+    });
+    const isAnswer = (packet: DecodedPacket) =>
+      packet.type === 'response' && packet.id === id && packet.questions?.[0]?.name.toLowerCase() === question.name.toLowerCase();
+    const packet = await this.#byUdp(upstream, query, isAnswer);
+    return ((packet.flags ?? 0) & truncated) === 0 ? packet : this.#byTcp(upstream, query, isAnswer);
+  }
+
+  /** A socket of its own for each question: its random port is what a forger would have to guess, too. */
+  async #byUdp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
+    const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
+    const { clock, timeoutMs } = this.#options;
+    try {
+      return await new Promise<DecodedPacket>((resolve, reject) => {
+        const timer = clock.after(timeoutMs, () => {
+          reject(new Error('no answer'));
+        });
+        socket.on('error', (error) => {
+          timer.cancel();
+          reject(error);
+        });
+        socket.on('message', (message) => {
+          const packet = decoded(message);
+          if (packet === undefined || !isAnswer(packet)) return;
+          timer.cancel();
+          resolve(packet);
+        });
+        // connected: datagrams of others do not arrive, and a port without a server says so
+        socket.connect(port, host, () => {
+          socket.send(query);
+        });
+      });
+    } finally {
+      socket.close();
+    }
+  }
+
+  async #byTcp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
+    const signal = AbortSignal.timeout(this.#options.timeoutMs);
+    const socket = connect({ host, port, signal });
+    try {
+      await once(socket, 'connect');
+      const length = Buffer.alloc(2);
+      length.writeUInt16BE(query.length);
+      socket.end(Buffer.concat([length, query]));
+      let received = Buffer.alloc(0);
+      for await (const chunk of socket) {
+        received = Buffer.concat([received, chunk as Buffer]);
+        if (received.length > longestTcp + 2) throw new Error('the answer is too long');
+        if (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) break;
+      }
+      const packet = received.length < 2 ? undefined : decoded(received.subarray(2, 2 + received.readUInt16BE(0)));
+      if (packet === undefined || !isAnswer(packet)) throw new Error('the answer cannot be read');
+      return packet;
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  #known(key: string): DecodedPacket | undefined {
+    const kept = this.#kept.get(key);
+    if (kept === undefined) return undefined;
+    const now = this.#options.clock.monotonic();
+    if (now >= kept.until) {
+      this.#kept.delete(key);
+      return undefined;
+    }
+    const age = Math.floor((now - kept.since) / 1000);
+    const older = <T extends object>(records: readonly T[] | undefined): T[] =>
+      (records ?? []).map((record) => ('ttl' in record ? { ...record, ttl: Math.max(0, Number(record.ttl) - age) } : record));
+    return { ...kept.packet, answers: older(kept.packet.answers), authorities: older(kept.packet.authorities) };
+  }
+
+  #keep(key: string, packet: DecodedPacket): void {
+    if (rcodeOf(packet) !== rcodes.NOERROR && rcodeOf(packet) !== rcodes.NXDOMAIN) return;
+    const ttls = [...(packet.answers ?? []), ...(packet.authorities ?? [])].flatMap((record) =>
+      'ttl' in record ? [Number(record.ttl)] : [],
+    );
+    const ms = Math.min(this.#options.longestMs, ...ttls.map((seconds) => seconds * 1000));
+    if (ttls.length === 0 || ms <= 0) return;
+    const since = this.#options.clock.monotonic();
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size >= this.#options.cached && oldest !== undefined) this.#kept.delete(oldest);
+    this.#kept.set(key, { packet, since, until: since + ms });
+  }
+}

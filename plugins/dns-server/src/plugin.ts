@@ -1,0 +1,118 @@
+import { BlockList, isIP, isIPv6 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { randomInt } from 'node:crypto';
+import { Cluster } from '@oarlock/spi/cluster';
+import { Dns } from '@oarlock/spi/dns';
+import { z } from 'zod';
+import { ClusterZone } from './cluster-zone.ts';
+import { DnsListener } from './dns-listener.ts';
+import { Forwarder, type Upstream } from './forwarder.ts';
+import { systemUpstreams, upstreamOf } from './resolv-conf.ts';
+import { Responder } from './responder.ts';
+
+const range = z.string().refine((text) => {
+  const [address = '', bits = ''] = text.split('/');
+  return isIP(address) !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32);
+}, 'an address range such as 10.0.0.0/8');
+
+const config = z.strictObject({
+  /** Where it listens; absent: the machine's first address that is not loopback. */
+  address: z
+    .string()
+    .refine((text) => isIP(text) !== 0, 'an IP address')
+    .optional(),
+  /** 0: any that is free. Pods ask at the Service's port 53 whichever it is. */
+  port: z.number().int().min(0).max(65_535).default(0),
+  /** Servers for names outside the cluster; absent: those of /etc/resolv.conf. */
+  upstreams: z
+    .array(z.string().refine((text) => upstreamOf(text) !== undefined, 'an address such as 10.0.0.2 or 10.0.0.2:5353'))
+    .max(8)
+    .optional(),
+  /** Who may ask besides this machine, pods and Services. */
+  clients: z.array(range).max(64).default([]),
+  ttlSeconds: z.number().int().min(0).max(3600).default(5),
+  cachedAnswers: z.number().int().min(0).max(1_000_000).default(10_000),
+  cacheSeconds: z.number().int().min(0).max(3600).default(30),
+  upstreamTimeoutMs: z.number().int().min(100).max(30_000).default(2_000),
+});
+
+const questionsAtOnce = 1000;
+
+/** A DNS server in the process itself: no image, no pod, and answers while nothing else runs yet. */
+export default Dns.plugin({
+  id: 'dns-server',
+  config,
+  needs: { facts: Cluster },
+  create({ config: settings, facts }, { clock, log }) {
+    const address = settings.address ?? machineAddress();
+    const zone = new ClusterZone(facts.domain, settings.ttlSeconds);
+    const upstreams: Upstream[] = [];
+    const forwarder = new Forwarder({
+      upstreams,
+      clock,
+      timeoutMs: settings.upstreamTimeoutMs,
+      cached: settings.cachedAnswers,
+      longestMs: settings.cacheSeconds * 1000,
+      atOnce: questionsAtOnce,
+      randomId: () => randomInt(0x1_0000),
+    });
+    const ownRanges = blockList([...facts.podCIDRs, ...facts.serviceCIDRs]);
+    const responder = new Responder({
+      zone,
+      domain: facts.domain,
+      ttlSeconds: settings.ttlSeconds,
+      forwarder,
+      ownRanges,
+      onFailure: (name, error) => {
+        log.debug({ name, err: error }, 'a question could not be answered');
+      },
+    });
+    const listener = new DnsListener({
+      address,
+      port: settings.port,
+      clients: blockList([...facts.podCIDRs, ...facts.serviceCIDRs, ...settings.clients, ...machineRanges()]),
+      responder,
+      log,
+    });
+    return {
+      address,
+      clusterDomain: facts.domain,
+      get port() {
+        return listener.port;
+      },
+      async start() {
+        const found = settings.upstreams?.flatMap((text) => upstreamOf(text) ?? []) ?? (await systemUpstreams());
+        // a server that asked itself would never end
+        upstreams.push(...found.filter(({ host, port }) => host !== facts.dnsServiceIP && (host !== address || port !== settings.port)));
+        await listener.start();
+        log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'the cluster DNS answers');
+      },
+      stop: () => listener.stop(),
+      apply: (changes) => {
+        zone.apply(changes);
+        return Promise.resolve();
+      },
+    };
+  },
+});
+
+function machineAddress(): string {
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return (
+    (own.find(({ internal, family }) => !internal && family === 'IPv4') ?? own.find(({ internal }) => !internal))?.address ?? '127.0.0.1'
+  );
+}
+
+function machineRanges(): readonly string[] {
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return ['127.0.0.0/8', '::1/128', ...own.map(({ address, family }) => `${address}/${family === 'IPv6' ? 128 : 32}`)];
+}
+
+function blockList(ranges: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const text of ranges) {
+    const [network = '', bits = ''] = text.split('/');
+    list.addSubnet(network, Number(bits), isIPv6(network) ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}

@@ -1,0 +1,260 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { promises as resolvers } from 'node:dns';
+import { connect, type AddressInfo } from 'node:net';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/kernel/clock';
+import type { DnsRecord } from '@oarlock/spi/dns';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { decode, encode, type DecodedPacket, type OptAnswer, type Packet } from 'dns-packet';
+import { afterEach, describe, expect, it } from 'vitest';
+import { addressOfReverse } from '../src/reverse-name.ts';
+import { started } from './fixture.ts';
+
+const undo: (() => Promise<unknown> | void)[] = [];
+afterEach(async () => {
+  for (const each of undo.splice(0).reverse()) await each();
+});
+
+async function open(config: Record<string, unknown> = {}, clock = systemClock) {
+  const server = await started({ upstreams: [], ...config }, clock, silentLogger);
+  undo.push(() => server.stop());
+  const resolver = new resolvers.Resolver({ timeout: 2000, tries: 1 });
+  resolver.setServers([`127.0.0.1:${server.port}`]);
+  return { ...server, resolver, apply: (...set: DnsRecord[]) => server.server.apply({ replace: true, set, removed: [] }) };
+}
+
+/** Answers what `reply` says, and counts the questions. */
+async function upstream(reply: (query: DecodedPacket) => Partial<Packet>) {
+  const socket = createSocket('udp4');
+  let asked = 0;
+  socket.on('message', (message, { address, port }) => {
+    asked += 1;
+    const query = decode(message);
+    socket.send(
+      encode({ type: 'response', id: query.id ?? 0, flags: 0x0180, questions: query.questions ?? [], ...reply(query) }),
+      port,
+      address,
+    );
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  undo.push(() => {
+    socket.close();
+  });
+  return { server: `127.0.0.1:${(socket.address() as AddressInfo).port}`, asked: () => asked };
+}
+
+async function ask(port: number, packet: Packet): Promise<DecodedPacket> {
+  const socket = createSocket('udp4');
+  const answer = once(socket, 'message');
+  socket.send(encode(packet), port, '127.0.0.1');
+  const [message] = (await answer) as [Buffer];
+  socket.close();
+  return decode(message);
+}
+const query = (name: string, type: 'A' | 'SRV' | 'TXT' = 'A', more: Partial<Packet> = {}): Packet => ({
+  type: 'query',
+  id: 7,
+  flags: 0x0100,
+  questions: [{ name, type }],
+  ...more,
+});
+
+describe('the names of pods and addresses', () => {
+  it('answers what a pod name spells, and nothing else', async () => {
+    const { resolver } = await open();
+    expect(await resolver.resolve4('10-244-0-5.default.pod.cluster.local')).toEqual(['10.244.0.5']);
+    expect(await resolver.resolve6('fd00--5.default.pod.cluster.local')).toEqual(['fd00::5']);
+    await expect(resolver.resolve4('10-244-0-500.default.pod.cluster.local')).rejects.toMatchObject({ code: 'ENOTFOUND' });
+    await expect(resolver.resolve6('10-244-0-5.default.pod.cluster.local')).rejects.toMatchObject({ code: 'ENODATA' });
+  });
+
+  it('says which schema it follows', async () => {
+    expect(await (await open()).resolver.resolveTxt('dns-version.cluster.local')).toEqual([['1.1.0']]);
+  });
+
+  it('knows whose an address is: the endpoint before its Service, a cluster address, and no one of several', async () => {
+    const { resolver, apply } = await open();
+    await apply(
+      { name: 'db.shop.svc', addresses: ['10.244.0.1'] },
+      { name: 'db-0.db.shop.svc', addresses: ['10.244.0.1'] },
+      { name: 'web.shop.svc', addresses: ['10.96.0.7', 'fd00::7'] },
+      { name: 'many.shop.svc', addresses: ['10.244.0.8', '10.244.0.9'] },
+    );
+    expect(await resolver.reverse('10.244.0.1')).toEqual(['db-0.db.shop.svc.cluster.local']);
+    expect(await resolver.reverse('10.96.0.7')).toEqual(['web.shop.svc.cluster.local']);
+    expect(await resolver.reverse('fd00::7')).toEqual(['web.shop.svc.cluster.local']);
+    // within the cluster's ranges nobody else is asked
+    await expect(resolver.reverse('10.244.0.8')).rejects.toMatchObject({ code: 'ENOTFOUND' });
+  });
+
+  it('reads both kinds of reverse names', () => {
+    expect(addressOfReverse('4.3.2.1.in-addr.arpa')).toBe('1.2.3.4');
+    expect(addressOfReverse(`7.${'0.'.repeat(27)}0.0.d.f.ip6.arpa`)).toBe('fd00::7');
+    expect(addressOfReverse('3.2.1.in-addr.arpa')).toBeUndefined();
+  });
+});
+
+describe('what an answer carries', () => {
+  it('has the addresses of SRV targets beside them', async () => {
+    const { port, apply } = await open();
+    await apply(
+      { name: 'db.shop.svc', addresses: ['10.244.0.1'], srv: [{ name: 'sql', protocol: 'tcp', port: 5432, target: 'db-0.db.shop.svc' }] },
+      { name: 'db-0.db.shop.svc', addresses: ['10.244.0.1'] },
+    );
+    const { answers, additionals } = await ask(port, query('_sql._tcp.db.shop.svc.cluster.local', 'SRV'));
+    expect(answers).toMatchObject([{ type: 'SRV', data: { port: 5432, target: 'db-0.db.shop.svc.cluster.local' } }]);
+    expect(additionals).toMatchObject([{ type: 'A', name: 'db-0.db.shop.svc.cluster.local', data: '10.244.0.1' }]);
+  });
+
+  it('is authoritative inside, says for how long "no" holds, and that it recurses', async () => {
+    const { port, apply } = await open({ ttlSeconds: 9 });
+    await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
+    expect(await ask(port, query('web.shop.svc.cluster.local'))).toMatchObject({
+      flag_aa: true,
+      flag_ra: true,
+      flag_rd: true,
+      answers: [{ ttl: 9 }],
+    });
+    expect(await ask(port, query('no.shop.svc.cluster.local'))).toMatchObject({ flag_aa: true, authorities: [{ type: 'SOA', ttl: 9 }] });
+  });
+
+  it('begins with another address each time', async () => {
+    const { resolver, apply } = await open();
+    await apply({ name: 'db.shop.svc', addresses: ['10.244.0.1', '10.244.0.2', '10.244.0.3'] });
+    const firsts = new Set<string | undefined>();
+    for (let round = 0; round < 3; round++) firsts.add((await resolver.resolve4('db.shop.svc.cluster.local'))[0]);
+    expect(firsts.size).toBe(3);
+  });
+
+  it('is as long as who asks can take, and says when it was cut', async () => {
+    const { port, apply } = await open();
+    const addresses = Array.from({ length: 20 }, (_, n) => `10.244.1.${n + 1}`);
+    await apply({ name: 'many.shop.svc', addresses });
+    const plain = await ask(port, query('many.shop.svc.cluster.local'));
+    expect(plain).toMatchObject({ flag_tc: true, answers: [] });
+    const opt: OptAnswer = {
+      type: 'OPT',
+      name: '.',
+      udpPayloadSize: 4096,
+      extendedRcode: 0,
+      ednsVersion: 0,
+      flags: 0,
+      flag_do: false,
+      options: [],
+    };
+    const extended = await ask(port, query('many.shop.svc.cluster.local', 'A', { additionals: [opt] }));
+    expect(extended.answers).toHaveLength(20);
+    expect(extended.additionals).toMatchObject([{ type: 'OPT' }]);
+  });
+});
+
+describe('names outside the cluster', () => {
+  it('follows an ExternalName to its address', async () => {
+    const { server } = await upstream(({ questions = [] }) => ({
+      answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 60, data: '192.0.2.9' }],
+    }));
+    const { port, apply } = await open({ upstreams: [server] });
+    await apply(
+      { name: 'out.shop.svc', addresses: [], cname: 'db.example.com' },
+      { name: 'in.shop.svc', addresses: [], cname: 'web.shop.svc.cluster.local' },
+      { name: 'web.shop.svc', addresses: ['10.96.0.7'] },
+    );
+    expect((await ask(port, query('out.shop.svc.cluster.local'))).answers).toMatchObject([
+      { type: 'CNAME', data: 'db.example.com' },
+      { type: 'A', name: 'db.example.com', data: '192.0.2.9' },
+    ]);
+    expect((await ask(port, query('in.shop.svc.cluster.local'))).answers).toMatchObject([
+      { type: 'CNAME', data: 'web.shop.svc.cluster.local' },
+      { type: 'A', data: '10.96.0.7' },
+    ]);
+  });
+
+  it('ends where names point at each other', async () => {
+    const { resolver, apply } = await open();
+    await apply(
+      { name: 'a.shop.svc', addresses: [], cname: 'b.shop.svc.cluster.local' },
+      { name: 'b.shop.svc', addresses: [], cname: 'a.shop.svc.cluster.local' },
+    );
+    await expect(resolver.resolve4('a.shop.svc.cluster.local')).rejects.toMatchObject({ code: 'ESERVFAIL' });
+  });
+
+  it('remembers an answer for as long as it says, with what is left of it, and asks again after', async () => {
+    const clock = new FakeClock();
+    const { server, asked } = await upstream(({ questions = [] }) => ({
+      answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 20, data: '192.0.2.9' }],
+    }));
+    const { port } = await open({ upstreams: [server] }, clock);
+    expect((await ask(port, query('x.example'))).answers).toMatchObject([{ ttl: 20 }]);
+    await clock.advance(15_000);
+    expect((await ask(port, query('x.example'))).answers).toMatchObject([{ ttl: 5 }]);
+    expect(asked()).toBe(1);
+    await clock.advance(5_000);
+    await ask(port, query('x.example'));
+    expect(asked()).toBe(2);
+  });
+
+  it('asks the next server when one fails, and keeps no failure', async () => {
+    const broken = await upstream(() => ({ flags: 0x0182 }));
+    const good = await upstream(({ questions = [] }) => ({
+      answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 0, data: '192.0.2.1' }],
+    }));
+    const { resolver } = await open({ upstreams: [broken.server, good.server] });
+    expect(await resolver.resolve4('x.example')).toEqual(['192.0.2.1']);
+    expect(await resolver.resolve4('x.example')).toEqual(['192.0.2.1']);
+    expect(broken.asked()).toBe(2);
+  });
+
+  it('asks once for what many ask at the same time', async () => {
+    const { server, asked } = await upstream(({ questions = [] }) => ({
+      answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 0, data: '192.0.2.1' }],
+    }));
+    const { port } = await open({ upstreams: [server] });
+    await Promise.all(Array.from({ length: 20 }, () => ask(port, query('x.example'))));
+    expect(asked()).toBeLessThan(20);
+  });
+});
+
+describe('who misbehaves', () => {
+  it('is told of a malformed question, of more than one, and of another kind of request', async () => {
+    const { port } = await open();
+    const twice = query('a.example', 'A', {
+      questions: [
+        { name: 'a.example', type: 'A' },
+        { name: 'b.example', type: 'A' },
+      ],
+    });
+    expect((await ask(port, twice)).flags).toBe(0x0100 | 0x0080 | 1);
+    expect(((await ask(port, query('a.example', 'A', { flags: 0x2000 }))).flags ?? 0) & 0xf).toBe(4);
+  });
+
+  it('is cut off over TCP when a question is too long, and others go on', async () => {
+    const { port, resolver, apply } = await open();
+    await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write(Buffer.from([0xff, 0xff, 0]));
+    await once(socket.resume(), 'close');
+    expect(await resolver.resolve4('web.shop.svc.cluster.local')).toEqual(['10.96.0.7']);
+  });
+
+  it('gets the answers to all that it asks on one connection', async () => {
+    const { port, apply } = await open();
+    await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
+    const socket = connect(port, '127.0.0.1');
+    const framed = (packet: Packet) => {
+      const bytes = encode(packet);
+      const length = Buffer.alloc(2);
+      length.writeUInt16BE(bytes.length);
+      return Buffer.concat([length, bytes]);
+    };
+    socket.end(Buffer.concat(Array.from({ length: 200 }, (_, id) => framed({ ...query('web.shop.svc.cluster.local'), id }))));
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket) chunks.push(chunk as Buffer);
+    const all = Buffer.concat(chunks);
+    const ids = new Set<number>();
+    for (let at = 0; at < all.length; at += 2 + all.readUInt16BE(at)) ids.add(all.readUInt16BE(at + 2));
+    expect(ids.size).toBe(200);
+  });
+});
