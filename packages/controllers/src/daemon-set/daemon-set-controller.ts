@@ -8,7 +8,7 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { Expectations, expectPods } from '../expectations.ts';
-import { ownerKeys } from '../owned-pods.ts';
+import { ownerKeys } from '../owner-keys.ts';
 import { claim, indexByOwner } from '../ownership.ts';
 import { PodControl } from '../pod-control.ts';
 import { availableIn, isReady, isTerminating } from '../pod-state.ts';

@@ -48,7 +48,7 @@ export function newSetSize(deployment: Deployment, all: readonly ReplicaSet[], n
 
 /** A set's share of a change of the whole, by its part of what there was; the rest goes to the largest (KEP of proportional scaling). */
 export function proportions(deployment: Deployment, active: readonly ReplicaSet[]): ReadonlyMap<ReplicaSet, number> {
-  const allowed = isRolling(deployment) ? maxPods(deployment) : desired(deployment);
+  const allowed = desired(deployment) === 0 ? 0 : isRolling(deployment) ? maxPods(deployment) : desired(deployment);
   const total = sum(active, wanted);
   let left = allowed - total;
   const sign = Math.sign(left);

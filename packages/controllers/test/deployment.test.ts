@@ -1,0 +1,100 @@
+import { deployments, pods, replicaSets } from '@oarlock/api/resources';
+import type { Deployment, DeploymentSpec } from '@oarlock/api/types/apps-v1';
+import deployment from '@oarlock/controllers/deployment/deployment-controller';
+import replicaSet from '@oarlock/controllers/replica-set/replica-set-controller';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { isLive, isPodReady } from '@oarlock/testing/simulated-pods';
+import { describe, expect, it } from 'vitest';
+import { at, live, type Life } from './life.ts';
+
+const template = (image: string) => ({ metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image }] } });
+const make = (more: Partial<DeploymentSpec> = {}): Deployment => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { namespace: 'd', name: 'web' },
+  spec: { replicas: 3, selector: { matchLabels: { app: 'web' } }, template: template('a:1'), ...more },
+});
+const patch = (api: MemoryApi, spec: unknown) => api.client().patch(deployments, at('web'), 'merge', { spec });
+const sizes = (api: MemoryApi) =>
+  Object.fromEntries(api.objects(replicaSets, 'd').map(({ spec }) => [spec?.template?.spec?.containers[0]?.image, spec?.replicas]));
+const start = async (spec: Deployment): Promise<Life> => {
+  const life = await live([deployment, replicaSet]);
+  await life.api.client().create(deployments, spec);
+  await life.rest();
+  return life;
+};
+
+describe('Deployment', () => {
+  it('deployment should support proportional scaling', async () => {
+    const life = await start(
+      make({ replicas: 10, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 3, maxUnavailable: 2 } } }),
+    );
+    const { api, clock } = life;
+    // the new pods never become ready: the rollout stands in the middle
+    await patch(api, { template: template('broken') });
+    for (let round = 0; round < 5; round++) {
+      await clock.settle();
+      for (const pod of api.objects(pods, 'd'))
+        if (pod.metadata?.deletionTimestamp !== undefined) api.remove(pods, at(pod.metadata.name ?? ''));
+    }
+    expect(sizes(api)).toEqual({ 'a:1': 8, broken: 5 });
+    await patch(api, { replicas: 30 });
+    await clock.settle();
+    expect(sizes(api)).toEqual({ 'a:1': 20, broken: 13 });
+    await patch(api, { replicas: 0 });
+    await clock.settle();
+    expect(sizes(api)).toEqual({ 'a:1': 0, broken: 0 });
+  });
+
+  it('deployment should support rollover', async () => {
+    const life = await start(make());
+    const { api, clock } = life;
+    await patch(api, { template: template('broken') });
+    await clock.settle();
+    await patch(api, { template: template('a:3') });
+    await life.rest();
+    expect(sizes(api)).toEqual({ 'a:1': 0, broken: 0, 'a:3': 3 });
+    expect(api.object(deployments, at('web'))?.metadata?.annotations?.['deployment.kubernetes.io/revision']).toBe('3');
+  });
+
+  it('deployment should delete old replica sets', async () => {
+    const life = await start(make({ revisionHistoryLimit: 0 }));
+    await patch(life.api, { template: template('a:2') });
+    await life.rest();
+    expect(sizes(life.api)).toEqual({ 'a:2': 3 });
+  });
+
+  it('RollingUpdateDeployment should delete old pods and create new ones, and never fall below what must be available', async () => {
+    const life = await start(make({ replicas: 4, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } }));
+    const { api, clock } = life;
+    await patch(api, { template: template('a:2') });
+    for (let step = 0; step < 30; step++) {
+      await clock.settle();
+      expect(api.objects(pods, 'd').filter(isLive).filter(isPodReady).length).toBeGreaterThanOrEqual(3);
+      if (sizes(api)['a:2'] === 4) break;
+      await life.rest();
+    }
+    expect(sizes(api)).toEqual({ 'a:1': 0, 'a:2': 4 });
+  });
+
+  it('counts up when another template has the same hash', async () => {
+    const life = await live([deployment, replicaSet]);
+    const { api, clock } = life;
+    await api.client().create(deployments, make());
+    await clock.settle();
+    const [set] = api.objects(replicaSets, 'd');
+    const second = { ...make(), metadata: { namespace: 'd', name: 'copy' } };
+    // a set of the name that the deployment would take
+    api.seed(replicaSets, {
+      ...set,
+      metadata: { namespace: 'd', name: `copy-${set?.metadata?.name?.split('-')[1]}` },
+      spec: { replicas: 0, selector: { matchLabels: { other: 'x' } }, template: template('other') },
+    });
+    await api
+      .client()
+      .create(deployments, { ...second, spec: { ...make().spec, selector: { matchLabels: { app: 'web' } } } as DeploymentSpec });
+    await clock.advance(100);
+    expect(api.object(deployments, at('copy'))?.status?.collisionCount).toBe(1);
+    expect(api.objects(replicaSets, 'd').filter(({ metadata }) => metadata?.ownerReferences?.[0]?.name === 'copy')).toHaveLength(1);
+  });
+});
