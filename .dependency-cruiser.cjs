@@ -18,6 +18,7 @@ module.exports = {
     only('tracing-is-below', 'tracing', ['api', 'kernel', 'spi'], 'tracing knows no server'),
     only('spdy-is-a-protocol', 'spdy', [], 'bytes on a socket know nothing of ours'),
     only('cel-is-a-language', 'cel', ['api'], 'expressions know no server'),
+    only('admission-rules-are-shared', 'admission-rules', ['api', 'kernel', 'spi', 'cel'], 'what admission plugins share knows no server'),
     only('apiserver-knows-no-client', 'apiserver', ['api', 'kernel', 'spi', 'cel'], 'the loop closes only as a new request'),
     ...['controllers', 'scheduler', 'kubelet', 'service-proxy'].map((name) => only(`${name}-knows-no-server`, name, ['api', 'kernel', 'spi', 'client', 'spdy'], 'roles meet only through the API')),
     { name: 'plugins-are-strangers', severity: 'error', comment: 'plugins import neither each other nor a server package', from: { path: '^plugins/([^/]+)/src/' }, to: { path: '^plugins/', pathNot: '^plugins/$1/' } },

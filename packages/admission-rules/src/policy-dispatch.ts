@@ -1,7 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import { StatusError, statusCodes, type Status } from '@oarlock/api/status';
-import type { Namespace } from '@oarlock/api/types/core-v1';
 import type { MatchResources, ParamKind, ParamRef } from '@oarlock/api/types/admissionregistration-v1';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -100,11 +99,10 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
 ): Promise<void> {
   if (isExempt(request)) return;
   let first: RequestBindings | undefined;
-  let namespace: Namespace | undefined;
   const base = async (): Promise<RequestBindings> => {
     if (first !== undefined) return first;
     const name = request.namespace;
-    namespace = name === '' ? undefined : await namespaces.get(name);
+    const namespace = name === '' ? undefined : await namespaces.get(name);
     first = new RequestBindings(request, authz, namespace, undefined);
     return first;
   };
@@ -133,7 +131,7 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
         }
         const common = await base();
         const own = policy.paramKind === undefined ? [undefined] : await params.of(policy.paramKind, binding.paramRef, request);
-        for (const each of own) await run({ policy, binding, bindings: common.with(each, namespace, object()) });
+        for (const each of own) await run({ policy, binding, bindings: common.with(each, object()) });
       } catch (error) {
         if (!(error instanceof ConfigurationFault) && !(error instanceof StatusError)) throw error;
         misfit(error, binding);

@@ -15,6 +15,7 @@ export class RequestBindings {
   readonly #object: KubeObject | undefined;
   #value: Value | undefined;
   #authorizer: AuthorizerValue | undefined;
+  readonly #namespace: Namespace | undefined;
   readonly namespaceObject: Value;
   readonly params: Value;
   /** The policy's own; set once they can refer to these bindings. */
@@ -30,16 +31,22 @@ export class RequestBindings {
     this.#request = request;
     this.#authz = authz;
     this.#object = object;
+    this.#namespace = namespace;
     this.namespaceObject = namespace === undefined ? null : namespaceValue(namespace);
     this.params = (params ?? null) as Value;
   }
 
   /** The same request with other parameters; what has been asked of the authorizers is kept. */
-  with(params: KubeObject | undefined, namespace: Namespace | undefined, object = this.#object): RequestBindings {
-    const other = new RequestBindings(this.#request, this.#authz, namespace, params, object);
+  with(params: KubeObject | undefined, object = this.#object): RequestBindings {
+    const other = new RequestBindings(this.#request, this.#authz, this.#namespace, params, object);
     other.#value = this.#value;
     other.#authorizer = this.authorizer;
     return other;
+  }
+
+  /** The same about the object as it has become. */
+  on(object: KubeObject): RequestBindings {
+    return this.with((this.params as KubeObject | null) ?? undefined, object);
   }
 
   get object(): Value {

@@ -71,6 +71,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-cluster-trust-bundle-attest',
     'admission-certificate-subject-restriction',
     'admission-default-ingress-class',
+    'admission-mutating-policy',
     'admission-validating-policy',
     'admission-webhooks',
     'admission-resource-quota',

@@ -4,9 +4,9 @@ import { Admission, allow, deny, type AdmissionPlugin, type AdmissionRequest, ty
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
+import { Reinvocation } from '@oarlock/admission-rules/reinvocation';
 import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
 import { z } from 'zod';
-import { Reinvocation } from './reinvocation.ts';
 import { concerns, takeTurn, type TurnOptions } from './webhook-turn.ts';
 import { WebhookCaller } from './webhook-call.ts';
 import { conditionFaults, readyWebhooks, type ReadyWebhook, type WebhookConfiguration } from './webhook.ts';

@@ -2,13 +2,13 @@ import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutationRound } from '@oarlock/spi/admission';
 
-/** Which webhooks are to be called a second time: those that want to be, when the object has changed since their turn. */
+/** Which webhooks or policies have a second turn: those that want one, when the object has changed since their first. */
 export class Reinvocation {
   #called = new Set<string>();
   readonly #due = new Set<string>();
   #left: KubeObject | undefined;
 
-  /** That of a request, for the webhooks of one plugin. */
+  /** That of a request, for the rules of one plugin. */
   static of(round: MutationRound | undefined, plugin: object): Reinvocation {
     const known = round?.memory.get(plugin);
     if (known instanceof Reinvocation) return known;

@@ -1,0 +1,70 @@
+import type { MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
+import { admissionEnvironment } from '@oarlock/admission-rules/environment';
+import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
+import { bindingMatcherOf, matcherOf, type ReadyBinding, type ReadyPolicy } from '@oarlock/admission-rules/policy-dispatch';
+import { PolicyVariables } from '@oarlock/admission-rules/policy-variables';
+import { compile, type Program } from '@oarlock/cel/program';
+import { bool, list } from '@oarlock/cel/type';
+import { jsonPatchType, mutationStruct, objectType } from './mutation-types.ts';
+
+export interface ReadyMutation {
+  readonly type: 'ApplyConfiguration' | 'JSONPatch';
+  readonly program: Program;
+}
+/** An expression that does not compile, and where it is. */
+export interface ExpressionFault {
+  readonly field: string;
+  readonly expression: string;
+  readonly message: string;
+}
+export interface ReadyMutatingPolicy extends ReadyPolicy {
+  readonly mutations: readonly ReadyMutation[];
+  readonly variables: PolicyVariables;
+  readonly reinvokes: boolean;
+  readonly faults: readonly ExpressionFault[];
+}
+
+/** Compiles everything that a policy says, once per version of it. */
+export function readyPolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): ReadyMutatingPolicy {
+  const faults: ExpressionFault[] = [];
+  const params = spec.paramKind !== undefined;
+  const scope = { params, struct: mutationStruct };
+  const variables = new PolicyVariables(spec.variables, scope);
+  for (const { index, message } of variables.faults)
+    faults.push({ field: `spec.variables[${index}].expression`, expression: spec.variables?.[index]?.expression ?? '', message });
+  const env = admissionEnvironment({ ...scope, variables: variables.type });
+  const mutations = (spec.mutations ?? []).flatMap(({ patchType, applyConfiguration, jsonPatch }, i): ReadyMutation[] => {
+    const applies = patchType === 'ApplyConfiguration';
+    const expression = (applies ? applyConfiguration : jsonPatch)?.expression ?? '';
+    const { program, message } = compile(expression, env, { expect: [applies ? objectType : list(jsonPatchType)] });
+    if (program !== undefined) return [{ type: applies ? 'ApplyConfiguration' : 'JSONPatch', program }];
+    faults.push({ field: `spec.mutations[${i}].${applies ? 'applyConfiguration' : 'jsonPatch'}.expression`, expression, message });
+    return [];
+  });
+  const conditions = new MatchConditions(spec.matchConditions, () => admissionEnvironment({ params }));
+  (spec.matchConditions ?? []).forEach(({ expression }, i) => {
+    const { message } = compile(expression, admissionEnvironment({ params }), { expect: [bool] });
+    if (message !== undefined) faults.push({ field: `spec.matchConditions[${i}].expression`, expression, message });
+  });
+  return {
+    name: metadata?.name ?? '',
+    matcher: matcherOf(spec.matchConstraints),
+    conditions,
+    ignoresFaults: spec.failurePolicy === 'Ignore',
+    paramKind: spec.paramKind,
+    fault: faults.length === 0 ? undefined : faults.map(({ field, message }) => `${field}: compilation failed: ${message}`).join('; '),
+    mutations,
+    variables,
+    reinvokes: spec.reinvocationPolicy === 'IfNeeded',
+    faults,
+  };
+}
+
+export function readyBinding({ metadata, spec = {} }: MutatingAdmissionPolicyBinding): ReadyBinding {
+  return {
+    name: metadata?.name ?? '',
+    policyName: spec.policyName ?? '',
+    matcher: bindingMatcherOf(spec.matchResources),
+    paramRef: spec.paramRef,
+  };
+}

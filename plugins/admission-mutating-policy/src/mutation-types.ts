@@ -1,0 +1,22 @@
+import { dyn, string, type ObjectType } from '@oarlock/cel/type';
+
+const anyField = /^Object(?:\.[A-Za-z_][A-Za-z0-9_]*)*$/;
+
+/** The object that a policy applies, or a part of it: any field may be set. */
+const applied = (name: string): ObjectType => ({ kind: 'object', name, field: () => dyn, fields: () => [] });
+
+export const objectType = applied('Object');
+const patchFields: Readonly<Record<string, typeof dyn>> = { op: string, path: string, from: string, value: dyn };
+export const jsonPatchType: ObjectType = {
+  kind: 'object',
+  name: 'JSONPatch',
+  field: (name) => (Object.hasOwn(patchFields, name) ? patchFields[name] : undefined),
+  fields: () => Object.keys(patchFields),
+};
+
+/** The structs that expressions of mutations may make: `Object`, `Object.spec.template`, `JSONPatch`. */
+export function mutationStruct(name: string): ObjectType | undefined {
+  if (name === 'JSONPatch') return jsonPatchType;
+  if (name === 'Object') return objectType;
+  return anyField.test(name) ? applied(name) : undefined;
+}

@@ -1,0 +1,17 @@
+import { Authz, type Attributes } from '@oarlock/spi/authz';
+import { z } from 'zod';
+
+/** An authorizer that a test decides for. */
+export const openAuthz = (allowed: (attributes: Attributes) => boolean | Promise<boolean> = () => true) =>
+  Authz.plugin({
+    id: 'authz-test',
+    config: z.strictObject({}),
+    create: () => ({
+      authorize(attributes) {
+        const answer = allowed(attributes);
+        const decision = (yes: boolean) =>
+          yes ? ({ decision: 'allow', because: 'test' } as const) : ({ decision: 'no-opinion' } as const);
+        return answer instanceof Promise ? answer.then(decision) : decision(answer);
+      },
+    }),
+  });
