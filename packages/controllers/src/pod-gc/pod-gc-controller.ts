@@ -1,16 +1,31 @@
+import { objectKey } from '@oarlock/api/object';
 import { nodes, pods as podResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { Pod } from '@oarlock/api/types/core-v1';
+import { formatTime } from '@oarlock/api/time';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { isTerminal } from '../pod-state.ts';
+import { isTerminal, isTerminating } from '../pod-state.ts';
+import { nameOf, typed } from '../pod-template.ts';
 import { byNode, nodeOf } from '../pods-by-node.ts';
 
 const ended = 'ended';
 const endedPods = (pod: Pod) => (isTerminal(pod) ? ['all'] : []);
+const outOfService = 'node.kubernetes.io/out-of-service';
 
-/** Removes pods nobody else would: those of a node that is gone for good, and the oldest of very many that have ended. */
+/** Somebody has said that nothing runs there any more, and the node itself does not say otherwise. */
+const isOutOfService = (node: Node | undefined) =>
+  node !== undefined &&
+  (node.spec?.taints?.some(({ key }) => key === outOfService) ?? false) &&
+  !node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+/** Nobody will ever say that such a pod has ended: it was on no node. */
+const isNowhere = (pod: Pod) => isTerminating(pod) && !pod.spec?.nodeName;
+
+/**
+ * Removes pods nobody else would: those of a node that is gone for good or out of service, those that end without ever having been on a node, and the oldest of
+ * very many that have ended.
+ */
 export default Controllers.plugin({
   id: 'controller-pod-gc',
   config: z.strictObject({
@@ -25,17 +40,31 @@ export default Controllers.plugin({
     pods.addIndex(byNode, nodeOf);
     pods.addIndex(ended, endedPods);
     const missingSince = new Map<string, number>();
-    const remove = async (pod: Pod, client: Client) => {
+
+    /** First its end is written down, so that a Job can count it, then it goes. `lostNode`: it is disrupted, not merely forgotten. */
+    const remove = async (pod: Pod, client: Client, { mark, lostNode }: { readonly mark: boolean; readonly lostNode: boolean }) => {
+      const preconditions = { uid: pod.metadata?.uid ?? '' };
+      // only finalizers hold it still
+      if (isTerminal(pod) && isTerminating(pod) && pod.metadata?.deletionGracePeriodSeconds === 0) return;
       try {
-        await client.delete(
-          podResource,
-          { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
-          { gracePeriodSeconds: 0, preconditions: { uid: pod.metadata?.uid ?? '' } },
-        );
+        if (mark && !isTerminal(pod)) {
+          const conditions = (pod.status?.conditions ?? []).filter(({ type }) => type !== 'DisruptionTarget');
+          const disrupted = {
+            type: 'DisruptionTarget',
+            status: 'True',
+            reason: 'DeletionByPodGC',
+            message: 'PodGC: node no longer exists',
+            lastTransitionTime: formatTime(clock.now()),
+          };
+          const status = { ...pod.status, phase: 'Failed', ...(lostNode && { conditions: [...conditions, disrupted] }) };
+          await client.update(podResource, { ...typed(podResource, pod), status }, { subresource: 'status' });
+        }
+        await client.delete(podResource, nameOf(pod), { gracePeriodSeconds: 0, preconditions });
       } catch (error) {
-        if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
+        if (!isStatus(error, 'NotFound')) throw error;
       }
     };
+
     return {
       name: 'pod-garbage-collector',
       workers: 1,
@@ -43,12 +72,9 @@ export default Controllers.plugin({
         watch(all, ({ metadata }) => [`node/${metadata?.name}`]),
         watch(pods, (pod, old) => {
           const keys: string[] = [];
-          if (
-            pod.spec?.nodeName &&
-            (old === undefined || old.spec?.nodeName !== pod.spec.nodeName) &&
-            all.get(pod.spec.nodeName) === undefined
-          )
-            keys.push(`node/${pod.spec.nodeName}`);
+          const node = pod.spec?.nodeName;
+          if (node && (old === undefined || old.spec?.nodeName !== node) && all.get(node) === undefined) keys.push(`node/${node}`);
+          if (isNowhere(pod) || (node && isTerminating(pod) && isOutOfService(all.get(node)))) keys.push(`pod/${objectKey(pod)}`);
           if (isTerminal(pod) && pods.byIndex(ended, 'all').length > config.terminatedPodThreshold) keys.push('ended');
           return keys;
         }),
@@ -60,11 +86,20 @@ export default Controllers.plugin({
           const oldest = terminated
             .toSorted((a, b) => ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '') ? -1 : 1))
             .slice(0, Math.max(0, excess));
-          for (const pod of oldest) await remove(pod, client);
+          for (const pod of oldest) await remove(pod, client, { mark: false, lostNode: false });
+          return undefined;
+        }
+        if (key.startsWith('pod/')) {
+          const pod = pods.get(key.slice('pod/'.length));
+          if (pod !== undefined && (isNowhere(pod) || (isTerminating(pod) && isOutOfService(all.get(pod.spec?.nodeName ?? '')))))
+            await remove(pod, client, { mark: true, lostNode: false });
           return undefined;
         }
         const name = key.slice('node/'.length);
-        const orphans = all.get(name) === undefined ? pods.byIndex(byNode, name) : [];
+        const node = all.get(name);
+        if (isOutOfService(node))
+          for (const pod of pods.byIndex(byNode, name)) if (isTerminating(pod)) await remove(pod, client, { mark: true, lostNode: false });
+        const orphans = node === undefined ? pods.byIndex(byNode, name) : [];
         if (orphans.length === 0) {
           missingSince.delete(name);
           return undefined;
@@ -79,7 +114,7 @@ export default Controllers.plugin({
         } catch (error) {
           if (!isStatus(error, 'NotFound')) throw error;
         }
-        for (const pod of orphans) await remove(pod, client);
+        for (const pod of orphans) await remove(pod, client, { mark: true, lostNode: true });
         missingSince.delete(name);
         return undefined;
       },
