@@ -9,6 +9,7 @@ export interface ClusterSpec {
   readonly runtimes?: readonly PluginUse[];
   readonly network?: PluginUse;
   readonly proxy?: PluginUse;
+  readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly tracing?: Readonly<Record<string, unknown>>;
   readonly log?: { readonly level: string };

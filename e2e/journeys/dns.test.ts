@@ -85,7 +85,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     });
 
     it('is found behind the Service kube-dns, which goes by kubectl', async () => {
-      const { stdout } = await cluster.kubectl.run([
+      const stdout = await cluster.kubectl.run([
         'get',
         'endpointslices',
         '-n',
