@@ -1,0 +1,156 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Authn } from '@oarlock/spi/authn';
+import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const pairs = { one: await generateKeyPair('ES256'), two: await generateKeyPair('RS256'), foreign: await generateKeyPair('ES256') };
+type Key = keyof typeof pairs;
+
+async function open(
+  mappings: object = { username: { claim: 'sub', prefix: 'oidc:' }, groups: { claim: 'groups', prefix: 'oidc:' } },
+  more: object = {},
+) {
+  const published: Key[] = ['one'];
+  let fetched = 0;
+  let broken = false;
+  let url = '';
+  const server = createServer((request, response) => {
+    fetched += 1;
+    void (async () => {
+      const body =
+        request.url === '/keys'
+          ? { keys: await Promise.all(published.map(async (name) => ({ kid: name, ...(await exportJWK(pairs[name].publicKey)) }))) }
+          : { issuer: url, jwks_uri: `${url}/keys` };
+      response.statusCode = broken ? 500 : 200;
+      response.end(JSON.stringify(body));
+    })();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const clock = new FakeClock();
+  const host = new PluginHost({ clock }).place({
+    plugin,
+    config: { jwt: [{ issuer: { url, audiences: ['oarlock', 'other'] }, claimMappings: mappings, ...more }] },
+  });
+  const [authenticator] = host.get(Authn);
+  if (authenticator === undefined) throw new Error('not created');
+  await host.start();
+  const now = Math.floor(clock.now() / 1000);
+  const base: JWTPayload = { iss: url, aud: 'oarlock', sub: 'ada', groups: ['devs'], iat: now, exp: now + 3600 };
+  const token = (claims: JWTPayload = {}, key: Key = 'one', kid: string = key) =>
+    new SignJWT({ ...base, ...claims }).setProtectedHeader({ alg: key === 'two' ? 'RS256' : 'ES256', kid }).sign(pairs[key].privateKey);
+  return {
+    clock,
+    authenticator,
+    token,
+    published,
+    base,
+    now,
+    fetched: () => fetched,
+    breakDown: () => {
+      broken = true;
+    },
+    async dispose() {
+      await host.stop();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+authnContract('authn-oidc', async () => {
+  const opened = await open();
+  const { token, base, now } = opened;
+  const good = await token();
+  return {
+    ...opened,
+    known: [
+      { title: 'a good token', credentials: bearer(good), identity: { name: 'oidc:ada', groups: ['oidc:devs', 'system:authenticated'] } },
+      {
+        title: 'one of several audiences',
+        credentials: bearer(await token({ aud: ['x', 'other'], groups: 'one' })),
+        identity: { name: 'oidc:ada', groups: ['oidc:one', 'system:authenticated'] },
+      },
+    ],
+    wrong: [
+      { title: 'another audience', credentials: bearer(await token({ aud: 'x' })) },
+      { title: 'another issuer', credentials: bearer(await token({ iss: 'https://elsewhere' })) },
+      { title: 'expired', credentials: bearer(await token({ exp: now - 1 })) },
+      { title: 'without an end', credentials: bearer(await token({ exp: undefined as never })) },
+      { title: 'not yet', credentials: bearer(await token({ nbf: now + 600 })) },
+      { title: "somebody else's key", credentials: bearer(await token({}, 'foreign', 'one')) },
+      { title: 'no signature', credentials: bearer(`${new UnsecuredJWT(base).encode()}x`) },
+      {
+        title: 'signed with the public key as a secret',
+        credentials: bearer(
+          await new SignJWT(base)
+            .setProtectedHeader({ alg: 'HS256', kid: 'one' })
+            .sign(new TextEncoder().encode(JSON.stringify(await exportJWK(pairs.one.publicKey)))),
+        ),
+      },
+      { title: 'no user', credentials: bearer(await token({ sub: undefined as never })) },
+      { title: 'groups that are none', credentials: bearer(await token({ groups: 7 })) },
+    ],
+    secrets: [good.split('.')[2] ?? good],
+  };
+});
+
+describe('authn-oidc', () => {
+  it('maps claims and checks rules by expressions', async () => {
+    const { authenticator, token, dispose } = await open(
+      {
+        username: { expression: "'sso/' + claims.email" },
+        groups: { expression: "claims.roles.map(r, 'role:' + r)" },
+        uid: { claim: 'sub' },
+        extra: [{ key: 'acme.com/tenant', valueExpression: "has(claims.tenant) ? claims.tenant : ''" }],
+      },
+      {
+        claimValidationRules: [
+          { claim: 'hd', requiredValue: 'acme.com' },
+          { expression: 'claims.email_verified == true', message: 'verify the address first' },
+        ],
+        userValidationRules: [{ expression: "!user.username.contains('root')", message: 'no roots' }],
+      },
+    );
+    const ask = async (claims: JWTPayload) =>
+      authenticator.authenticate(
+        bearer(await token({ email: 'a@acme.com', email_verified: true, hd: 'acme.com', roles: ['x', 'y'], ...claims })),
+      );
+    expect(await ask({ tenant: 't1' })).toEqual({
+      outcome: 'authenticated',
+      identity: {
+        name: 'sso/a@acme.com',
+        uid: 'ada',
+        groups: ['role:x', 'role:y', 'system:authenticated'],
+        extra: { 'acme.com/tenant': ['t1'] },
+      },
+    });
+    expect(await ask({ hd: 'evil.com' })).toMatchObject({ outcome: 'rejected' });
+    expect(await ask({ email_verified: false })).toEqual({ outcome: 'rejected', because: 'verify the address first' });
+    expect(await ask({ email: 'root@acme.com' })).toEqual({ outcome: 'rejected', because: 'no roots' });
+    expect(await ask({ roles: 'none' })).toMatchObject({ outcome: 'rejected' });
+    await dispose();
+  });
+
+  it('fetches keys anew when a token names one that is not known, and not for every such token', async () => {
+    const { authenticator, token, published, fetched, clock, dispose } = await open();
+    expect(await authenticator.authenticate(bearer(await token()))).toMatchObject({ outcome: 'authenticated' });
+    expect(fetched()).toBe(2);
+    published.push('two');
+    expect(await authenticator.authenticate(bearer(await token({}, 'two')))).toMatchObject({ outcome: 'rejected' });
+    expect(fetched()).toBe(2);
+    await clock.advance(10_001);
+    expect(await authenticator.authenticate(bearer(await token({}, 'two')))).toMatchObject({ outcome: 'authenticated' });
+    expect(fetched()).toBe(4);
+    await dispose();
+  });
+
+  it('is not created with an expression that cannot be compiled', async () => {
+    await expect(open({ username: { expression: 'claims.' } })).rejects.toThrow(/claimMappings.username/);
+  });
+});
