@@ -15,7 +15,9 @@ import { refusalOf } from './http-authorization.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
-import type { Gate } from './http-inflight.ts';
+import type { Place, PriorityAndFairness } from './fairness/priority-and-fairness.ts';
+import { seatsOf } from './fairness/seats.ts';
+import type { InFlight } from './http-inflight.ts';
 import type { Aggregator, Remote } from './aggregation/aggregator.ts';
 import type { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { parseTarget, type Target } from './http-path.ts';
@@ -35,6 +37,8 @@ export interface HttpPipeline {
   handle(request: ApiRequest): Promise<PipelineResponse>;
   /** The same array as long as nothing changes. */
   served(): readonly Kind[];
+  /** How many objects a list would have to look at. */
+  count(group: string, version: string, resource: string): number;
 }
 
 export interface HttpHandlerOptions {
@@ -48,7 +52,8 @@ export interface HttpHandlerOptions {
   /** API groups of other servers; absent where there are none. */
   readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
-  readonly gates: { readonly readOnly: Gate; readonly mutating: Gate };
+  readonly fairness: PriorityAndFairness;
+  readonly inFlight: InFlight;
   readonly requestTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,6 +74,8 @@ interface Work {
   target?: Target;
   route?: Route;
   readonly warnings: string[];
+  /** Gives back the place that was taken among the requests that are worked on. */
+  leave?: () => void;
 }
 
 /** The stages of a request, in the order they run. */
@@ -101,6 +108,7 @@ export class HttpHandler {
       await prepareStatus(exchange);
       this.#sendError(exchange, error);
     } finally {
+      work.leave?.();
       this.#active.delete(exchange);
       this.#longRunning.delete(exchange);
       const { route, target } = work;
@@ -152,23 +160,16 @@ export class HttpHandler {
       }
       return;
     }
-    const { gates, clock, requestTimeoutMs } = this.#options;
+    const { clock, requestTimeoutMs } = this.#options;
     const limit = deadlineMs(requestTimeoutMs, target.query.first['timeout']);
     const timer = clock.after(limit, () => {
       const status = timedOut();
       sendStatus(exchange, status);
       exchange.cancel(status);
     });
-    // health and metrics are to be had above all when the server is busy
-    const gate = info.kind === 'path' ? undefined : isReadOnly(exchange.method) ? gates.readOnly : gates.mutating;
     const answered = eventLoop.await();
     try {
-      await gate?.enter();
-      try {
-        await this.#authenticated(exchange, work, target, info, found, upgrade);
-      } finally {
-        gate?.leave();
-      }
+      await this.#authenticated(exchange, work, target, info, found, upgrade);
     } finally {
       timer.cancel();
       answered();
@@ -188,6 +189,9 @@ export class HttpHandler {
     const began = clock.monotonic();
     const identity = await this.#identity(exchange, target);
     work.audit?.receive(attributesOf(info, identity), work.route?.longRunning === true);
+    // streams would hold a place for ever; watches hold one until they have begun
+    const timed = work.route?.longRunning !== true || work.route.verb === 'watch';
+    if (timed) await this.#enter(exchange, work, target, info, identity);
     if (info.kind === 'path') {
       const refusal = await refusalOf(authz, attributesOf(info, identity));
       if (refusal !== undefined) throw refusal;
@@ -212,6 +216,20 @@ export class HttpHandler {
     return identity;
   }
 
+  /** Waits for a place among the requests that are worked on. @throws StatusError `TooManyRequests` */
+  async #enter(exchange: Exchange, work: Work, target: Target, info: RequestInfo, identity: Identity): Promise<void> {
+    const { fairness, inFlight, pipeline } = this.#options;
+    const seats =
+      info.kind === 'resource' && (info.verb === 'list' || info.verb === 'watch')
+        ? seatsOf(info.verb, target.query.first, () => pipeline.count(info.group, info.version, info.resource))
+        : 1;
+    const entered = fairness.enter({ info, identity, seats, signal: () => exchange.signal });
+    const place = entered instanceof Promise ? await entered : entered;
+    const leave = inFlight.enter(isReadOnly(exchange.method), place);
+    work.leave = leave;
+    showPlace(exchange, place);
+  }
+
   /** A request for another API server: who asks and whether they may is settled here. Watches have no deadline there either. */
   async #remote(
     exchange: Exchange,
@@ -234,6 +252,7 @@ export class HttpHandler {
     try {
       const identity = await this.#identity(exchange, target);
       work.audit?.receive(attributesOf(info, identity), long);
+      if (!long || (info.kind === 'resource' && info.verb === 'watch')) await this.#enter(exchange, work, target, info, identity);
       const refusal = await refusalOf(authz, attributesOf(info, identity));
       if (refusal !== undefined) throw refusal;
       await aggregator?.serve(remote, exchange, identity, upgrade);
@@ -276,6 +295,7 @@ export class HttpHandler {
       audit && ((key, value) => audit.annotate(key, value)),
     );
     const response = await pipeline.handle(request);
+    if (response.kind === 'watch') work.leave?.();
     if (response.kind === 'proxy') await proxies.serve(response, exchange, target, upgrade);
     else if (response.kind !== 'kubelet') {
       await sendResponse(response, {
@@ -332,6 +352,12 @@ function attributesOf(info: RequestInfo, identity: Identity): Attributes {
   if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
   const { verb, group, version, resource, subresource, namespace, name } = info;
   return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
+}
+
+/** So that administrators can tell why a request was treated as it was. */
+function showPlace(exchange: Exchange, { schemaUid, levelUid }: Place): void {
+  if (schemaUid !== '') exchange.setHeader('X-Kubernetes-PF-FlowSchema-UID', schemaUid);
+  if (levelUid !== '') exchange.setHeader('X-Kubernetes-PF-PriorityLevel-UID', levelUid);
 }
 
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };

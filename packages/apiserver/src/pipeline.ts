@@ -58,6 +58,8 @@ export interface PipelineOptions {
   readonly log: Logger;
   readonly tracer?: Tracer;
   readonly random?: Random;
+  /** Whether what storage holds for a value is to be written anew although the value stays as it is. */
+  readonly stale?: (value: Uint8Array) => boolean;
   /** What componentstatuses shows. */
   readonly components?: () => readonly Component[];
   /** Which versions are served besides those that are by default, or are not. */
@@ -117,6 +119,7 @@ export class Pipeline {
     log,
     tracer = noTracer,
     random = systemRandom,
+    stale = () => false,
     names = {},
     components = () => [],
     runtimeConfig = {},
@@ -169,7 +172,7 @@ export class Pipeline {
     this.#tracer = tracer;
     this.#names = { authz: names.authz ?? [] };
     this.#machinery = {
-      objects: new ObjectStore(storage, this.#cache),
+      objects: new ObjectStore(storage, this.#cache, stale),
       reader: new Reader({ storage, cache: this.#cache, clock, random: next }),
       admission: new AdmissionChain(
         [...admission, rbacEscalation(() => this.#machinery)],
@@ -204,6 +207,10 @@ export class Pipeline {
     return this.#cache.revision;
   }
 
+  /** How many objects there are of a resource; 0 of what is not stored. */
+  count(group: string, version: string, resource: string): number {
+    return this.#catalog.find(group, version, resource)?.cache.size ?? 0;
+  }
   /** Where a port of a Service leads right now. */
   resolveService(namespace: string, name: string, port: number): Resolved {
     return resolveService(this.#machinery, namespace, name, port);

@@ -61,6 +61,10 @@ export class FakePipeline implements HttpPipeline {
     return this.#served;
   }
 
+  count() {
+    return 0;
+  }
+
   async handle(request: ApiRequest): Promise<PipelineResponse> {
     this.requests.push(request);
     if (this.readBody) this.bodies.push(request.body);

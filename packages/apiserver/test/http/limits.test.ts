@@ -1,6 +1,9 @@
 import { connect } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Gate } from '../../src/http-inflight.ts';
+import { systemClock } from '@oarlock/kernel/clock';
+import { PriorityAndFairness } from '../../src/fairness/priority-and-fairness.ts';
+import { mandatorySchemas } from '../../src/fairness/defaults.ts';
+import { InFlight } from '../../src/http-inflight.ts';
 import { configMap, encoded } from './fake-pipeline.ts';
 import { startServer, type ServerSettings, type TestServer } from './start-server.ts';
 
@@ -85,9 +88,34 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     expect((await answer).code).toBe(200);
   });
 
+  it('say to which flow and level a request belongs', async () => {
+    const fairness = new PriorityAndFairness(10, 1_000, systemClock);
+    const rules = mandatorySchemas.flatMap(({ spec }) => spec?.rules ?? []);
+    fairness.configure(
+      [{ metadata: { name: 'all', uid: 'f-1' }, spec: { matchingPrecedence: 5, priorityLevelConfiguration: { name: 'l' }, rules } }],
+      [{ metadata: { name: 'l', uid: 'l-1' }, spec: { type: 'Limited', limited: { limitResponse: { type: 'Reject' } } } }],
+    );
+    await start({ fairness });
+    server.pipeline.object(configMap('a'));
+    for (const path of [`${maps}/a`, '/version'])
+      expect((await server[protocol]('GET', path)).headers).toMatchObject({
+        'x-kubernetes-pf-flowschema-uid': 'f-1',
+        'x-kubernetes-pf-prioritylevel-uid': 'l-1',
+      });
+  });
+
   it('refuse more than may wait', async () => {
-    const gates = { readOnly: new Gate(2, 1), mutating: new Gate(1, 0) };
-    await start({ gates });
+    const inFlight = new InFlight();
+    const fairness = new PriorityAndFairness(2, 60_000, systemClock);
+    const limits = { type: 'Queue', queuing: { queues: 1, handSize: 1, queueLengthLimit: 1 } };
+    const anybody = mandatorySchemas.map(({ spec }) => spec?.rules ?? []).flat();
+    fairness.configure(
+      [{ metadata: { name: 'all' }, spec: { matchingPrecedence: 10, priorityLevelConfiguration: { name: 'two' }, rules: anybody } }],
+      [{ metadata: { name: 'two' }, spec: { type: 'Limited', limited: { nominalConcurrencyShares: 5, limitResponse: limits } } }],
+    );
+    for (const level of fairness.levels) if (level.name === 'two') level.setLimit(2);
+    const waiting = () => [...fairness.counts].reduce((sum, { queued }) => sum + queued, 0);
+    await start({ fairness, inFlight });
     const release: (() => void)[] = [];
     server.pipeline.answer = () =>
       new Promise((resolve) => {
@@ -96,16 +124,16 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
         });
       });
     const asked = [1, 2, 3].map(() => server[protocol]('GET', `${maps}/a`));
-    await expect.poll(() => [release.length, gates.readOnly.waiting]).toEqual([2, 1]);
+    await expect.poll(() => [release.length, waiting()]).toEqual([2, 1]);
     const refused = await server[protocol]('GET', `${maps}/a`);
     expect(refused.json()).toMatchObject({ code: 429, reason: 'TooManyRequests' });
     expect(refused.headers['retry-after']).toBe('1');
-    expect((await server[protocol]('GET', '/livez')).code).toBe(200);
+    expect([...fairness.counts].flatMap(({ rejected }) => [...rejected])).toEqual([['queue-full', 1]]);
     for (const free of release.splice(0)) free();
     await expect.poll(() => release.length).toBe(1);
     release[0]?.();
     expect((await Promise.all(asked)).map(({ code }) => code)).toEqual([200, 200, 200]);
-    expect([gates.readOnly.taken, gates.readOnly.waiting, gates.mutating.taken]).toEqual([0, 0, 0]);
+    await expect.poll(() => [inFlight.readOnly, inFlight.mutating, waiting()]).toEqual([0, 0, 0]);
   });
 });
 

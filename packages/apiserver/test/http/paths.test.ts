@@ -344,7 +344,7 @@ describe('other paths', () => {
     );
     expect(text).toMatch(/^apiserver_request_duration_seconds_bucket\{le="0.1",verb="GET"/m);
     expect(text).toMatch(/^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.0"\} 1$/m);
-    expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 0$/m);
+    expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 1$/m);
   });
 
   it('are handled by who has them', async () => {

@@ -17,7 +17,8 @@ import { ReverseProxy } from '../../src/aggregation/reverse-proxy.ts';
 import { DiscoveryEndpoints } from '../../src/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/health.ts';
 import { HttpHandler, type HttpPipeline } from '../../src/http-handler.ts';
-import { Gate } from '../../src/http-inflight.ts';
+import { PriorityAndFairness } from '../../src/fairness/priority-and-fairness.ts';
+import { InFlight } from '../../src/http-inflight.ts';
 import { PathEndpoints } from '../../src/http-paths.ts';
 import { HttpServer } from '../../src/http-server.ts';
 import { RequestMetrics } from '../../src/metrics.ts';
@@ -35,7 +36,8 @@ export interface ServerSettings {
   readonly checks?: readonly HealthCheck[];
   readonly keys?: TestKeys;
   readonly audit?: readonly AuditSink[];
-  readonly gates?: { readonly readOnly: Gate; readonly mutating: Gate };
+  readonly fairness?: PriorityAndFairness;
+  readonly inFlight?: InFlight;
 }
 
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
@@ -69,7 +71,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
-  const gates = settings.gates ?? { readOnly: new Gate(400, 400), mutating: new Gate(200, 200) };
+  const { inFlight = new InFlight(), fairness = new PriorityAndFairness(600, 15_000, clock) } = settings;
   const abort = new AbortController();
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.served();
@@ -88,7 +90,8 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const handler = new HttpHandler({
     pipeline,
     paths,
-    gates,
+    fairness,
+    inFlight,
     clock,
     log: silentLogger,
     audit: settings.audit ?? [],
@@ -99,7 +102,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
       new ReverseProxy(abort.signal),
       new IssuedIdentity(keys, { commonName: 'kube-apiserver-kubelet-client', usages: ['client'] }, clock),
     ),
-    metrics: new RequestMetrics(registry, { mutating: () => gates.mutating.taken, readOnly: () => gates.readOnly.taken }, 'v1.36.0'),
+    metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
     requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
   });
   const server = new HttpServer({

@@ -1,0 +1,169 @@
+import { jsonEqual } from '@oarlock/api/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import { flowSchemas, priorityLevelConfigurations } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/time';
+import type { FlowSchema, PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { apiserverIdentity } from '../bootstrap.ts';
+import { Following } from '../following.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { mandatoryLevels, mandatorySchemas, suggestedLevels, suggestedSchemas } from './defaults.ts';
+import type { PriorityAndFairness } from './priority-and-fairness.ts';
+
+export interface FairnessConfigurationOptions {
+  readonly pipeline: Pick<Pipeline, 'handle'>;
+  readonly fairness: PriorityAndFairness;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const autoUpdate = 'apf.kubernetes.io/autoupdate-spec';
+const againMs = 5_000;
+type Configured = FlowSchema | PriorityLevelConfiguration;
+
+/**
+ * Makes the objects that priority and fairness begins with, keeps the mandatory ones as they have to be, hands on what is configured, and
+ * says of each FlowSchema whether its level is there.
+ */
+export class FairnessConfiguration {
+  readonly #options: FairnessConfigurationOptions;
+  readonly #schemas: Following<FlowSchema>;
+  readonly #levels: Following<PriorityLevelConfiguration>;
+  #suggested = false;
+  #pending = false;
+  #stopped = false;
+  #running: Promise<void> | undefined;
+
+  constructor(options: FairnessConfigurationOptions) {
+    this.#options = options;
+    const following = { ...options, onChange: () => this.#look() };
+    this.#schemas = new Following(flowSchemas, following);
+    this.#levels = new Following(priorityLevelConfigurations, following);
+  }
+
+  async start(): Promise<void> {
+    await Promise.all([this.#schemas.start(), this.#levels.start()]);
+    this.#look();
+    await this.#running;
+    this.#options.fairness.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#options.fairness.stop();
+    await Promise.all([this.#schemas.stop(), this.#levels.stop()]);
+    await this.#running;
+  }
+
+  #look(): void {
+    this.#pending = true;
+    this.#running ??= this.#rounds().finally(() => {
+      this.#running = undefined;
+      if (this.#pending && !this.#stopped) this.#look();
+    });
+  }
+
+  async #rounds(): Promise<void> {
+    const { clock, log } = this.#options;
+    while (this.#pending && !this.#stopped) {
+      this.#pending = false;
+      try {
+        await this.#settle();
+      } catch (error) {
+        log.warn({ error: String(error) }, 'priority and fairness could not be configured');
+        clock.after(againMs, () => {
+          if (!this.#stopped) this.#look();
+        });
+      }
+    }
+  }
+
+  async #settle(): Promise<void> {
+    const [schemas, levels] = [this.#schemas.objects, this.#levels.objects];
+    if (schemas.size > 0 && levels.size > 0) this.#options.fairness.configure([...schemas.values()], [...levels.values()]);
+    await Promise.all([
+      ...mandatoryLevels.map((object) => this.#keep(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), true)),
+      ...mandatorySchemas.map((object) => this.#keep(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), true)),
+    ]);
+    if (!this.#suggested) {
+      await Promise.all([
+        ...suggestedLevels.map((object) => this.#keep(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), false)),
+        ...suggestedSchemas.map((object) => this.#keep(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), false)),
+      ]);
+      this.#suggested = true;
+    }
+    for (const schema of schemas.values()) await this.#report(schema, levels);
+  }
+
+  /** What an administrator has taken over stays, unless nothing would work without it. */
+  async #keep(resource: Resource, wanted: Configured, present: Configured | undefined, mandatory: boolean): Promise<void> {
+    if (present === undefined) {
+      await this.#call('create', resource, wanted).catch(unless('AlreadyExists'));
+      return;
+    }
+    const own = mandatory || present.metadata?.annotations?.[autoUpdate] === 'true';
+    if (!own || covers(present.spec, wanted.spec)) return;
+    await this.#call('update', resource, { ...present, ...{ spec: wanted.spec } }).catch(unless('Conflict', 'NotFound'));
+  }
+
+  async #report(schema: FlowSchema, levels: ReadonlyMap<string, PriorityLevelConfiguration>): Promise<void> {
+    const level = schema.spec?.priorityLevelConfiguration?.name ?? '';
+    const there = levels.has(level);
+    const condition = {
+      type: 'Dangling',
+      status: there ? 'False' : 'True',
+      reason: there ? 'Found' : 'NotFound',
+      message: `This FlowSchema references the PriorityLevelConfiguration object named ${JSON.stringify(level)} ${there ? 'and it exists' : 'but there is no such object'}`,
+    };
+    const before = schema.status?.conditions?.find(({ type }) => type === condition.type);
+    const { lastTransitionTime, ...said } = before ?? {};
+    if (jsonEqual(said, condition) || !this.#mayReport(schema, there)) return;
+    const at = before?.status === condition.status ? lastTransitionTime : formatTime(this.#options.clock.now());
+    const others = (schema.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
+    const body = { ...schema, ...{ status: { conditions: [...others, { ...condition, lastTransitionTime: at }] } } };
+    await this.#call('update', flowSchemas, body, 'status').catch(unless('Conflict', 'NotFound'));
+  }
+
+  /** The levels of a new cluster are on their way when its schemas are seen first. */
+  #mayReport({ spec }: FlowSchema, there: boolean): boolean {
+    const name = spec?.priorityLevelConfiguration?.name;
+    return (
+      there || ![...mandatoryLevels, ...suggestedLevels].some(({ metadata }) => metadata?.name === name) || this.#levels.objects.size > 0
+    );
+  }
+
+  async #call(verb: 'create' | 'update', resource: Resource, object: KubeObject, subresource = ''): Promise<void> {
+    await this.#options.pipeline.handle({
+      verb,
+      resource,
+      subresource,
+      namespace: '',
+      name: verb === 'create' ? '' : (object.metadata?.name ?? ''),
+      query: {},
+      identity: apiserverIdentity,
+      body: object,
+    });
+  }
+}
+
+/** Whether everything that is wanted stands there; what defaulting adds does not count. */
+function covers(present: unknown, wanted: unknown): boolean {
+  if (Array.isArray(wanted))
+    return Array.isArray(present) && present.length === wanted.length && wanted.every((item, i) => covers(present[i], item));
+  if (typeof wanted === 'object' && wanted !== null)
+    return (
+      typeof present === 'object' &&
+      present !== null &&
+      Object.entries(wanted).every(([key, value]) => covers((present as Readonly<Record<string, unknown>>)[key], value))
+    );
+  return present === wanted;
+}
+
+const unless =
+  (...reasons: readonly NonNullable<Parameters<typeof isStatus>[1]>[]) =>
+  (error: unknown): undefined => {
+    if (!isStatus(error, ...reasons)) throw error;
+  };
