@@ -4,6 +4,7 @@ import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
 import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
+import endpointSliceMirroring from './endpoint-slice-mirroring/endpoint-slice-mirroring-controller.ts';
 import ephemeralVolume from './ephemeral-volume/ephemeral-volume-controller.ts';
 import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
@@ -43,6 +44,7 @@ export const builtin: readonly Plugin[] = [
   horizontalPodAutoscaler,
   endpoints,
   endpointSlice,
+  endpointSliceMirroring,
   nodeIpam,
   nodeLifecycle,
   taintEviction,

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { Expectations } from '../expectations.ts';
 import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
 import { SelectorIndex } from './selector-index.ts';
+import { withHints } from './topology-hints.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedBy = 'endpointslice.kubernetes.io/managed-by';
@@ -96,7 +97,7 @@ export class EndpointSliceController implements Controller {
         if (address === undefined) continue;
         const id = `${family} ${JSON.stringify(ports)}`;
         const group = groups.get(id) ?? { family, ports, endpoints: new Map<string, Endpoint>() };
-        group.endpoints.set(pod.metadata?.uid ?? address, toEndpoint(pod, address, service, zone));
+        group.endpoints.set(pod.metadata?.uid ?? address, withHints(toEndpoint(pod, address, service, zone), service));
         groups.set(id, group);
       }
     }
@@ -213,8 +214,18 @@ function sliceLabels(service: Service): Record<string, string> {
 const portText = (ports: readonly EndpointPort[]) =>
   JSON.stringify(ports.map(({ name, protocol, port, appProtocol }) => [name ?? '', protocol ?? 'TCP', port, appProtocol ?? '']).sort());
 const samePorts = (a: readonly EndpointPort[], b: readonly EndpointPort[]) => portText(a) === portText(b);
-const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef }: Endpoint) =>
-  JSON.stringify([addresses, conditions?.ready, conditions?.serving, conditions?.terminating, nodeName, zone, hostname, targetRef?.uid]);
+const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef, hints }: Endpoint) =>
+  JSON.stringify([
+    addresses,
+    conditions?.ready,
+    conditions?.serving,
+    conditions?.terminating,
+    nodeName,
+    zone,
+    hostname,
+    targetRef?.uid,
+    hints ?? null,
+  ]);
 const sameEndpoints = (a: readonly Endpoint[], b: readonly Endpoint[]) =>
   a.length === b.length && a.every((endpoint, index) => b[index] !== undefined && endpointText(endpoint) === endpointText(b[index]));
 const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>) =>

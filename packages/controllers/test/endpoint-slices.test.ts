@@ -1,0 +1,154 @@
+import { endpoints, endpointSlices, nodes, pods, services } from '@oarlock/api/resources';
+import type { Endpoints, Pod, Service } from '@oarlock/api/types/core-v1';
+import endpointSlice from '@oarlock/controllers/endpoint-slice/endpoint-slice-controller';
+import mirroring from '@oarlock/controllers/endpoint-slice-mirroring/endpoint-slice-mirroring-controller';
+import { cutEveryWrite } from '@oarlock/testing/controller-cuts';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import { at, live } from './life.ts';
+
+const plain = { defaults: false };
+const service = (more: Service['spec'] = {}): Service => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'd', name: 'web' },
+  spec: { clusterIP: '10.96.0.7', ipFamilies: ['IPv4'], ports: [{ name: 'http', port: 80, targetPort: 8080 }], ...more },
+});
+const pod = (name: string, ips: readonly string[], more: Partial<Pod> = {}): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'd', name, labels: { app: 'web' } },
+  spec: { nodeName: 'n1', containers: [{ name: 'c', image: 'a' }] },
+  status: { phase: 'Running', podIP: ips[0] ?? '', podIPs: ips.map((ip) => ({ ip })), conditions: [{ type: 'Ready', status: 'True' }] },
+  ...more,
+});
+const slices = (api: MemoryApi) => api.objects(endpointSlices, 'd');
+
+describe('endpoint slices', () => {
+  it('are made for each family of a Service', async () => {
+    const { api, clock } = await live([endpointSlice], {
+      ...plain,
+      seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1', 'fd00::1'])),
+    });
+    await api.client().create(services, service({ selector: { app: 'web' }, ipFamilies: ['IPv4', 'IPv6'] }));
+    await clock.settle();
+    expect(Object.fromEntries(slices(api).map(({ addressType, endpoints: some }) => [addressType, some?.[0]?.addresses]))).toEqual({
+      IPv4: ['10.0.0.1'],
+      IPv6: ['fd00::1'],
+    });
+  });
+
+  it('show pods that end as serving and not ready', async () => {
+    const { api, clock } = await live([endpointSlice], { ...plain, seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1'])) });
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await api.client().delete(pods, at('p'));
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.conditions).toEqual({ ready: false, serving: true, terminating: true });
+  });
+
+  it('tell who should be sent where, as the Service says', async () => {
+    const { api, clock } = await live([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 'a' } } });
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
+    });
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await clock.settle();
+    const hints = () => slices(api)[0]?.endpoints?.[0]?.hints;
+    expect(hints()).toBeUndefined();
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferClose' } });
+    await clock.settle();
+    expect(hints()).toEqual({ forZones: [{ name: 'a' }] });
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferSameNode' } });
+    await clock.settle();
+    expect(hints()).toEqual({ forZones: [{ name: 'a' }], forNodes: [{ name: 'n1' }] });
+  });
+});
+
+const byHand = (ips: readonly string[], notReady: readonly string[] = []): Endpoints => ({
+  apiVersion: 'v1',
+  kind: 'Endpoints',
+  metadata: {
+    namespace: 'd',
+    name: 'web',
+    labels: { mine: 'yes' },
+    annotations: { note: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}' },
+  },
+  subsets: [
+    {
+      addresses: ips.map((ip) => ({ ip })),
+      ...(notReady.length > 0 && { notReadyAddresses: notReady.map((ip) => ({ ip })) }),
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    },
+  ],
+});
+
+describe('EndpointSliceMirroring', () => {
+  it('should mirror a custom Endpoints resource through create update and delete', async () => {
+    const { api, clock } = await live([mirroring], plain);
+    await api.client().create(services, service());
+    await api.client().create(endpoints, byHand(['10.1.2.3', 'fd00::3'], ['10.1.2.4']));
+    await clock.settle();
+    const four = slices(api).find(({ addressType }) => addressType === 'IPv4');
+    expect(slices(api)).toHaveLength(2);
+    expect(four).toMatchObject({
+      metadata: {
+        generateName: 'web-',
+        labels: {
+          mine: 'yes',
+          'kubernetes.io/service-name': 'web',
+          'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io',
+        },
+        annotations: { note: 'x' },
+        ownerReferences: [{ kind: 'Endpoints', name: 'web' }],
+      },
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+      endpoints: [
+        { addresses: ['10.1.2.3'], conditions: { ready: true } },
+        { addresses: ['10.1.2.4'], conditions: { ready: false } },
+      ],
+    });
+    await api.client().patch(endpoints, at('web'), 'merge', { subsets: byHand(['10.2.3.4']).subsets });
+    await clock.settle();
+    expect(slices(api).map(({ endpoints: some }) => some?.map(({ addresses }) => addresses[0]))).toEqual([['10.2.3.4']]);
+    await api.client().delete(endpoints, at('web'));
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+
+  it('leaves alone what is not written by hand, or asks not to be copied', async () => {
+    const { api, clock } = await live([mirroring], plain);
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await api.client().create(endpoints, byHand(['10.1.2.3']));
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+    await api.client().patch(services, at('web'), 'merge', { spec: { selector: null } });
+    await clock.settle();
+    expect(slices(api)).toHaveLength(1);
+    await api
+      .client()
+      .patch(endpoints, at('web'), 'merge', { metadata: { labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } } });
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+});
+
+cutEveryWrite(mirroring, [
+  {
+    title: 'endpoints of two families, then of one',
+    steps: [
+      async (api) => {
+        await api.client().create(services, service());
+        await api.client().create(endpoints, byHand(['10.1.2.3', 'fd00::3']));
+      },
+      async (api) => {
+        await api.client().patch(endpoints, at('web'), 'merge', { subsets: byHand(['10.2.3.4']).subsets });
+      },
+    ],
+    holds: (api) => {
+      expect(slices(api).map(({ addressType, endpoints: some }) => [addressType, some?.[0]?.addresses])).toEqual([['IPv4', ['10.2.3.4']]]);
+    },
+  },
+]);
