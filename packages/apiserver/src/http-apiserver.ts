@@ -123,6 +123,7 @@ export class HttpApiServer implements Role {
     this.#pipeline = new Pipeline({
       names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) },
       storage: this.#storage,
+      stale: (value) => this.#encrypted?.isStale(value) ?? false,
       authn,
       authz,
       admission,

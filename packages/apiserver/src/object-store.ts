@@ -43,10 +43,13 @@ const maxAttempts = 64;
 export class ObjectStore {
   readonly #storage: StorageDriver;
   readonly #cache: WatchCache;
+  readonly #stale: (value: Uint8Array) => boolean;
 
-  constructor(storage: StorageDriver, cache: WatchCache) {
+  /** `stale`: whether storage holds a value in a form that is to be replaced, though the value stays as it is. */
+  constructor(storage: StorageDriver, cache: WatchCache, stale: (value: Uint8Array) => boolean = () => false) {
     this.#storage = storage;
     this.#cache = cache;
+    this.#stale = stale;
   }
 
   /** Writes an object that is not there yet; undefined when there is one of that name. */
@@ -99,7 +102,13 @@ export class ObjectStore {
       if (decision.action === 'keep' || (decision.action === 'delete' && current === undefined))
         return current && { item: current, deleted: false };
       const value = decision.action === 'put' ? kind.codec.encode(decision.object) : null;
-      if (value !== null && decision.action === 'put' && current !== undefined && unchanged(decision.object, value, current)) {
+      if (
+        value !== null &&
+        decision.action === 'put' &&
+        current !== undefined &&
+        unchanged(decision.object, value, current) &&
+        !this.#stale(current.value)
+      ) {
         // nothing changes: no write, but the answer has to be about the newest state
         if (newest) return { item: current, deleted: false };
         const read = await this.read(kind, key);

@@ -49,6 +49,8 @@ export class EncryptedStorage implements StorageDriver {
   readonly #byResource = new Map<string, EncryptionRule['transformers'] | undefined>();
   /** What is known of sealed values that are still around. Storage in this process hands on what it was given. */
   readonly #opened = new WeakMap<Uint8Array, Uint8Array>();
+  /** Values that were read in another form than they are written in now. */
+  readonly #stale = new WeakSet<Uint8Array>();
 
   /** `resource`: which resource a storage key belongs to. */
   constructor(storage: StorageDriver, log: Logger, resource: (key: string) => string = resourceOf) {
@@ -65,6 +67,11 @@ export class EncryptedStorage implements StorageDriver {
   use(rules: readonly EncryptionRule[]): void {
     this.#rules = rules;
     this.#byResource.clear();
+  }
+
+  /** Whether this value, as it was handed over, is stored with an older key, or as it is though it is to be encrypted. */
+  isStale(value: Uint8Array): boolean {
+    return this.#stale.has(value);
   }
 
   async get(key: string, options?: { readonly revision?: Revision }): Promise<{ entry: Entry | undefined; revision: Revision }> {
@@ -140,15 +147,22 @@ export class EncryptedStorage implements StorageDriver {
   /** What cannot be decrypted is handed on as it is: it is no object, and whoever reads it says so. */
   #open(entry: Entry): Entry {
     const transformers = this.#transformers(entry.key);
-    if (transformers === undefined || !isSealed(entry.value)) return entry;
+    if (transformers === undefined) return entry;
+    const [writer] = transformers;
+    if (!isSealed(entry.value)) {
+      if (writer !== identity) this.#stale.add(entry.value);
+      return entry;
+    }
     const known = this.#opened.get(entry.value);
     if (known !== undefined) return { ...entry, value: known };
     const fits = transformers.filter(({ prefix }) => prefix !== '' && startsWith(entry.value, prefix));
     let because = 'none of the keys has its name';
-    for (const { prefix, open } of fits) {
+    for (const transformer of fits) {
+      const { prefix } = transformer;
       try {
-        const value = open(entry.value.subarray(prefix.length), entry.key);
+        const value = transformer.open(entry.value.subarray(prefix.length), entry.key);
         this.#opened.set(entry.value, value);
+        if (transformer !== writer) this.#stale.add(value);
         return { ...entry, value };
       } catch (error) {
         because = String(error);

@@ -116,6 +116,7 @@ export interface ServerOptions {
   readonly names?: { readonly authz?: readonly string[]; readonly admission?: readonly string[] };
   readonly components?: () => readonly Component[];
   readonly runtimeConfig?: RuntimeConfig;
+  readonly stale?: (value: Uint8Array) => boolean;
 }
 
 type Options = Partial<Omit<ApiRequest, 'resource' | 'verb'>>;
@@ -140,6 +141,7 @@ export class TestServer {
     names,
     components,
     runtimeConfig,
+    stale,
   }: ServerOptions = {}) {
     this.clock = clock;
     this.storage = storage ?? new MemoryStorage({ clock });
@@ -158,6 +160,7 @@ export class TestServer {
       ...(names && { names }),
       ...(components && { components }),
       ...(runtimeConfig && { runtimeConfig }),
+      ...(stale && { stale }),
     });
   }
 

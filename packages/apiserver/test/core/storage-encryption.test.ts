@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { KubeObject } from '@oarlock/api/object';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { storageContract } from '@oarlock/spi/storage.contract';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
@@ -10,6 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encryptionSchema, loadEncryption } from '../../src/storage-encryption-config.ts';
 import { EncryptedStorage, type EncryptionRule } from '../../src/storage-encryption.ts';
 import { aesCbc, aesGcm, identity } from '../../src/storage-transformers.ts';
+import { TestServer } from './fixture.ts';
 
 const key = (byte: number) => Buffer.alloc(32, byte);
 const [one, two] = [aesGcm('one', key(1)), aesGcm('two', key(2))];
@@ -79,12 +81,37 @@ describe('EncryptedStorage', () => {
     await put(first, secret, 'with one');
     const both = encrypted(inner, [{ resources: ['secrets'], transformers: [two, one, identity] }]);
     expect(text((await both.get(secret)).entry?.value)).toBe('with one');
+    const { entry } = await both.get(secret);
+    expect(both.isStale(entry?.value as Uint8Array)).toBe(true);
     await put(both, secret, 'with two');
+    expect(both.isStale((await both.get(secret)).entry?.value as Uint8Array)).toBe(false);
     const last = encrypted(inner, [{ resources: ['secrets'], transformers: [two] }]);
     expect(text((await last.get(secret)).entry?.value)).toBe('with two');
     const off = encrypted(inner, [{ resources: ['secrets'], transformers: [identity, two] }]);
     await put(off, secret, 'plain again');
     expect(text((await inner.get(secret)).entry?.value)).toBe('plain again');
+  });
+
+  it('writes an object anew that is replaced by itself, when it is not written as it should be', async () => {
+    const inner = new MemoryStorage();
+    const prefixes = async (transformers: EncryptionRule['transformers'], replaced: number) => {
+      const storage = encrypted(inner, [{ resources: ['secrets'], transformers }]);
+      const server = await TestServer.start({ storage, stale: (value) => storage.isStale(value) });
+      if (replaced === 0)
+        await server.create('secrets', { metadata: { name: 'a', namespace: 'default' }, data: { a: 'Yg==' } } as KubeObject);
+      for (let times = 0; times < replaced; times += 1) {
+        const body = await server.object('get', 'secrets', { namespace: 'default', name: 'a' });
+        await server.handle('update', 'secrets', { namespace: 'default', name: 'a', body });
+      }
+      await server.stop();
+      const { entry } = await inner.get(secret);
+      return [/^(k8s:enc:aesgcm:v1:\w+:)?/.exec(Buffer.from(entry?.value ?? []).toString('latin1'))?.[0], entry?.revision];
+    };
+    const [plain, created] = await prefixes([identity], 0);
+    expect(plain).toBe('');
+    const [encryptedNow, first] = await prefixes([one, identity], 2);
+    expect([encryptedNow, first]).toEqual([one.prefix, Number(created) + 1]);
+    expect(await prefixes([two, one], 2)).toEqual([two.prefix, Number(first) + 1]);
   });
 
   it('leaves what it cannot decrypt as it is, and says which: another key, moved, or changed', async () => {
