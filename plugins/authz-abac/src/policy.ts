@@ -1,0 +1,57 @@
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
+import { z } from 'zod';
+
+const text = z.string().default('');
+const policy = z.strictObject({
+  apiVersion: z.literal('abac.authorization.kubernetes.io/v1beta1'),
+  kind: z.literal('Policy'),
+  spec: z.strictObject({
+    user: text,
+    group: text,
+    readonly: z.boolean().default(false),
+    apiGroup: text,
+    resource: text,
+    namespace: text,
+    nonResourcePath: text,
+  }),
+});
+export type Policy = z.output<typeof policy>['spec'];
+
+/** One policy a line, JSON. @throws Error with the line that is wrong */
+export function parsePolicies(content: string, file: string): readonly Policy[] {
+  const policies: Policy[] = [];
+  for (const [index, line] of content.split('\n').entries()) {
+    if (line.trim() === '' || line.trimStart().startsWith('#')) continue;
+    try {
+      policies.push(policy.parse(JSON.parse(line)).spec);
+    } catch (cause) {
+      throw new Error(`${file}:${index + 1}: no policy of abac.authorization.kubernetes.io/v1beta1`, { cause });
+    }
+  }
+  return policies;
+}
+
+const reads: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
+const isOne = (rule: string, value: string) => rule === '*' || rule === value;
+
+/** A star is everybody who is authenticated. Of a user and a group, both have to match. */
+function isAbout({ user, group }: Policy, { name, groups }: Identity): boolean {
+  if (user === '' && group === '') return false;
+  const known = groups.includes('system:authenticated');
+  const userFits = user === '' || (user === '*' ? known : user === name);
+  const groupFits = group === '' || (group === '*' ? known : groups.includes(group));
+  return userFits && groupFits;
+}
+
+export function allows(rule: Policy, asked: Attributes): boolean {
+  if (!isAbout(rule, asked.identity)) return false;
+  if (rule.readonly && !reads.has(asked.verb)) return false;
+  if (asked.kind === 'path') {
+    const { nonResourcePath: path } = rule;
+    return (
+      path === '*' || (path !== '' && (path === asked.path || (path.endsWith('*') && asked.path.startsWith(path.replace(/\*+$/, '')))))
+    );
+  }
+  return isOne(rule.namespace, asked.namespace) && isOne(rule.resource, asked.resource) && isOne(rule.apiGroup, asked.group);
+}

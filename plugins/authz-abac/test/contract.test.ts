@@ -1,0 +1,68 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Authz } from '@oarlock/spi/authz';
+import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { describe, expect, it } from 'vitest';
+import plugin from '../src/plugin.ts';
+
+const policy = (spec: object) => JSON.stringify({ apiVersion: 'abac.authorization.kubernetes.io/v1beta1', kind: 'Policy', spec });
+async function open(lines: readonly string[]) {
+  const directory = await mkdtemp(join(tmpdir(), 'oarlock-abac-'));
+  const file = join(directory, 'policy.jsonl');
+  await writeFile(file, `# policies\n${lines.join('\n')}\n`);
+  const host = new PluginHost().place({ plugin, config: { file } });
+  const [authorizer] = host.get(Authz);
+  if (authorizer === undefined) throw new Error('not created');
+  await host.start();
+  return { authorizer, dispose: () => rm(directory, { recursive: true }) };
+}
+const lines = [
+  policy({ user: 'alice', namespace: '*', resource: '*', apiGroup: '*' }),
+  policy({ user: 'kubelet', namespace: '*', resource: 'pods', readonly: true }),
+  policy({ user: 'bob', group: 'devs', namespace: 'a', resource: 'pods' }),
+  policy({ group: '*', readonly: true, nonResourcePath: '/healthz*' }),
+];
+const known = (name: string, ...groups: string[]) => user(name, ...groups, 'system:authenticated');
+
+authzContract('authz-abac', async () => ({
+  ...(await open(lines)),
+  allowed: [
+    ask(known('alice'), 'delete', 'deployments.apps', 'x', 'web'),
+    ask(known('kubelet'), 'list', 'pods'),
+    ask(known('bob', 'devs'), 'create', 'pods', 'a'),
+  ],
+  open: [
+    askPath(known('alice'), 'get', '/metrics'),
+    ask(known('kubelet'), 'delete', 'pods', 'a', 'p'),
+    ask(known('kubelet'), 'list', 'pods.apps'),
+    ask(known('bob'), 'create', 'pods', 'a'),
+    ask(known('eve', 'devs'), 'create', 'pods', 'a'),
+    ask(known('bob', 'devs'), 'create', 'pods', 'b'),
+    askPath(user('system:anonymous', 'system:unauthenticated'), 'get', '/healthz'),
+    askPath(known('eve'), 'post', '/healthz'),
+  ],
+}));
+
+describe('authz-abac', () => {
+  it('takes a star for everybody who is authenticated', async () => {
+    const { authorizer, dispose } = await open(lines);
+    expect(await authorizer.authorize(askPath(known('eve'), 'get', '/healthz/ping'))).toMatchObject({
+      decision: 'allow',
+      because: 'ABAC: policy 4',
+    });
+    await dispose();
+  });
+  it('lists what it allows', async () => {
+    const { authorizer, dispose } = await open(lines);
+    expect(await authorizer.rulesFor?.(known('kubelet'), 'a')).toEqual({
+      resources: [{ verbs: ['get', 'list', 'watch'], apiGroups: [''], resources: ['pods'] }],
+      paths: [{ verbs: ['get', 'list', 'watch'], nonResourceURLs: ['/healthz*'] }],
+    });
+    await dispose();
+  });
+  it('names the line that is wrong', async () => {
+    await expect(open([policy({ user: 'a' }), '{"kind":"Policy"}'])).rejects.toThrow(/policy.jsonl:3: no policy/);
+  });
+});

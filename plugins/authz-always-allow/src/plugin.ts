@@ -1,0 +1,24 @@
+import { Authz } from '@oarlock/spi/authz';
+import { z } from 'zod';
+
+/** Everybody may do everything. For labs without secrets. */
+export default Authz.plugin({
+  id: 'authz-always-allow',
+  config: z.strictObject({
+    /** Or everybody in one of these groups. */
+    groups: z.array(z.string().min(1)).min(1).default(['system:authenticated', 'system:unauthenticated']),
+  }),
+  create({ config }) {
+    const groups = new Set(config.groups);
+    return {
+      authorize: ({ identity }) =>
+        identity.groups.some((group) => groups.has(group))
+          ? { decision: 'allow', because: 'everything is allowed' }
+          : { decision: 'no-opinion' },
+      rulesFor: ({ groups: own }) =>
+        own.some((group) => groups.has(group))
+          ? { resources: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }], paths: [{ nonResourceURLs: ['*'], verbs: ['*'] }] }
+          : { resources: [], paths: [] },
+    };
+  },
+});

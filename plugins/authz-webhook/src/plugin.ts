@@ -1,0 +1,103 @@
+import { kubernetesEnvironment } from '@oarlock/cel/environment';
+import { compile, type Program } from '@oarlock/cel/program';
+import { bool, dyn } from '@oarlock/cel/type';
+import type { Value } from '@oarlock/cel/value';
+import { isObject } from '@oarlock/api/json';
+import { Authz, noOpinion, type Attributes, type Decision } from '@oarlock/spi/authz';
+import { isSafeUrl, JsonClient } from '@oarlock/spi/json-post';
+import { z } from 'zod';
+
+const maxCached = 10_000;
+const budget = 1_000_000;
+const path = z.string().min(1).optional();
+
+/** The question as a SubjectAccessReview asks it. */
+function specOf(asked: Attributes): Readonly<Record<string, unknown>> {
+  const { name: user, uid, groups, extra } = asked.identity;
+  const who = { user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+  if (asked.kind === 'path') return { ...who, nonResourceAttributes: { path: asked.path, verb: asked.verb } };
+  const { verb, group, version, resource, subresource, namespace, name } = asked;
+  return { ...who, resourceAttributes: { verb, group, version, resource, subresource, namespace, name } };
+}
+
+function decisionOf(review: unknown): Decision {
+  const status = isObject(review) && isObject(review['status']) ? review['status'] : {};
+  const reason = typeof status['reason'] === 'string' ? status['reason'] : '';
+  if (status['allowed'] === true && status['denied'] !== true) return { decision: 'allow', because: reason || 'the webhook allows it' };
+  if (status['denied'] === true) return { decision: 'deny', because: reason || 'the webhook denies it' };
+  return reason === '' ? noOpinion : { decision: 'no-opinion', because: reason };
+}
+
+/** Asks a service outside, with a SubjectAccessReview, and keeps its answers for a while. */
+export default Authz.plugin({
+  id: 'authz-webhook',
+  config: z.strictObject({
+    url: z.string().refine(isSafeUrl, 'an https:// URL'),
+    caFile: path,
+    certificateFile: path,
+    keyFile: path,
+    tokenFile: path,
+    timeoutSeconds: z.number().positive().max(30).default(10),
+    authorizedCacheSeconds: z.number().min(0).max(3600).default(300),
+    unauthorizedCacheSeconds: z.number().min(0).max(3600).default(30),
+    /** What it means when there is no answer. */
+    failurePolicy: z.enum(['NoOpinion', 'Deny']).default('NoOpinion'),
+    /** CEL over `request`, the spec of the review: all have to hold for the service to be asked. */
+    matchConditions: z
+      .array(z.strictObject({ expression: z.string().min(1) }))
+      .max(64)
+      .default([]),
+  }),
+  create({ config }, { clock, log }) {
+    const service = new JsonClient(config);
+    const conditions: readonly Program[] = config.matchConditions.map(({ expression }, at) => {
+      const compiled = compile(expression, kubernetesEnvironment({ variables: { request: dyn } }), { expect: [bool] });
+      if (compiled.program === undefined) throw new Error(`matchConditions[${at}]: ${compiled.message}`);
+      return compiled.program;
+    });
+    const cache = new Map<string, { readonly decision: Decision; readonly until: number }>();
+    const failed = (because: string): Decision => (config.failurePolicy === 'Deny' ? { decision: 'deny', because } : noOpinion);
+
+    const ask = async (spec: Readonly<Record<string, unknown>>, key: string): Promise<Decision> => {
+      let decision: Decision;
+      try {
+        const { code, body } = await service.post(
+          { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', metadata: {}, spec },
+          config.timeoutSeconds * 1000,
+        );
+        if (code < 200 || code > 299) throw new Error(`it answered ${code}`);
+        decision = decisionOf(body);
+      } catch (error) {
+        log.warn({ err: error }, 'the authorization webhook does not answer');
+        return failed('the authorization webhook does not answer');
+      }
+      const seconds = decision.decision === 'allow' ? config.authorizedCacheSeconds : config.unauthorizedCacheSeconds;
+      cache.delete(key);
+      if (cache.size >= maxCached)
+        for (const oldest of cache.keys()) {
+          cache.delete(oldest);
+          break;
+        }
+      if (seconds > 0) cache.set(key, { decision, until: clock.now() + seconds * 1000 });
+      return decision;
+    };
+
+    return {
+      stop: async () => {
+        service.close();
+      },
+      authorize(asked): Decision | Promise<Decision> {
+        const spec = specOf(asked);
+        for (const condition of conditions) {
+          const { value, error } = condition.evaluate({ request: spec as unknown as Value }, budget);
+          if (error !== undefined) return failed('a match condition of the authorization webhook cannot be evaluated');
+          if (value !== true) return noOpinion;
+        }
+        const key = JSON.stringify(spec);
+        const known = cache.get(key);
+        return known !== undefined && known.until > clock.now() ? known.decision : ask(spec, key);
+      },
+      rulesFor: () => ({ resources: [], paths: [], incomplete: 'webhook authorizer does not support user rule resolution' }),
+    };
+  },
+});
