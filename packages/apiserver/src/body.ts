@@ -29,6 +29,13 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
 export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
   if (schema === undefined) {
     checkJson(value);
+    const { metadata } = value as { readonly metadata?: unknown };
+    if (metadata !== undefined && metadata !== null && !isObject(metadata)) {
+      const type = Array.isArray(metadata) ? 'array' : typeof metadata;
+      throw badRequest(
+        `${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: json: cannot unmarshal ${type} into Go struct field .metadata of type v1.ObjectMeta`,
+      );
+    }
     return value;
   }
   try {

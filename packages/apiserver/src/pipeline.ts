@@ -136,6 +136,7 @@ export class Pipeline {
     const custom: CustomResources = new CustomResources(
       () => this.#cache,
       this.#webhooks,
+      new Set(this.#catalog.resources.map(({ name }) => name)),
       () => this.#catalog.changed(),
     );
     this.#catalog.extend(custom);
@@ -272,18 +273,22 @@ export class Pipeline {
     return subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
   }
 
-  async #custom(kind: ServedKind, call: Call): Promise<PipelineResponse> {
+  #custom(kind: ServedKind, call: Call): Promise<PipelineResponse> {
     const { filling } = kind.cache;
+    if (filling === undefined) return this.#customObject(kind, call);
+    return untilAborted(filling, call.request.signal).then(() => this.#customObject(kind, call));
+  }
+
+  #customObject(kind: ServedKind, call: Call): Promise<PipelineResponse> {
     const { request } = call;
-    if (filling !== undefined) await untilAborted(filling, request.signal);
     const { terminating = false, warning, scale } = kind.custom ?? {};
     if (terminating && request.verb === 'create' && request.subresource === '')
       throw failure('MethodNotAllowed', 'create not allowed while custom resource definition is terminating', {});
     if (warning !== undefined) call.warn(warning);
     if (request.subresource === 'scale' && scale !== undefined) return scale(this.#machinery, call);
-    const response =
-      request.subresource === '' ? await this.#object(kind, call) : await this.#subresource(kind, groupResource(request.resource), call);
-    return response.kind === 'list' && call.warnings.length > 0 ? { ...response, warnings: call.warnings } : response;
+    const response = request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, groupResource(request.resource), call);
+    if (warning === undefined) return response;
+    return response.then((answer) => (answer.kind === 'list' ? { ...answer, warnings: call.warnings } : answer));
   }
 
   #object(kind: ServedKind, call: Call): Promise<PipelineResponse> {

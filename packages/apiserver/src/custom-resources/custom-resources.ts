@@ -1,3 +1,4 @@
+import { jsonEqual } from '@oarlock/api/json';
 import { apiVersionOf, resource } from '@oarlock/api/resource';
 import type { Kind } from '@oarlock/api/kinds';
 import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
@@ -44,10 +45,13 @@ export class CustomResources {
   readonly #served = new Map<string, Served>();
   /** By `group/version/plural`. */
   readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
+  readonly #builtin: ReadonlySet<string>;
   readonly #changed: () => void;
 
-  constructor(cache: () => WatchCache, webhooks: ConversionWebhooks, changed: () => void) {
+  /** What `builtin` names is never served by a definition. */
+  constructor(cache: () => WatchCache, webhooks: ConversionWebhooks, builtin: ReadonlySet<string>, changed: () => void) {
     this.#cache = cache;
+    this.#builtin = builtin;
     this.#webhooks = webhooks;
     this.#changed = changed;
   }
@@ -94,7 +98,7 @@ export class CustomResources {
   #put(definition: CustomResourceDefinition): boolean {
     const name = definition.metadata?.name ?? '';
     const before = this.#served.get(name);
-    if (!isServed(definition)) return before !== undefined && this.#remove(name);
+    if (!isServed(definition) || this.#builtin.has(name)) return before !== undefined && this.#remove(name);
     const { acceptedNames } = definition.status ?? {};
     const { uid = '', generation = 0 } = definition.metadata ?? {};
     const mark = JSON.stringify([uid, generation, isTerminating(definition), acceptedNames]);
@@ -128,6 +132,8 @@ export class CustomResources {
       cache,
     };
     for (const kind of before?.kinds ?? []) this.#kinds.delete(keyOf(kind));
+    // who watches has seen objects by the rules of before
+    if (before !== undefined && !jsonEqual(before.definition.spec, spec)) cache.endWatchers();
     for (const kind of kinds) {
       const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
       this.#kinds.set(keyOf(kind), () => customKind({ definition, version, kind, schema: schemaOf(version), store, converter }));

@@ -119,6 +119,11 @@ export class ResourceCache {
     this.#changed = revision;
   }
 
+  /** All watches end, without an error and after what is queued: their clients begin anew. */
+  endWatchers(): void {
+    for (const watcher of [...this.watchers]) watcher.end();
+  }
+
   put(item: Item, cause: Cause | undefined, now: number): void {
     const previous = this.#contents.items.get(item.key);
     this.#filling?.touched.add(item.key);

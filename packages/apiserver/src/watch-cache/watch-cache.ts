@@ -97,7 +97,7 @@ export class WatchCache {
     const cache = this.#resources.get(name);
     if (cache === undefined) return;
     this.#resources.delete(name);
-    for (const watcher of [...cache.watchers]) watcher.end();
+    cache.endWatchers();
   }
 
   /** Reads what was stored before anybody followed it. Tries again until it succeeds. */
