@@ -4,6 +4,7 @@ import type {
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
 } from '@oarlock/api/types/admissionregistration-v1';
+import type { APIService } from '@oarlock/api/types/apiregistration-v1';
 import type { FlowSchema, PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
 import { ageOf, nameOf, none, unset } from './cells.ts';
 import { columnsOf, type Printer } from './printer.ts';
@@ -103,6 +104,30 @@ export const priorityLevelPrinter: Printer<PriorityLevelConfiguration> = {
       queuing?.queues ?? none,
       queuing?.handSize ?? none,
       queuing?.queueLengthLimit ?? none,
+      ageOf(object, now),
+    ];
+  },
+};
+
+/** `Local`, or where requests go on; and whether they can, or why not. */
+export const apiServicePrinter: Printer<APIService> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Service', about: 'The Service of the server that serves it; Local for this one.' },
+    { name: 'Available', about: 'Whether requests for it can be served.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const { service } = object.spec ?? {};
+    const available = object.status?.conditions?.find(({ type }) => type === 'Available');
+    return [
+      nameOf(object),
+      service === undefined ? 'Local' : `${service.namespace ?? ''}/${service.name ?? ''}`,
+      available === undefined
+        ? 'Unknown'
+        : available.status === 'True' || !available.reason
+          ? available.status
+          : `${available.status} (${available.reason})`,
       ageOf(object, now),
     ];
   },

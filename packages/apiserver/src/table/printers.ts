@@ -1,6 +1,7 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import {
+  apiServicePrinter,
   flowSchemaPrinter,
   mutatingPolicyPrinter,
   policyBindingPrinter,
@@ -116,6 +117,7 @@ const printers: Readonly<Record<string, Printer>> = {
   'mutatingadmissionpolicies.admissionregistration.k8s.io': of(mutatingPolicyPrinter),
   'validatingadmissionpolicybindings.admissionregistration.k8s.io': of(policyBindingPrinter),
   'mutatingadmissionpolicybindings.admissionregistration.k8s.io': of(policyBindingPrinter),
+  'apiservices.apiregistration.k8s.io': of(apiServicePrinter),
   'flowschemas.flowcontrol.apiserver.k8s.io': of(flowSchemaPrinter),
   'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': of(priorityLevelPrinter),
 };
