@@ -1,6 +1,21 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
+import bootstrapSigner from './bootstrap-token/bootstrap-signer-controller.ts';
+import tokenCleaner from './bootstrap-token/token-cleaner-controller.ts';
+import csrApproving from './certificate-signing-request/csr-approving-controller.ts';
+import csrCleaner from './certificate-signing-request/csr-cleaner-controller.ts';
+import csrSigning from './certificate-signing-request/csr-signing-controller.ts';
 import clusterRoleAggregation from './cluster-role-aggregation/cluster-role-aggregation-controller.ts';
 import resourceQuota from './resource-quota/resource-quota-controller.ts';
+import serviceAccountToken from './service-account-token/service-account-token-controller.ts';
 
 /** The loops that keep roles, keys, tokens and quotas right. */
-export const security: readonly Plugin[] = [clusterRoleAggregation, resourceQuota];
+export const security: readonly Plugin[] = [
+  clusterRoleAggregation,
+  resourceQuota,
+  csrApproving,
+  csrSigning,
+  csrCleaner,
+  bootstrapSigner,
+  tokenCleaner,
+  serviceAccountToken,
+];

@@ -39,6 +39,12 @@ function privateClaims(payload: JWTPayload | undefined): Private | undefined {
 // another of the keys may be the right one
 const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
 
+const legacyIssuer = 'kubernetes/serviceaccount';
+const legacyClaim = (payload: JWTPayload, name: string): string => {
+  const value = payload[`kubernetes.io/serviceaccount/${name}`];
+  return typeof value === 'string' ? value : '';
+};
+
 /** Tokens of service accounts (KEP-1205): signed by the cluster's keys, alive as long as what they are bound to. */
 export default Authn.plugin({
   id: 'authn-service-account',
@@ -115,15 +121,60 @@ export default Authn.plugin({
       return { outcome: 'authenticated', identity, audiences: audiences.filter((audience) => meant.includes(audience)) };
     };
 
+    /** A token of a Secret (`kubernetes.io/service-account-token`): good for as long as the Secret holds it. */
+    const verifyLegacy = async (token: string): Promise<AuthnResult> => {
+      const { jwtVerify } = await import('jose');
+      const refused = rejected('the service account token is not valid');
+      for (const key of publicKeys) {
+        let payload: JWTPayload;
+        try {
+          ({ payload } = await jwtVerify(token, key, {
+            issuer: legacyIssuer,
+            algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'],
+            currentDate: new Date(clock.now()),
+          }));
+        } catch (error) {
+          if (otherKey.has((error as { code?: string }).code ?? '')) continue;
+          return refused;
+        }
+        const [namespace, name, uid] = [
+          legacyClaim(payload, 'namespace'),
+          legacyClaim(payload, 'service-account.name'),
+          legacyClaim(payload, 'service-account.uid'),
+        ];
+        const secretName = legacyClaim(payload, 'secret.name');
+        if (namespace === '' || name === '' || secretName === '' || payload.sub !== `system:serviceaccount:${namespace}:${name}`)
+          return refused;
+        try {
+          const secret = await client.get(secrets, { namespace, name: secretName });
+          const held = Buffer.from(secret.data?.['token'] ?? '', 'base64').toString('utf8');
+          if (secret.metadata?.deletionTimestamp !== undefined || held !== token)
+            return rejected('the service account token has been taken back');
+        } catch (error) {
+          if (isStatus(error, 'NotFound')) return rejected('the service account token has been taken back');
+          throw error;
+        }
+        if (!(await exists('serviceaccount', namespace, { name, uid }))) return rejected('the service account of the token does not exist');
+        const identity: Identity = {
+          name: `system:serviceaccount:${namespace}:${name}`,
+          uid,
+          groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
+        };
+        return { outcome: 'authenticated', identity };
+      }
+      return refused;
+    };
+
     return {
       async authenticate({ bearerToken, audiences: asked }) {
         if (bearerToken === undefined || bearerToken.length > 16_384 || !form.test(bearerToken)) return abstained;
-        if (claimsOf(bearerToken)?.iss !== issuer) return abstained;
+        const { iss } = claimsOf(bearerToken) ?? {};
+        if (iss !== issuer && iss !== legacyIssuer) return abstained;
         const wanted = asked !== undefined && asked.length > 0 ? asked : audiences;
         const hash = createHash('sha256').update(bearerToken).update(JSON.stringify(wanted)).digest('base64');
         const known = cache.get(hash);
         if (known !== undefined && known.until > clock.now()) return known.result;
-        const result = await verify(bearerToken, wanted);
+        const result = iss === legacyIssuer ? await verifyLegacy(bearerToken) : await verify(bearerToken, wanted);
         cache.delete(hash);
         if (cache.size >= maxCached)
           for (const oldest of cache.keys()) {
@@ -131,7 +182,7 @@ export default Authn.plugin({
             break;
           }
         if (result.outcome === 'authenticated') {
-          const expires = (claimsOf(bearerToken)?.exp ?? 0) * 1000;
+          const expires = (claimsOf(bearerToken)?.exp ?? (iss === legacyIssuer ? Infinity : 0)) * 1000;
           cache.set(hash, { result, until: Math.min(expires, clock.now() + config.cacheMs) });
         }
         return result;

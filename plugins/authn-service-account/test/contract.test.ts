@@ -193,3 +193,45 @@ describe('a token for somebody else', () => {
     expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
   });
 });
+
+describe('a token of a Secret', () => {
+  const legacy = (claims: JWTPayload = {}, key = signing) =>
+    new SignJWT({
+      iss: 'kubernetes/serviceaccount',
+      sub: 'system:serviceaccount:d:robot',
+      'kubernetes.io/serviceaccount/namespace': 'd',
+      'kubernetes.io/serviceaccount/secret.name': 'held',
+      'kubernetes.io/serviceaccount/service-account.name': 'robot',
+      'kubernetes.io/serviceaccount/service-account.uid': 'sa-1',
+      ...claims,
+    })
+      .setProtectedHeader({ alg: 'ES256' })
+      .sign(createPrivateKey(key));
+  const hold = (token: string) => ({ metadata: { namespace: 'd', name: 'held' }, data: { token: Buffer.from(token).toString('base64') } });
+
+  it('is good for as long as the Secret holds it', async () => {
+    const { authenticator, api, clock } = open();
+    const good = await legacy();
+    expect(await authenticator.authenticate(bearer(good))).toMatchObject({ outcome: 'rejected' });
+    api.seed(secrets, hold(good));
+    expect(await authenticator.authenticate(bearer(good))).toMatchObject({
+      outcome: 'authenticated',
+      identity: { name: 'system:serviceaccount:d:robot', uid: 'sa-1' },
+    });
+    api.remove(secrets, { namespace: 'd', name: 'held' });
+    await clock.advance(10_001);
+    expect(await authenticator.authenticate(bearer(good))).toMatchObject({ outcome: 'rejected' });
+  });
+
+  it.each<[string, JWTPayload, string?]>([
+    ['another key', {}, foreign],
+    ['another account', { sub: 'system:serviceaccount:d:other' }],
+    ['another uid', { 'kubernetes.io/serviceaccount/service-account.uid': 'sa-2' }],
+    ['no Secret', { 'kubernetes.io/serviceaccount/secret.name': '' }],
+  ])('is refused with %s', async (_title, claims, key) => {
+    const { authenticator, api } = open();
+    const wrong = await legacy(claims, key);
+    api.seed(secrets, hold(wrong));
+    expect(await authenticator.authenticate(bearer(wrong))).toMatchObject({ outcome: 'rejected' });
+  });
+});

@@ -1,0 +1,56 @@
+import { createHmac } from 'node:crypto';
+import { jsonEqual } from '@oarlock/api/json';
+import { configMaps, secrets } from '@oarlock/api/resources';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { bootstrapToken } from './bootstrap-token.ts';
+
+const key = 'kube-public/cluster-info';
+const prefix = 'jws-kubeconfig-';
+
+/** A detached JWS (RFC 7515, appendix F) over a kubeconfig, with the secret half of a token. */
+export function detachedSignature(content: string, id: string, secret: string): string {
+  const header = Buffer.from(JSON.stringify({ alg: 'HS256', kid: id })).toString('base64url');
+  const signature = createHmac('sha256', secret)
+    .update(`${header}.${Buffer.from(content).toString('base64url')}`)
+    .digest('base64url');
+  return `${header}..${signature}`;
+}
+
+/** Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token that may, so that machines which hold one can trust it. */
+export default Controllers.plugin({
+  id: 'controller-bootstrap-signer',
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }, { clock }) {
+    const infos = informers.of(configMaps);
+    const all = informers.of(secrets);
+    return {
+      name: 'bootstrapsigner',
+      watches: [
+        watch(infos, ({ metadata }) => (`${metadata?.namespace ?? ''}/${metadata?.name ?? ''}` === key ? [key] : [])),
+        watch(all, ({ metadata, type }) =>
+          metadata?.namespace === 'kube-system' && type === 'bootstrap.kubernetes.io/token' ? [key] : [],
+        ),
+      ],
+      async reconcile(_key, { client }) {
+        const info = infos.get(key);
+        const content = info?.data?.['kubeconfig'];
+        if (info === undefined || content === undefined) return;
+        const data: Record<string, string> = Object.fromEntries(
+          Object.entries(info.data ?? {}).filter(([name]) => !name.startsWith(prefix)),
+        );
+        let next = Infinity;
+        for (const secret of all.list('kube-system')) {
+          const token = bootstrapToken(secret);
+          if (token === undefined || !token.signs || (token.expires ?? Infinity) <= clock.now()) continue;
+          next = Math.min(next, token.expires ?? Infinity);
+          data[`${prefix}${token.id}`] = detachedSignature(content, token.id, token.secret);
+        }
+        if (!jsonEqual(data, info.data ?? {})) await client.update(configMaps, { ...info, data });
+        return next === Infinity ? undefined : { requeueAfterMs: Math.min(next - clock.now() + 1, 3_600_000) };
+      },
+    };
+  },
+});

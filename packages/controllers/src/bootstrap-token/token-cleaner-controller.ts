@@ -1,0 +1,40 @@
+import { secrets } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { bootstrapToken } from './bootstrap-token.ts';
+
+const namespace = 'kube-system';
+const longestWait = 3_600_000;
+
+/** Takes bootstrap tokens away when they have expired. */
+export default Controllers.plugin({
+  id: 'controller-token-cleaner',
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }, { clock }) {
+    const all = informers.of(secrets);
+    return {
+      name: 'tokencleaner',
+      watches: [
+        watch(all, ({ metadata, type }) =>
+          metadata?.namespace === namespace && type === 'bootstrap.kubernetes.io/token' ? [`${namespace}/${metadata.name ?? ''}`] : [],
+        ),
+      ],
+      async reconcile(key, { client }) {
+        const secret = all.get(key);
+        const expires = secret && bootstrapToken(secret)?.expires;
+        if (secret === undefined || expires === undefined) return;
+        const wait = expires - clock.now();
+        if (wait > 0) return { requeueAfterMs: Math.min(wait, longestWait) };
+        const { name = '', uid } = secret.metadata ?? {};
+        try {
+          await client.delete(secrets, { namespace, name }, { preconditions: { ...(uid !== undefined && { uid }) } });
+        } catch (error) {
+          if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
+        }
+      },
+    };
+  },
+});

@@ -1,0 +1,46 @@
+import type { CsrContent } from './csr-content.ts';
+
+export const clientKubelet = 'kubernetes.io/kube-apiserver-client-kubelet';
+const nodePrefix = 'system:node:';
+const nodes = 'system:nodes';
+
+/** What a signer of Kubernetes refuses, in words; undefined when it signs. https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers */
+export type Refusal = (content: CsrContent, usages: readonly string[]) => string | undefined;
+
+const only = (usages: readonly string[], allowed: readonly string[], needed: readonly string[]): boolean =>
+  usages.every((usage) => allowed.includes(usage)) && needed.every((usage) => usages.includes(usage));
+const isNode = ({ commonName, organizations }: CsrContent) =>
+  organizations.length === 1 && organizations[0] === nodes && commonName.startsWith(nodePrefix) && commonName.length > nodePrefix.length;
+
+const client: Refusal = (_content, usages) =>
+  only(usages, ['digital signature', 'key encipherment', 'client auth'], ['client auth'])
+    ? undefined
+    : 'usages did not match [client auth digital signature key encipherment]';
+
+export const kubeletClient: Refusal = (content, usages) => {
+  if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
+  if (!isNode(content)) return 'subject common name does not begin with system:node:';
+  if (content.dnsNames.length > 0) return 'DNS subjectAltNames are not allowed';
+  if (content.ipAddresses.length > 0) return 'IP subjectAltNames are not allowed';
+  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
+  return only(usages, ['digital signature', 'key encipherment', 'client auth'], ['digital signature', 'client auth'])
+    ? undefined
+    : 'usages did not match [client auth digital signature key encipherment]';
+};
+
+const kubeletServing: Refusal = (content, usages) => {
+  if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
+  if (!isNode(content)) return 'subject common name does not begin with system:node:';
+  if (content.dnsNames.length === 0 && content.ipAddresses.length === 0) return 'DNS or IP subjectAltName is required';
+  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
+  return only(usages, ['digital signature', 'key encipherment', 'server auth'], ['digital signature', 'server auth'])
+    ? undefined
+    : 'usages did not match [digital signature key encipherment server auth]';
+};
+
+export const signers: ReadonlyMap<string, Refusal> = new Map([
+  ['kubernetes.io/kube-apiserver-client', client],
+  [clientKubelet, kubeletClient],
+  ['kubernetes.io/kubelet-serving', kubeletServing],
+  ['kubernetes.io/legacy-unknown', () => undefined],
+]);

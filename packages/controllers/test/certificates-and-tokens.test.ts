@@ -1,0 +1,256 @@
+import 'reflect-metadata';
+import { createHmac, generateKeyPairSync, webcrypto } from 'node:crypto';
+import type { KubeObject } from '@oarlock/api/object';
+import { certificateSigningRequests, configMaps, secrets, serviceAccounts } from '@oarlock/api/resources';
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import bootstrapSigner from '@oarlock/controllers/bootstrap-token/bootstrap-signer-controller';
+import tokenCleaner from '@oarlock/controllers/bootstrap-token/token-cleaner-controller';
+import csrApproving from '@oarlock/controllers/certificate-signing-request/csr-approving-controller';
+import csrCleaner from '@oarlock/controllers/certificate-signing-request/csr-cleaner-controller';
+import csrSigning from '@oarlock/controllers/certificate-signing-request/csr-signing-controller';
+import serviceAccountToken from '@oarlock/controllers/service-account-token/service-account-token-controller';
+import type { CertificateRequest, ClusterKeys } from '@oarlock/spi/cluster';
+import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
+import { cryptoProvider, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509';
+import { decodeJwt } from 'jose';
+import { describe, expect, it } from 'vitest';
+import { runLoops } from './one-loop.ts';
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+cryptoProvider.set(webcrypto);
+async function request(name: string, dns: readonly string[] = []): Promise<string> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const extensions = dns.length === 0 ? [] : [new SubjectAlternativeNameExtension(dns.map((value) => ({ type: 'dns' as const, value })))];
+  const made = await Pkcs10CertificateRequestGenerator.create({ name, keys, signingAlgorithm: algorithm, extensions });
+  return Buffer.from(made.toString('pem')).toString('base64');
+}
+const clientUsages = ['digital signature', 'client auth'];
+const csr = (
+  name: string,
+  spec: Partial<CertificateSigningRequest['spec']>,
+  conditions: readonly string[] = [],
+): CertificateSigningRequest => ({
+  metadata: { name },
+  spec: {
+    signerName: 'kubernetes.io/kube-apiserver-client-kubelet',
+    usages: clientUsages,
+    request: '',
+    username: 'system:bootstrap:abc',
+    groups: ['system:bootstrappers'],
+    ...spec,
+  },
+  status: { conditions: conditions.map((type) => ({ type, status: 'True' })) },
+});
+
+const signingKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+function testKeys() {
+  const signed: CertificateRequest[] = [];
+  const keys: ClusterKeys = {
+    caBundle: 'CA',
+    issue: () => Promise.reject(new Error('none')),
+    sign: async (_pem, asked) => {
+      signed.push(asked);
+      return 'CERTIFICATE';
+    },
+    serviceAccount: { issuer: 'i', signingKey, verifyingKeys: [] },
+  };
+  return { keys, signed };
+}
+
+/** The API in memory answers reviews as `allows` says, and stores approvals as the server does. */
+function reviewing(allows: (subresource: string, user: string) => boolean) {
+  return (clock: Parameters<typeof memoryApi>[0]['clock']): MemoryApi => {
+    const api = memoryApi({ clock });
+    const handle = api.handler.handle.bind(api.handler);
+    api.handler.handle = async (asked) => {
+      if (asked.resource.resource === 'subjectaccessreviews') {
+        const { spec } = asked.body as {
+          readonly spec: { readonly user: string; readonly resourceAttributes: { readonly subresource: string } };
+        };
+        const allowed = allows(spec.resourceAttributes.subresource, spec.user);
+        return { kind: 'object', code: 201, object: { ...(asked.body as KubeObject), ...{ status: { allowed } } }, warnings: [] };
+      }
+      return handle(asked.subresource === 'approval' ? { ...asked, subresource: 'status' } : asked);
+    };
+    return api;
+  };
+}
+const types = (object: CertificateSigningRequest | undefined) =>
+  object?.status?.conditions?.map(({ type, reason, message }) => `${type} ${reason ?? ''}: ${message ?? ''}`);
+
+describe('certificate signing requests', () => {
+  it('of kubelets are approved when their senders may have them', async () => {
+    const node = await request('O=system:nodes,CN=system:node:n1');
+    const loop = await runLoops([{ plugin: csrApproving }], {
+      api: reviewing((subresource, user) => (subresource === 'nodeclient' ? user === 'system:bootstrap:abc' : user === 'system:node:n1')),
+      seed: (api) =>
+        api.seed(
+          certificateSigningRequests,
+          csr('bootstrap', { request: node }),
+          csr('own', { request: node, username: 'system:node:n1', groups: ['system:nodes'] }),
+          csr('stranger', { request: node, username: 'eve', groups: [] }),
+          csr('denied', { request: node }, ['Denied']),
+          csr('usages', { request: node, usages: ['server auth'] }),
+        ),
+    });
+    const other = await request('O=system:masters,CN=system:node:n1');
+    await loop.api.client().create(certificateSigningRequests, csr('masters', { request: other }));
+    const get = (name: string) => types(loop.api.object(certificateSigningRequests, { name }));
+    await expect.poll(() => [get('bootstrap')?.length, get('own')?.length]).toEqual([1, 1]);
+    await loop.clock.settle();
+    expect(get('bootstrap')).toEqual(['Approved AutoApproved: Auto approving kubelet client certificate after SubjectAccessReview.']);
+    expect(get('own')).toEqual(['Approved AutoApproved: Auto approving self kubelet client certificate after SubjectAccessReview.']);
+    for (const name of ['stranger', 'usages', 'masters']) expect(get(name) ?? []).toEqual([]);
+    expect(get('denied')).toEqual(['Denied : ']);
+    await loop.stop();
+  });
+
+  it('are signed once approved, within the bounds of their signer', async () => {
+    const { keys, signed } = testKeys();
+    const serving = await request('O=system:nodes,CN=system:node:n1', ['n1']);
+    const plain = await request('O=devs,CN=ada');
+    const nameless = await request('O=system:nodes,CN=system:node:n1');
+    const loop = await runLoops([{ plugin: csrSigning, config: { longestSeconds: 86_400 } }], {
+      keys,
+      seed: (api) =>
+        api.seed(
+          certificateSigningRequests,
+          csr('client', { signerName: 'kubernetes.io/kube-apiserver-client', request: plain, expirationSeconds: 3600 }, ['Approved']),
+          csr(
+            'serving',
+            {
+              signerName: 'kubernetes.io/kubelet-serving',
+              request: serving,
+              usages: ['digital signature', 'server auth'],
+              expirationSeconds: 864_000,
+            },
+            ['Approved'],
+          ),
+          csr(
+            'nameless',
+            { signerName: 'kubernetes.io/kubelet-serving', request: nameless, usages: ['digital signature', 'server auth'] },
+            ['Approved'],
+          ),
+          csr('pending', { signerName: 'kubernetes.io/kube-apiserver-client', request: plain }),
+          csr('elsewhere', { signerName: 'acme.com/signer', request: plain }, ['Approved']),
+        ),
+    });
+    const get = (name: string) => loop.api.object(certificateSigningRequests, { name });
+    await expect
+      .poll(() => [get('client')?.status?.certificate, get('serving')?.status?.certificate, types(get('nameless'))?.length])
+      .toEqual([Buffer.from('CERTIFICATE').toString('base64'), Buffer.from('CERTIFICATE').toString('base64'), 2]);
+    expect(types(get('nameless'))?.[1]).toBe('Failed SignerValidationFailed: DNS or IP subjectAltName is required');
+    expect(get('pending')?.status?.certificate).toBeUndefined();
+    expect(get('elsewhere')?.status?.certificate).toBeUndefined();
+    expect(signed.find(({ commonName }) => commonName === 'ada')).toEqual({
+      commonName: 'ada',
+      organizations: ['devs'],
+      dnsNames: [],
+      ipAddresses: [],
+      usages: ['client'],
+      days: 3600 / 86_400,
+    });
+    expect(signed.find(({ commonName }) => commonName === 'system:node:n1')).toMatchObject({
+      dnsNames: ['n1'],
+      usages: ['server'],
+      days: 1,
+    });
+    await loop.stop();
+  });
+
+  it('go when they have had their time', async () => {
+    const loop = await runLoops([{ plugin: csrCleaner }], {
+      seed: (api) => api.seed(certificateSigningRequests, csr('pending', {}), csr('denied', {}, ['Denied'])),
+    });
+    const names = () => loop.api.objects(certificateSigningRequests).map(({ metadata }) => metadata?.name);
+    expect(names()).toEqual(['pending', 'denied']);
+    await loop.clock.advance(3_601_000);
+    expect(names()).toEqual(['pending']);
+    await loop.clock.advance(24 * 3_600_000);
+    expect(names()).toEqual([]);
+    await loop.stop();
+  });
+});
+
+const encode = (data: Record<string, string>) =>
+  Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')]));
+const token = (id: string, more: Record<string, string> = {}) => ({
+  metadata: { namespace: 'kube-system', name: `bootstrap-token-${id}` },
+  type: 'bootstrap.kubernetes.io/token',
+  data: encode({ 'token-id': id, 'token-secret': 'secret0123456789', ...more }),
+});
+
+describe('bootstrap tokens', () => {
+  it('sign cluster-info for as long as they hold, and go when they have expired', async () => {
+    const expiration = new Date(Date.UTC(2020, 0, 1)).toISOString();
+    const loop = await runLoops([{ plugin: bootstrapSigner }, { plugin: tokenCleaner }], {
+      seed: (api) => {
+        api.seed(configMaps, {
+          metadata: { namespace: 'kube-public', name: 'cluster-info' },
+          data: { kubeconfig: 'text', 'jws-kubeconfig-gone': 'x' },
+        });
+        api.seed(
+          secrets,
+          token('abcdef', { 'usage-bootstrap-signing': 'true' }),
+          token('nosign'),
+          token('old000', { 'usage-bootstrap-signing': 'true', expiration }),
+        );
+      },
+    });
+    const data = () => loop.api.object(configMaps, { namespace: 'kube-public', name: 'cluster-info' })?.data ?? {};
+    expect(Object.keys(data()).sort()).toEqual(['jws-kubeconfig-abcdef', 'kubeconfig']);
+    const [header = '', content, signature] = (data()['jws-kubeconfig-abcdef'] ?? '').split('.');
+    expect(JSON.parse(Buffer.from(header, 'base64url').toString())).toEqual({ alg: 'HS256', kid: 'abcdef' });
+    expect(content).toBe('');
+    expect(signature).toBe(
+      createHmac('sha256', 'secret0123456789')
+        .update(`${header}.${Buffer.from('text').toString('base64url')}`)
+        .digest('base64url'),
+    );
+    expect(loop.api.objects(secrets).map(({ metadata }) => metadata?.name)).toEqual(['bootstrap-token-abcdef', 'bootstrap-token-nosign']);
+    loop.api.remove(secrets, { namespace: 'kube-system', name: 'bootstrap-token-abcdef' });
+    await loop.clock.settle();
+    expect(Object.keys(data())).toEqual(['kubeconfig']);
+    await loop.stop();
+  });
+});
+
+describe('Secrets with tokens of service accounts', () => {
+  const secret = (name: string, account: string, annotations: Record<string, string> = {}) => ({
+    metadata: { namespace: 'd', name, annotations: { 'kubernetes.io/service-account.name': account, ...annotations } },
+    type: 'kubernetes.io/service-account-token',
+  });
+  it('are filled, and go with their account', async () => {
+    const loop = await runLoops([{ plugin: serviceAccountToken }], {
+      keys: testKeys().keys,
+      seed: (api) => {
+        api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'robot', uid: 'u1' } });
+        api.seed(
+          secrets,
+          secret('mine', 'robot'),
+          secret('nobodys', 'none'),
+          secret('olds', 'robot', { 'kubernetes.io/service-account.uid': 'u0' }),
+        );
+      },
+    });
+    const get = (name: string) => loop.api.object(secrets, { namespace: 'd', name });
+    await expect.poll(() => get('mine')?.data?.['token']).toBeTypeOf('string');
+    const made = get('mine');
+    expect(made?.metadata?.annotations?.['kubernetes.io/service-account.uid']).toBe('u1');
+    expect(Buffer.from(made?.data?.['namespace'] ?? '', 'base64').toString()).toBe('d');
+    expect(decodeJwt(Buffer.from(made?.data?.['token'] ?? '', 'base64').toString())).toEqual({
+      iss: 'kubernetes/serviceaccount',
+      sub: 'system:serviceaccount:d:robot',
+      'kubernetes.io/serviceaccount/namespace': 'd',
+      'kubernetes.io/serviceaccount/secret.name': 'mine',
+      'kubernetes.io/serviceaccount/service-account.name': 'robot',
+      'kubernetes.io/serviceaccount/service-account.uid': 'u1',
+    });
+    expect(get('nobodys')).toBeUndefined();
+    expect(get('olds')).toBeUndefined();
+    await loop.api.client().delete(serviceAccounts, { namespace: 'd', name: 'robot' });
+    await loop.clock.settle();
+    expect(get('mine')).toBeUndefined();
+    await loop.stop();
+  });
+});
