@@ -243,9 +243,12 @@ describe('deployment', () => {
     await makeReady();
     // a finalizer keeps what is deleted in sight, as the grace period does
     for (const pod of live())
-      await api
-        .client()
-        .patch(pods, { namespace: 'd', name: pod.metadata?.name ?? '' }, 'merge', { metadata: { finalizers: ['test/hold'] } });
+      api.seed(pods, {
+        ...pod,
+        metadata: { ...pod.metadata, finalizers: ['test/hold'] },
+        spec: { ...pod.spec, containers: pod.spec?.containers ?? [], nodeName: 'n' },
+      });
+    await clock.settle();
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { template: template('a:2') } });
     await clock.settle();
     expect(live()).toEqual([]);

@@ -109,7 +109,7 @@ export class GarbageCollector implements Controller {
       return;
     }
     if (node.orphaning || node.foreground) yield uid;
-    if (!node.deleting && node.owners.some(({ uid: owner }) => this.#stateOf(owner) !== 'solid')) yield uid;
+    if (!node.deleting && node.owners.some(({ uid: owner }) => this.#stateOf(owner) !== 'solid' || this.#isForeign(node, owner))) yield uid;
     // a dependent that no longer blocks lets its owner go on
     for (const owner of old?.metadata?.ownerReferences ?? []) if (this.#graph.get(owner.uid)?.foreground) yield owner.uid;
     if (node.foreground) for (const dependent of node.dependents) yield dependent.uid;
@@ -145,6 +145,8 @@ export class GarbageCollector implements Controller {
       return;
     }
     if (count('waiting') > 0 && node.dependents.size > 0) {
+      // one of its dependents waits for it in turn: a circle that nobody would ever open
+      if ([...node.dependents].some((dependent) => dependent.foreground)) await this.#unblock(node, client);
       await this.#delete(node, 'Foreground', client);
       return;
     }
@@ -154,9 +156,7 @@ export class GarbageCollector implements Controller {
   /** The server has the last word on an owner that no informer has shown. */
   async #find(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
     const known = this.#stateOf(owner.uid);
-    const found = this.#graph.get(owner.uid);
-    // an owner in another namespace is none: names are only unique within one
-    if (found !== undefined && found.resource.namespaced && found.namespace !== node.namespace) return this.#wrongNamespace(node, owner);
+    if (this.#isForeign(node, owner.uid)) return this.#wrongNamespace(node, owner);
     if (known !== 'unknown') return known;
     const kind = this.#resourceOf(owner);
     if (kind === undefined) return 'solid'; // a kind nobody here knows: better keep than delete
@@ -173,6 +173,12 @@ export class GarbageCollector implements Controller {
     }
     this.#noteAbsent(owner.uid);
     return 'absent';
+  }
+
+  /** An owner in another namespace is none: names are only unique within one. */
+  #isForeign(node: GraphNode, owner: string): boolean {
+    const found = this.#graph.get(owner);
+    return found !== undefined && found.resource.namespaced && found.namespace !== node.namespace;
   }
 
   #resourceOf({ apiVersion, kind: name }: OwnerReference): Resource | undefined {
@@ -241,10 +247,42 @@ export class GarbageCollector implements Controller {
     });
   }
 
+  async #unblock(node: GraphNode, client: Client): Promise<void> {
+    await unlessGone(async () => {
+      const live = await client.get(node.resource, nameOf(node));
+      const owners = live.metadata?.ownerReferences ?? [];
+      if (live.metadata?.uid !== node.uid || !owners.some(({ blockOwnerDeletion }) => blockOwnerDeletion === true)) return;
+      await client.patch(node.resource, nameOf(node), 'merge', {
+        metadata: {
+          uid: node.uid,
+          resourceVersion: live.metadata.resourceVersion,
+          ownerReferences: owners.map((owner) => ({ ...owner, blockOwnerDeletion: false })),
+        },
+      });
+    });
+  }
+
+  /** What is deleted is looked at once more: somebody may have taken it over since. How it goes it may have said itself. */
   async #delete(node: GraphNode, policy: 'Foreground' | undefined, client: Client): Promise<void> {
-    await unlessGone(() =>
-      client.delete(node.resource, nameOf(node), { preconditions: { uid: node.uid }, propagationPolicy: policy ?? 'Background' }),
-    );
+    await unlessGone(async () => {
+      const { metadata } = await client.get(node.resource, nameOf(node));
+      if (metadata?.uid !== node.uid) return;
+      const text = (owners: readonly OwnerReference[] = []) => owners.map(({ uid }) => uid).join(' ');
+      if (text(metadata.ownerReferences) !== text(node.owners)) return;
+      const { finalizers = [] } = metadata;
+      const own = finalizers.includes(orphan) ? 'Orphan' : finalizers.includes(foreground) ? 'Foreground' : 'Background';
+      try {
+        await client.delete(node.resource, nameOf(node), {
+          preconditions: { uid: node.uid, resourceVersion: metadata.resourceVersion ?? '' },
+          propagationPolicy: policy ?? own,
+        });
+      } catch (error) {
+        if (!isStatus(error, 'Conflict')) throw error;
+        // its owner, which waits for it, may have deleted it meanwhile
+        const again = await client.get(node.resource, nameOf(node));
+        if (again.metadata?.uid === node.uid && again.metadata.deletionTimestamp === undefined) throw error;
+      }
+    });
   }
 }
 
