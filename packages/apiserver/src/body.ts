@@ -19,10 +19,18 @@ export interface BodyOptions {
 export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions): T {
   if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
   const apiVersion = apiVersionOf(gvk);
-  const kind = body['kind'] || gvk.kind;
-  const given = body['apiVersion'] || apiVersion;
-  if (kind !== gvk.kind || given !== apiVersion) throw wrongKind(String(kind), String(given), gvk);
+  const kind = named(body, 'kind') || gvk.kind;
+  const given = named(body, 'apiVersion') || apiVersion;
+  if (kind !== gvk.kind || given !== apiVersion) throw wrongKind(kind, given, gvk);
   return { ...conformed<T>(body as unknown as T, { gvk, schema }), kind: gvk.kind, apiVersion };
+}
+
+function named(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersion'): string {
+  const value = body[name] ?? '';
+  if (typeof value === 'string') return value;
+  throw badRequest(
+    `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go struct field .${name} of type string`,
+  );
 }
 
 /** @throws StatusError BadRequest */

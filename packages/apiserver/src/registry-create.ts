@@ -35,7 +35,7 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
 export async function createObject(machinery: Machinery, kind: ServedKind, call: Call, body: KubeObject): Promise<Item | View> {
   const { request } = call;
   const { admission } = machinery;
-  let object = completed(kind, placed(kind, body, request.namespace, request.name));
+  let object = completed(kind, placed(kind, wellNamed(body), request.namespace, request.name));
   const { resourceVersion = '' } = object.metadata ?? {};
   if (resourceVersion !== '' && resourceVersion !== '0') {
     throw new StatusError({
@@ -78,6 +78,16 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
     });
   }
   throw failure('InternalError', 'Internal error occurred: no name was generated');
+}
+
+const loneSurrogates = /\p{Surrogate}/gu;
+
+/** Names become keys: what is no Unicode in them is replaced, as Go does when it decodes. */
+function wellNamed(object: KubeObject): KubeObject {
+  const { name = '', generateName = '' } = object.metadata ?? {};
+  const [text, prefix] = [name.replace(loneSurrogates, '\ufffd'), generateName.replace(loneSurrogates, '\ufffd')];
+  if (text === name && prefix === generateName) return object;
+  return withMeta(object, { ...(text !== name && { name: text }), ...(prefix !== generateName && { generateName: prefix }) });
 }
 
 /** Undefined when there is an object of that name. */

@@ -6,11 +6,13 @@ import { formatTime } from '../time.ts';
 import { applyConfig } from './apply-config.ts';
 import { FieldConflicts } from './conflict.ts';
 import { conflictsBesides, withLastApplied } from './last-applied.ts';
+import type { FieldSet } from './field-set.ts';
 import type { FieldType } from './field-type.ts';
 import type { ManagedKind } from './managed-kind.ts';
-import { decodeManagers, encodeManagers, noManagers, type Managers } from './managers.ts';
+import { decodeManagers, encodeManagers, managerId, noManagers, type Managers } from './managers.ts';
 import { typeFaults } from './typed-check.ts';
-import { updatedManagers } from './update-managers.ts';
+import { setsExactly } from './typed-fresh.ts';
+import { unnamed, updatedManagers } from './update-managers.ts';
 
 const nothing: KubeObject = Object.freeze({});
 const beforeFirstApply = 'before-first-apply';
@@ -23,6 +25,8 @@ const kubectl = 'kubectl';
  */
 export class FieldManager {
   readonly #kind: ManagedKind;
+  /** What the last new object set. */
+  #made: FieldSet | undefined;
 
   constructor(kind: ManagedKind) {
     this.#kind = kind;
@@ -39,6 +43,7 @@ export class FieldManager {
     const managers = this.#managers(given, kept);
     // once nobody is known, nobody becomes known before somebody applies
     if (managers.size === 0 && live !== undefined) return withManagers(next, undefined);
+    if (live === undefined && managers.size === 0) return withManagers(next, this.#fresh(next, manager, formatTime(now)));
     const write = { before: live ?? nothing, after: next, literal: false };
     const after = updatedManagers(this.#kind, managers, write, manager, formatTime(now));
     return withManagers(
@@ -72,6 +77,18 @@ export class FieldManager {
     }
     const object = kind.complete(result.object);
     return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
+  }
+
+  /** New objects are mostly made as the one before: whoever made them owns the same fields. */
+  #fresh(next: KubeObject, name: string, time: string): readonly ManagedFieldsEntry[] | undefined {
+    const { apiVersion, subresource } = this.#kind;
+    const type = this.#kind.typeOf(apiVersion);
+    const manager = { manager: name === '' ? unnamed : name, operation: 'Update', apiVersion, subresource, time } as const;
+    if (this.#made !== undefined && type !== undefined && setsExactly(type, next, this.#made, this.#kind.resets(apiVersion)))
+      return encodeManagers(new Map([[managerId(manager), { ...manager, set: this.#made }]]));
+    const managers = updatedManagers(this.#kind, noManagers, { before: nothing, after: next, literal: false }, name, time);
+    for (const { set } of managers.values()) this.#made = set;
+    return encodeManagers(managers);
   }
 
   /** Clients that know nothing of managers do not take them away; who sends an empty list or entry does. */

@@ -9,6 +9,8 @@ import { reconciled } from './typed-fields.ts';
 /** The most entries of updates that an object keeps apart; older ones become one. */
 const maxUpdaters = 10;
 const oldUpdaters = 'ancient-changes';
+/** Who writes without a name. */
+export const unnamed = 'unknown';
 
 export interface Write {
   readonly before: KubeObject;
@@ -108,7 +110,7 @@ export function updatedManagers(kind: ManagedKind, managers: Managers, write: Wr
   const changed = added.union(modified);
   if (changed.empty) return taken.managers;
   const manager = {
-    manager: name === '' ? 'unknown' : name,
+    manager: name === '' ? unnamed : name,
     operation: 'Update',
     apiVersion: kind.apiVersion,
     subresource: kind.subresource,

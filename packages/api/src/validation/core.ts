@@ -59,7 +59,7 @@ export function secret(errors: Errors, value: Secret, old?: Secret): void {
     errors.push(required(`metadata.annotations[${serviceAccountName}]`));
   if (type === 'kubernetes.io/basic-auth' && data['username'] === undefined && data['password'] === undefined)
     errors.push(required('data[username]'), required('data[password]'));
-  for (const key of secretKeys[type] ?? []) {
+  for (const key of Object.hasOwn(secretKeys, type) ? (secretKeys[type] ?? []) : []) {
     const content = data[key];
     if (content === undefined || (content === '' && type === 'kubernetes.io/ssh-auth')) errors.push(required(`data[${key}]`));
     else if (key.startsWith('.docker')) jsonObject(errors, `data[${key}]`, content);
@@ -155,6 +155,9 @@ export function endpoints(errors: Errors, { subsets = [] }: Endpoints, allowLoop
   }
 }
 
+const resourceIn = (list: NonNullable<LimitRange['spec']>['limits'][number]['max'], name: string) =>
+  list !== undefined && Object.hasOwn(list, name) ? list[name] : undefined;
+
 export function limitRange(errors: Errors, { spec }: LimitRange): void {
   const seen = new Set<string>();
   for (const [i, limit] of (spec?.limits ?? []).entries()) {
@@ -166,7 +169,7 @@ export function limitRange(errors: Errors, { spec }: LimitRange): void {
         if (Object.keys(limit[key] ?? {}).length > 0)
           errors.push(fieldForbidden(`${path}.${key}`, "may not be specified when `type` is 'Pod'"));
     for (const [name, min] of Object.entries(limit.min ?? {})) {
-      const max = limit.max?.[name];
+      const max = resourceIn(limit.max, name);
       if (max !== undefined && compareQuantity(min, max) > 0)
         errors.push(
           invalid(
@@ -177,7 +180,7 @@ export function limitRange(errors: Errors, { spec }: LimitRange): void {
         );
     }
     for (const [name, request] of Object.entries(limit.defaultRequest ?? {})) {
-      const [max, value] = [limit.max?.[name], limit.default?.[name]];
+      const [max, value] = [resourceIn(limit.max, name), resourceIn(limit.default, name)];
       const at = `${path}.defaultRequest[${name}]`;
       const shown = parseQuantity(request).toString();
       if (max !== undefined && compareQuantity(request, max) > 0)

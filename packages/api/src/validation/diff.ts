@@ -1,4 +1,4 @@
-import { isObject, jsonEqual } from '../json.ts';
+import { isObject, jsonEqual, own } from '../json.ts';
 
 /** The leaves in which two values differ, a line each: what a refusal of an update shows its reader. At most 20 lines. */
 export function diff(before: unknown, after: unknown): string {
@@ -6,7 +6,8 @@ export function diff(before: unknown, after: unknown): string {
   const visit = (path: string, a: unknown, b: unknown): void => {
     if (lines.length >= 20 || jsonEqual(a, b)) return;
     if (isObject(a) && isObject(b)) {
-      for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) visit(path === '' ? key : `${path}.${key}`, a[key], b[key]);
+      for (const key of new Set([...Object.keys(a), ...Object.keys(b)]))
+        visit(path === '' ? key : `${path}.${key}`, own(a, key), own(b, key));
     } else if (Array.isArray(a) && Array.isArray(b)) {
       for (let i = 0; i < Math.max(a.length, b.length); i++) visit(`${path}[${i}]`, a[i], b[i]);
     } else {

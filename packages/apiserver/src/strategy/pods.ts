@@ -40,7 +40,7 @@ const extended = (
   operator: 'In' | 'NotIn',
   labels: Labels,
 ): LabelSelector | undefined => {
-  const added = (keys ?? []).flatMap((key) => (labels[key] === undefined ? [] : [{ key, operator, values: [labels[key]] }]));
+  const added = (keys ?? []).flatMap((key) => (Object.hasOwn(labels, key) ? [{ key, operator, values: [labels[key] ?? ''] }] : []));
   return selector === undefined || added.length === 0
     ? selector
     : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
@@ -64,7 +64,8 @@ function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
       ...(part.preferredDuringSchedulingIgnoredDuringExecution && {
         preferredDuringSchedulingIgnoredDuringExecution: part.preferredDuringSchedulingIgnoredDuringExecution.map((term) => ({
           ...term,
-          podAffinityTerm: mergedTerm(term.podAffinityTerm, labels),
+          // validation tells of a term that is missing
+          podAffinityTerm: mergedTerm((term.podAffinityTerm as PodAffinityTerm | undefined) ?? { topologyKey: '' }, labels),
         })),
       }),
     };
