@@ -8,6 +8,7 @@ import { PolicyParams } from '@oarlock/admission-rules/policy-params';
 import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
 import { z } from 'zod';
 import { evaluatePolicy, type Denial } from './evaluation.ts';
+import { keepTypeChecking } from './policy-status.ts';
 import { isPolicy, readyBinding, readyPolicy, type ReadyValidatingBinding, type ReadyValidatingPolicy } from './validating-policy.ts';
 
 type Policies = readonly Bound<ReadyValidatingPolicy, ReadyValidatingBinding>[];
@@ -23,7 +24,8 @@ export default Admission.plugin({
   id: 'admission-validating-policy',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers, authz: Authz },
-  create({ client, informers, authz }) {
+  create({ client, informers, authz }, { log }) {
+    keepTypeChecking(client, informers, log);
     let bound: Policies | undefined;
     const forget = () => {
       bound = undefined;

@@ -168,6 +168,34 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
   });
 });
 
+describe('status.typeChecking', () => {
+  it('says what the types of the kinds say, once per generation', async () => {
+    const spec: ValidatingAdmissionPolicySpec = {
+      matchConstraints: onDeployments,
+      variables: [{ name: 'replicas', expression: 'object.spec.replicas' }],
+      validations: [
+        { expression: 'object.spec.replicas > 1 && variables.replicas < 5' },
+        { expression: "variables.replicas == 'many'" },
+        { expression: 'object.spec.maxReplicas > 1', messageExpression: "'has ' + object.spec.paused" },
+      ],
+    };
+    const { api } = await open({ policies: [policy(spec)] });
+    const checked = api.object(validatingAdmissionPolicies, { name: 'p' });
+    expect(checked?.status?.observedGeneration).toBe(checked?.metadata?.generation);
+    const warnings = checked?.status?.typeChecking?.expressionWarnings;
+    expect(warnings?.map(({ fieldRef }) => fieldRef)).toEqual([
+      'spec.validations[1].expression',
+      'spec.validations[2].expression',
+      'spec.validations[2].messageExpression',
+    ]);
+    expect(warnings?.[0]?.warning).toContain(
+      "apps/v1, Kind=Deployment: ERROR: <input>:1:20: found no matching overload for '_==_' applied to '(int, string)'",
+    );
+    expect(warnings?.[1]?.warning).toContain("undefined field 'maxReplicas'");
+    await api.stop();
+  });
+});
+
 describe('what errors mean', () => {
   const failing = { validations: [{ expression: 'object.spec.nothing == 1' }] };
   it('is for the failure policy to say', async () => {
