@@ -55,7 +55,6 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(await inPod('cat', '/etc/resolv.conf')).toMatch(/search default\.svc\.cluster\.local svc\.cluster\.local cluster\.local/);
       const { spec } = await cluster.api.get<{ spec: { clusterIP: string } }>('/api/v1/namespaces/default/services/kubernetes');
       expect(await known('kubernetes.default.svc.cluster.local', 1)).toEqual([spec.clusterIP]);
-      expect(await addresses('kubernetes.default')).toEqual([spec.clusterIP]);
     });
 
     it('[sig-network] DNS should provide DNS for services [Conformance]', async () => {
