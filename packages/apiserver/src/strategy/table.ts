@@ -77,6 +77,11 @@ export function strategies(ranges: ServiceRanges): ReadonlyMap<string, Strategy>
       'rolebindings.rbac.authorization.k8s.io': upsert,
       'clusterroles.rbac.authorization.k8s.io': upsert,
       'clusterrolebindings.rbac.authorization.k8s.io': upsert,
+      'clustertrustbundles.certificates.k8s.io': { fields: { 'spec.signerName': specText('signerName') } },
+      'podcertificaterequests.certificates.k8s.io': {
+        fields: { 'spec.signerName': specText('signerName'), 'spec.podName': specText('podName'), 'spec.nodeName': specText('nodeName') },
+      },
+      'leasecandidates.coordination.k8s.io': { createOnUpdate: true, unconditionalUpdate: false },
       'csidrivers.storage.k8s.io': { unconditionalUpdate: false, returnsDeleted: true },
       'csinodes.storage.k8s.io': { unconditionalUpdate: false, returnsDeleted: true },
       'csistoragecapacities.storage.k8s.io': { unconditionalUpdate: false, returnsDeleted: true },
