@@ -1,4 +1,5 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
+import attachDetach from './attach-detach/attach-detach-controller.ts';
 import cronJob from './cron-job/cron-job-controller.ts';
 import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
@@ -50,6 +51,7 @@ export const builtin: readonly Plugin[] = [
   taintEviction,
   podGc,
   persistentVolume,
+  attachDetach,
   claimProtection,
   volumeProtection,
   ephemeralVolume,

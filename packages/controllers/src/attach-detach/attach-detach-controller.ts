@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import { objectKey, type ObjectKey } from '@oarlock/api/object';
+import {
+  csiDrivers,
+  nodes as nodeResource,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods as podResource,
+  volumeAttachments,
+} from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Node, PersistentVolume, PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
+import type { CSIDriver, VolumeAttachment } from '@oarlock/api/types/storage-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { isTerminal } from '../pod-state.ts';
+import { nameOf, typed } from '../pod-template.ts';
+import { byClaim, claimsOfPod } from '../pods-by-claim.ts';
+import { byNode, nodeOf } from '../pods-by-node.ts';
+
+const byAttachedNode = 'attachments-of-node';
+const byVolume = 'attachments-of-volume';
+const attachedTo = ({ spec }: VolumeAttachment) => [spec.nodeName];
+const volumeOf = ({ spec }: VolumeAttachment) => (spec.source.persistentVolumeName === undefined ? [] : [spec.source.persistentVolumeName]);
+
+interface Parts {
+  readonly pods: Informer<Pod>;
+  readonly nodes: Informer<Node>;
+  readonly claims: Informer<PersistentVolumeClaim>;
+  readonly volumes: Informer<PersistentVolume>;
+  readonly attachments: Informer<VolumeAttachment>;
+  readonly drivers: Informer<CSIDriver>;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+  /** After which a volume is detached although its node has not said that it is free. */
+  readonly forceDetachMs: number;
+}
+interface Need {
+  readonly volume: PersistentVolume;
+  readonly pods: readonly Pod[];
+}
+
+/** The name by which nodes and this loop call a volume to each other. */
+const uniqueName = ({ spec }: PersistentVolume) => `kubernetes.io/csi/${spec?.csi?.driver}^${spec?.csi?.volumeHandle}`;
+/** External attachers expect this name. */
+export const attachmentName = ({ spec }: PersistentVolume, node: string): string =>
+  `csi-${createHash('sha256').update(`${spec?.csi?.volumeHandle}${spec?.csi?.driver}${node}`).digest('hex')}`;
+
+/** Has volumes attached to the nodes of the pods that use them, and detached after the last one. */
+export class AttachDetachController implements Controller {
+  readonly name = 'persistentvolume-attach-detach';
+  readonly watches;
+  readonly #parts: Parts;
+  /** Since when attachments are not needed any more, on the monotonic clock. */
+  readonly #idleSince = new Map<string, number>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    const { pods, nodes, claims, volumes, attachments } = parts;
+    pods.addIndex(byNode, nodeOf);
+    pods.addIndex(byClaim, claimsOfPod);
+    attachments.addIndex(byAttachedNode, attachedTo);
+    attachments.addIndex(byVolume, volumeOf);
+    const nodesOfClaim = (key: ObjectKey) => pods.byIndex(byClaim, key).flatMap(nodeOf);
+    const nodesOfVolume = (volume: PersistentVolume | undefined) => {
+      const ref = volume?.spec?.claimRef;
+      return ref === undefined ? [] : nodesOfClaim(`${ref.namespace}/${ref.name}`);
+    };
+    this.watches = [
+      watch(pods, (pod) => (claimsOfPod(pod).length > 0 ? nodeOf(pod) : [])),
+      watch(claims, (claim) => nodesOfClaim(objectKey(claim))),
+      watch(volumes, nodesOfVolume),
+      // one that goes lets another node have the volume
+      watch(attachments, (attachment) => [
+        attachment.spec.nodeName,
+        ...volumeOf(attachment).flatMap((name) => nodesOfVolume(volumes.get(name))),
+      ]),
+      watch(nodes, (node, old) => (old === undefined || inUse(node).join() !== inUse(old).join() ? [node.metadata?.name ?? ''] : [])),
+    ];
+  }
+
+  async reconcile(name: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
+    const { attachments, nodes, clock, forceDetachMs } = this.#parts;
+    const node = nodes.get(name);
+    const needs = this.#needs(name);
+    const present = new Map(attachments.byIndex(byAttachedNode, name).map((each) => [each.metadata?.name ?? '', each]));
+    const ready: { readonly name: string; readonly devicePath: string }[] = [];
+    for (const [id, need] of needs) {
+      this.#idleSince.delete(id);
+      const attachment = present.get(id);
+      if (attachment === undefined) {
+        if (node !== undefined) await this.#attach(id, name, need, client);
+      } else if (attachment.status?.attached === true) ready.push({ name: uniqueName(need.volume), devicePath: '' });
+      else if (attachment.status?.attachError?.message !== undefined)
+        this.#tell(
+          need,
+          'FailedAttachVolume',
+          `AttachVolume.Attach failed for volume "${need.volume.metadata?.name}" : ${attachment.status.attachError.message}`,
+        );
+    }
+    const using = new Set(node === undefined ? [] : inUse(node));
+    const leaving: VolumeAttachment[] = [];
+    let waitMs = Number.POSITIVE_INFINITY;
+    for (const [id, attachment] of present) {
+      const volume = this.#parts.volumes.get(attachment.spec.source.persistentVolumeName ?? '');
+      if (needs.has(id) || attachment.metadata?.deletionTimestamp !== undefined) continue;
+      if (volume !== undefined && id !== attachmentName(volume, name)) continue; // somebody else's
+      const since = this.#idleSince.get(id) ?? clock.monotonic();
+      this.#idleSince.set(id, since);
+      const left = since + forceDetachMs - clock.monotonic();
+      if (volume !== undefined && using.has(uniqueName(volume)) && left > 0) {
+        waitMs = Math.min(waitMs, left);
+        if (attachment.status?.attached === true) ready.push({ name: uniqueName(volume), devicePath: '' });
+      } else leaving.push(attachment);
+    }
+    if (node !== undefined) await this.#report(node, ready, needs, client);
+    for (const attachment of leaving) {
+      await client
+        .delete(volumeAttachments, nameOf(attachment), { preconditions: { uid: attachment.metadata?.uid ?? '' } })
+        .catch(ignoreGone);
+      this.#idleSince.delete(attachment.metadata?.name ?? '');
+    }
+    return Number.isFinite(waitMs) ? { requeueAfterMs: waitMs } : undefined;
+  }
+
+  /** The volumes that pods of a node need attached, by the names of their attachments. */
+  #needs(name: string): ReadonlyMap<string, Need> {
+    const { pods, claims, volumes, drivers } = this.#parts;
+    const needs = new Map<string, Need>();
+    for (const pod of pods.byIndex(byNode, name)) {
+      if (isTerminal(pod)) continue;
+      for (const key of claimsOfPod(pod)) {
+        const claim = claims.get(key);
+        const volume = claim?.status?.phase === 'Bound' ? volumes.get(claim.spec?.volumeName ?? '') : undefined;
+        const driver = volume?.spec?.csi?.driver;
+        if (volume === undefined || driver === undefined || drivers.get(driver)?.spec.attachRequired === false) continue;
+        const id = attachmentName(volume, name);
+        needs.set(id, { volume, pods: [...(needs.get(id)?.pods ?? []), pod] });
+      }
+    }
+    return needs;
+  }
+
+  async #attach(id: string, nodeName: string, need: Need, client: Client): Promise<void> {
+    const { spec, metadata } = need.volume;
+    const shared = spec?.accessModes?.some((mode) => mode === 'ReadWriteMany' || mode === 'ReadOnlyMany') ?? false;
+    const others = this.#parts.attachments.byIndex(byVolume, metadata?.name ?? '').some((each) => each.spec.nodeName !== nodeName);
+    if (!shared && others) {
+      this.#tell(
+        need,
+        'FailedAttachVolume',
+        `Multi-Attach error for volume "${metadata?.name}" Volume is already exclusively attached to one node and can't be attached to another`,
+      );
+      return;
+    }
+    try {
+      await client.create(volumeAttachments, {
+        apiVersion: 'storage.k8s.io/v1',
+        kind: 'VolumeAttachment',
+        metadata: { name: id },
+        spec: { attacher: spec?.csi?.driver ?? '', nodeName, source: { persistentVolumeName: metadata?.name ?? '' } },
+      });
+    } catch (error) {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+    }
+  }
+
+  /** Tells the node what it may mount, before anything that it may not is taken away. */
+  async #report(
+    node: Node,
+    ready: readonly { readonly name: string; readonly devicePath: string }[],
+    needs: ReadonlyMap<string, Need>,
+    client: Client,
+  ): Promise<void> {
+    const before = node.status?.volumesAttached ?? [];
+    const names = (list: readonly { readonly name: string }[]) =>
+      list
+        .map(({ name }) => name)
+        .sort()
+        .join();
+    if (names(before) === names(ready)) return;
+    await client
+      .patch(
+        nodeResource,
+        nameOf(node),
+        'merge',
+        { metadata: { uid: node.metadata?.uid }, status: { volumesAttached: ready.length > 0 ? ready : null } },
+        { subresource: 'status' },
+      )
+      .catch(ignoreGone);
+    const known = new Set(before.map(({ name }) => name));
+    for (const need of needs.values())
+      if (!known.has(uniqueName(need.volume)) && ready.some(({ name }) => name === uniqueName(need.volume)))
+        this.#tell(need, 'SuccessfulAttachVolume', `AttachVolume.Attach succeeded for volume "${need.volume.metadata?.name}" `);
+  }
+
+  #tell({ pods }: Need, reason: string, message: string): void {
+    for (const pod of pods)
+      this.#parts.recorder.event(typed(podResource, pod), reason.startsWith('Failed') ? 'Warning' : 'Normal', reason, message);
+  }
+}
+
+const inUse = ({ status }: Node): readonly string[] => status?.volumesInUse ?? [];
+function ignoreGone(error: unknown): undefined {
+  if (isStatus(error, 'NotFound')) return undefined;
+  throw error;
+}
+
+export default Controllers.plugin({
+  id: 'controller-attach-detach',
+  config: z.strictObject({
+    /** A node that does not say that a volume is free is believed to be dead after this time. */
+    forceDetachSeconds: z.number().int().min(0).default(360),
+  }),
+  needs: { informers: Informers, events: Events },
+  create: ({ config, informers, events }, { clock }) =>
+    new AttachDetachController({
+      pods: informers.of(podResource),
+      nodes: informers.of(nodeResource),
+      claims: informers.of(persistentVolumeClaims),
+      volumes: informers.of(persistentVolumes),
+      attachments: informers.of(volumeAttachments),
+      drivers: informers.of(csiDrivers),
+      recorder: events.recorder('attachdetach-controller'),
+      clock,
+      forceDetachMs: config.forceDetachSeconds * 1000,
+    }),
+});
