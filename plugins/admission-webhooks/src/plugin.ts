@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { mutatingWebhookConfigurations, validatingWebhookConfigurations } from '@oarlock/api/resources';
-import { Admission, allow, deny, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, isVerdict, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
@@ -100,9 +100,17 @@ class WebhookAdmission implements AdmissionPlugin {
   validate(request: AdmissionRequest): Verdict | Promise<Verdict> {
     const fault = configurationFault(request);
     if (fault !== undefined) return fault;
+    if (request.operation === 'DELETE' || request.operation === 'CONNECT') return this.#removal(request);
     const all = this.#validating();
     if (all instanceof Promise) return all.then((settled) => this.#validate(request, settled));
     return all.some((webhook) => concerns(webhook, request)) ? this.#validate(request, all) : allow;
+  }
+
+  /** There is nothing to change, but mutating webhooks may say no, too, and are asked first. */
+  async #removal(request: AdmissionRequest): Promise<Verdict> {
+    const answer: KubeObject | Verdict | undefined = await this.#mutate(request, request.object as KubeObject, await this.#mutating());
+    if (answer !== undefined && isVerdict(answer)) return answer;
+    return this.#validate(request, await this.#validating());
   }
 
   async #validate(request: AdmissionRequest, all: Webhooks): Promise<Verdict> {

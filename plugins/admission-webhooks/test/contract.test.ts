@@ -362,6 +362,16 @@ describe('the rest of a webhook', () => {
     expect(server.reviews).toEqual([]);
   });
 
+  it('may refuse a deletion, mutating or not', async () => {
+    server.handler = (_, path) => ({ allowed: path !== '/never' });
+    const clientConfig = { url: server.url('/never'), caBundle: server.caBundle };
+    const deletion = admissionRequest('DELETE', configMaps, undefined, { old: map('m') });
+    expect(statusOf(await validate({ mutating: [{ clientConfig }] }, deletion))?.message).toContain('denied the request');
+    await dispose?.();
+    expect(await validate({ mutating: [{}], validating: [{}] }, deletion)).toEqual({ allowed: true });
+    expect(server.reviews.at(-1)?.request).toMatchObject({ operation: 'DELETE', object: null, oldObject: map('m') });
+  });
+
   it('has no part in a dry run when it may have side effects', async () => {
     const dry = create(map('m'), { dryRun: true });
     expect(statusOf(await validate({ validating: [{ sideEffects: 'Some' }] }, dry))).toMatchObject({
