@@ -8,6 +8,7 @@ const said = [
   ['request is too large', 'TooLarge'],
   ['too many operations in txn request', 'TooLarge'],
   ['received message larger than max', 'TooLarge'],
+  ['database space exceeded', 'Full'],
 ] as const;
 
 /** The error of the room for one of a call. What is not a refusal leaves open whether the call had an effect. */

@@ -64,6 +64,9 @@ export interface LeaseGrantResponse {
 export interface StatusResponse {
   readonly version: string;
   readonly leader: Int64;
+  readonly dbSize: Int64;
+  readonly dbSizeInUse: Int64;
+  readonly errors: readonly string[];
 }
 
 export interface WatchRequest {
@@ -138,7 +141,13 @@ export const schema = protobuf.Root.fromJSON({
     LeaseGrantRequest: fields({ TTL: [1, 'int64'], ID: [2, 'int64'] }),
     LeaseGrantResponse: fields({ TTL: [3, 'int64'], error: [4, 'string'] }),
     StatusRequest: fields({}),
-    StatusResponse: fields({ version: [2, 'string'], leader: [4, 'uint64'] }),
+    StatusResponse: fields({
+      version: [2, 'string'],
+      dbSize: [3, 'int64'],
+      leader: [4, 'uint64'],
+      errors: [8, 'string', 'repeated'],
+      dbSizeInUse: [9, 'int64'],
+    }),
     WatchCreateRequest: fields({
       key: [1, 'bytes'],
       range_end: [2, 'bytes'],

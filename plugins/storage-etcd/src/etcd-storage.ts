@@ -18,6 +18,7 @@ import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnRespons
 import { entryOf } from './event-changes.ts';
 import { KeySpace, type ByteRange } from './key-space.ts';
 import { LeasePool } from './lease-pool.ts';
+import { MemberHealth } from './member-health.ts';
 import { WatchHub } from './watch-hub.ts';
 
 export interface EtcdStorageOptions {
@@ -62,6 +63,7 @@ export class EtcdStorage implements StorageDriver {
   readonly #keys: KeySpace;
   readonly #leases: LeasePool;
   readonly #watches: WatchHub;
+  readonly #health: MemberHealth;
   readonly #maxRequestBytes: number;
 
   constructor({ clock = systemClock, log = silentLogger, random = Math.random, ...options }: EtcdStorageOptions) {
@@ -79,21 +81,24 @@ export class EtcdStorage implements StorageDriver {
       keepaliveMs: keepaliveSeconds * 1000,
       dialTimeoutMs: dialTimeoutSeconds * 1000,
     });
+    this.#health = new MemberHealth(this.#connection, clock, log);
     this.#leases = new LeasePool(this.#connection, clock, random);
     this.#watches = new WatchHub(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
   }
 
   /** For metrics. */
   get stats() {
-    return { calls: this.#connection.calls, watches: this.#watches.size, feeds: this.#watches.feeds };
+    return { calls: this.#connection.calls, watches: this.#watches.size, feeds: this.#watches.feeds, member: this.#health.state };
   }
 
   /** @throws StorageError `Unavailable` when no quorum answers within the request timeout */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     await beforeAbort(this.#newest(), signal, () => new StorageError('Unavailable', 'the start was given up', { cause: signal.reason }));
+    this.#health.start();
   }
 
   async stop(): Promise<void> {
+    this.#health.stop();
     this.#watches.stop();
     this.#connection.close();
   }
@@ -228,7 +233,11 @@ export class EtcdStorage implements StorageDriver {
           throw new StorageError('TooLarge', `a commit of ${request.length} bytes: at most ${this.#maxRequestBytes} are taken`);
         return await this.#connection.call(rpcs.txn, request, { repeated: false });
       } catch (error) {
-        if (!isLeaseNotFound(error) || attempt > 0) throw storageError(error);
+        if (!isLeaseNotFound(error) || attempt > 0) {
+          const meaning = storageError(error);
+          if (meaning instanceof StorageError && meaning.code === 'Full') void this.#health.look();
+          throw meaning;
+        }
         this.#leases.forget();
       }
     }

@@ -65,6 +65,10 @@ export default Storage.plugin({
     gauge('calls', 'Calls made since the start.', () => storage.stats.calls);
     gauge('watches', 'Open watches.', () => storage.stats.watches);
     gauge('feeds', 'Watches in etcd that these are served from.', () => storage.stats.feeds);
+    gauge('database_bytes', 'Size of the database of the member that is used.', () => storage.stats.member.bytes);
+    gauge('database_in_use_bytes', 'What of it is in use; the rest is given back by defragmenting.', () => storage.stats.member.bytesInUse);
+    gauge('defragment_advised', '1 when defragmenting would give back much.', () => (storage.stats.member.defragment ? 1 : 0));
+    gauge('alarms', 'What the member complains of, such as NOSPACE.', () => storage.stats.member.alarms.length);
     return storage;
   },
 });

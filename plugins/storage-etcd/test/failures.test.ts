@@ -1,7 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { StorageError, type Change, type Revision } from '@oarlock/spi/storage';
 import { afterEach, describe, expect, it } from 'vitest';
 import { EtcdStorage, type EtcdStorageOptions } from '../src/etcd-storage.ts';
 import { EtcdServer, etcdMissing } from './etcd-server.ts';
+import { makeTlsFiles } from './tls-files.ts';
 
 const missing = etcdMissing();
 const open: { stop(): Promise<void> }[] = [];
@@ -11,8 +14,8 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.remove();
 });
 
-async function cluster(size: number): Promise<EtcdServer[]> {
-  const started = await EtcdServer.cluster(size);
+async function cluster(size: number, options: Parameters<typeof EtcdServer.cluster>[1] = {}): Promise<EtcdServer[]> {
+  const started = await EtcdServer.cluster(size, options);
   servers.push(...started);
   return started;
 }
@@ -155,21 +158,63 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     );
   });
 
-  it('goes on with the other members when one is killed', async () => {
-    const members = await cluster(3);
-    const storage = await connect(members);
-    const base = await storage.requestProgress();
-    const watch = follow(storage, '', base);
-    const writers = write(storage, 4);
-    for (const member of members) {
-      await writers.more(100);
-      await member.kill();
-      await writers.more(50);
-      await member.run();
+  it.each(['plain', 'TLS'] as const)('goes on with the other members when one is killed, the leader too (%s)', async (kind) => {
+    const tls = kind === 'TLS' ? await makeTlsFiles() : undefined;
+    try {
+      const members = await cluster(3, tls && { tls: tls.server });
+      const storage = await connect(members, tls?.client ?? {});
+      const base = await storage.requestProgress();
+      const watch = follow(storage, '', base);
+      const writers = write(storage, 4);
+      for (const member of members) {
+        await writers.more(100);
+        await member.kill();
+        await writers.more(50);
+        await member.run();
+      }
+      await writers.stop();
+      await watch.reached(await storage.requestProgress());
+      check(watch.changes, writers);
+    } finally {
+      await tls?.remove();
     }
-    await writers.stop();
-    await watch.reached(await storage.requestProgress());
-    check(watch.changes, writers);
+  });
+
+  it('refuses writes while the quota is used up, reads on, and says what helps', async () => {
+    const started = await EtcdServer.start({ args: ['--quota-backend-bytes', String(16 * 1024 * 1024)] });
+    servers.push(started);
+    const said: string[] = [];
+    const note = (_: object, text: string) => void said.push(text);
+    const log = { ...silentLogger, error: note, info: note, warn: note } as Logger;
+    const storage = await connect([started], { log });
+    const watch = follow(storage, '', await storage.requestProgress());
+    const value = Buffer.alloc(1024 * 1024, 1);
+    const keys: string[] = [];
+    const outcome = await (async () => {
+      for (let at = 0; at < 64; at += 1) {
+        await storage.commit([{ key: `/k${at}`, value }], []);
+        keys.push(`/k${at}`);
+      }
+      return 'never';
+    })().catch((error: unknown) => error);
+    expect(outcome).toMatchObject({ name: 'StorageError', code: 'Full', message: expect.stringContaining('database space exceeded') });
+    expect((await storage.range({ prefix: '/k' })).entries).toHaveLength(keys.length);
+    await expect.poll(() => storage.stats.member.alarms.join()).toContain('NOSPACE');
+    expect(said.some((text) => text.includes('etcdctl defrag'))).toBe(true);
+    expect(storage.stats.member.bytes).toBeGreaterThan(16 * 1024 * 1024);
+    await storage.commit(
+      keys.map((key) => ({ key, value: null })),
+      [],
+    );
+    const newest = await storage.requestProgress();
+    await storage.compact(newest);
+    const etcdctl = (...args: string[]) =>
+      execFileSync('etcdctl', ['--endpoints', started.endpoint, ...args], { env: { ...process.env, ETCDCTL_API: '3' }, stdio: 'ignore' });
+    etcdctl('defrag');
+    etcdctl('alarm', 'disarm');
+    const commit = await storage.commit([{ key: '/again', value }], []);
+    await watch.reached(commit.ok ? commit.revision : Infinity);
+    expect(watch.changes).toHaveLength(2 * keys.length + 1);
   });
 
   it('finds out that etcd stands still, and goes on when it moves again', async () => {
