@@ -215,7 +215,8 @@ describe('the API of a kubelet', () => {
     expect(await refusal('/exec/default/web/app?command=echo&output=1', 'channel.k8s.io')).toBe(403);
     expect(await refusal('/exec/default/web/app?output=1')).toBe(400);
     expect(await refusal('/exec/default/web/none?command=echo&output=1')).toBe(404);
-    expect(await refusal('/portForward/default/web')).toBe(404);
+    expect(await refusal('/portForward/default/web')).toBe(403);
+    expect(await refusal('/portForward/default/none', 'v4.channel.k8s.io')).toBe(404);
     expect((await get('/exec/default/web/app?command=echo')).code).toBe(400);
   });
 });

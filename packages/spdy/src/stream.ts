@@ -65,7 +65,8 @@ export class SpdyStream extends Duplex {
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     // not done, or a source without an end would be drained in one go, with nobody getting a turn to stop it
     if (this.ended === 'reset' || this.ended === 'cut') return;
-    this.#port.data(this, chunk, done);
+    if (chunk.length === 0) done();
+    else this.#port.data(this, chunk, done);
   }
 
   override _final(done: (error?: Error | null) => void): void {

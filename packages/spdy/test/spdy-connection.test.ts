@@ -57,6 +57,19 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(one.ended).toBe('fin');
   });
 
+  it('is done with an empty piece at once', async () => {
+    const { client } = await pair((stream) => {
+      stream.reply();
+      stream.end('');
+    }, options);
+    const stream = client.open({ streamType: 'error' });
+    await new Promise((resolve) => {
+      stream.write('', resolve);
+    });
+    stream.end('');
+    expect((await readAll(stream)).length).toBe(0);
+  });
+
   it('carries much both ways on several streams, unchanged', async () => {
     const { client } = await pair((stream) => {
       stream.reply();

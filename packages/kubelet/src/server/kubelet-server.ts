@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:https';
 import { isIP, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { WebSocketServer } from 'ws';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../kubelet.ts';
@@ -14,8 +14,13 @@ import { findContainer } from '../pods.ts';
 import { judgeClient } from './client-certificate.ts';
 import { parseLogRequest, sendLogs } from './container-logs.ts';
 import { HttpProblem } from './http-problem.ts';
-import { remoteCommandProtocols, serveRemoteCommand, type RemoteCommandOptions } from './remote-command.ts';
+import { portForwardProtocol, servePortForward, type ForwardTarget } from './port-forward.ts';
+import { serveWebSocketForward, webSocketForwardProtocols } from './port-forward-websocket.ts';
+import { serveSpdyCommand, spdyCommandProtocols, type SpdyCommandProtocol } from './remote-command-spdy.ts';
+import { serveWebSocketCommand, webSocketCommandProtocols } from './remote-command-websocket.ts';
+import type { RemoteCommandOptions, RunCommand } from './remote-command.ts';
 import { statsSummary } from './stats-summary.ts';
+import { StreamingUpgrades, type StreamProtocols, type Upgraded } from './streaming.ts';
 
 export interface KubeletServerOptions {
   readonly kubelet: Kubelet;
@@ -26,9 +31,12 @@ export interface KubeletServerOptions {
   metrics(): Promise<string>;
 }
 
-const maxFrame = 1024 * 1024;
 const maxSessions = 1000;
+/** Of one WebSocket whose channels are numbered in a byte. */
+const maxPorts = 100;
 const maxHead = 256 * 1024;
+const commands: StreamProtocols = { websocket: webSocketCommandProtocols, spdy: spdyCommandProtocols };
+const forwards: StreamProtocols = { websocket: webSocketForwardProtocols, spdy: [portForwardProtocol] };
 const truthy = (text: string | null) => text === '1' || text === 'true';
 const codes: Readonly<Record<number, string>> = {
   400: 'Bad Request',
@@ -40,17 +48,11 @@ const codes: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** The API of the kubelets of this process: logs, exec, attach, pods and stats, over HTTPS, for the API server and administrators alone. */
+/** The API of the kubelets of this process: logs, exec, attach, port-forward, pods and stats, over HTTPS, for the API server and administrators alone. */
 export class KubeletServer {
   readonly #options: KubeletServerOptions;
   readonly #sockets = new Set<Socket>();
-  readonly #upgrades = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    perMessageDeflate: false,
-    maxPayload: maxFrame,
-    handleProtocols: (offered) => remoteCommandProtocols.find((protocol) => offered.has(protocol)) ?? false,
-  });
+  readonly #upgrades = new StreamingUpgrades();
   #server: Server | undefined;
   #sessions = 0;
 
@@ -144,7 +146,7 @@ export class KubeletServer {
   async #route(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
     const { kubelet, signal, metrics } = this.#options;
     const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
-    if (area === 'exec' || area === 'attach') throw new HttpProblem(400, 'Upgrade request required');
+    if (area === 'exec' || area === 'attach' || area === 'portForward') throw new HttpProblem(400, 'Upgrade request required');
     if (request.method !== 'GET') throw new HttpProblem(405, 'method not allowed');
     if (area === 'containerLogs') {
       const { worker, container } = this.#find(rest);
@@ -168,14 +170,15 @@ export class KubeletServer {
       this.#authorize(request);
       const url = urlOf(request);
       const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
-      if (area !== 'exec' && area !== 'attach') throw new HttpProblem(404, '404 page not found');
-      const { worker, container } = this.#find(rest);
-      if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw new HttpProblem(400, 'unable to upgrade: only WebSocket is served');
-      const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((protocol) => protocol.trim());
-      if (!remoteCommandProtocols.some((protocol) => offered.includes(protocol)))
-        throw new HttpProblem(403, `unable to upgrade: none of the protocols is supported: ${offered.join(', ')}`);
       if (this.#sessions >= maxSessions) throw new HttpProblem(503, 'too many sessions');
-      this.#serve(worker, container, area, url.searchParams, request, socket, head);
+      if (area === 'portForward') {
+        const serve = this.#forward(this.#findPod(rest), url.searchParams);
+        this.#upgrades.accept(request, socket, head, forwards, (upgraded) => this.#sit(serve(upgraded)));
+      } else if (area === 'exec' || area === 'attach') {
+        const { worker, container } = this.#find(rest);
+        const serve = this.#command(worker, container, area, url.searchParams);
+        this.#upgrades.accept(request, socket, head, commands, (upgraded) => this.#sit(serve(upgraded)));
+      } else throw new HttpProblem(404, '404 page not found');
     } catch (error) {
       const { code, message } = this.#problem(error);
       socket.end(
@@ -184,15 +187,18 @@ export class KubeletServer {
     }
   }
 
-  #serve(
-    worker: PodWorker,
-    name: string,
-    area: 'exec' | 'attach',
-    query: URLSearchParams,
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-  ): void {
+  /** Counts a session while it lasts. */
+  #sit(session: Promise<void>): void {
+    this.#sessions += 1;
+    session
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'a streaming session failed'))
+      .finally(() => {
+        this.#sessions -= 1;
+      });
+  }
+
+  /** What is to be done once the connection is upgraded. @throws HttpProblem */
+  #command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
     const { record } = worker;
     const status = record.state.latest(name);
     if (status?.state !== 'RUNNING' || !record.runtime)
@@ -211,16 +217,52 @@ export class KubeletServer {
     if (!options.stdin && !options.stdout && !options.stderr)
       throw new HttpProblem(400, 'you must specify at least 1 of stdin, stdout, stderr');
     const { driver } = record.runtime.hub;
-    this.#upgrades.handleUpgrade(request, socket, head, (webSocket) => {
-      this.#sessions += 1;
-      void serveRemoteCommand(webSocket, options, this.#options.signal, async (streams, signal) => {
-        if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
-        await driver.attach(status.id, streams, { signal });
-        return 0;
-      }).finally(() => {
-        this.#sessions -= 1;
-      });
-    });
+    const run: RunCommand = async (streams, signal) => {
+      if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
+      await driver.attach(status.id, streams, { signal });
+      return 0;
+    };
+    const sitting = this.#sitting;
+    return (upgraded) =>
+      upgraded.over === 'websocket'
+        ? serveWebSocketCommand(upgraded, options, sitting, run)
+        : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, sitting, run);
+  }
+
+  /** What is to be done once the connection is upgraded. @throws HttpProblem */
+  #forward({ record }: PodWorker, query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
+    const sandbox = record.state.readySandbox;
+    if (sandbox === undefined || !record.runtime)
+      throw new HttpProblem(500, `unable to upgrade connection: pod does not exist: "${record.name}" has no sandbox that is ready`);
+    const { driver } = record.runtime.hub;
+    const target: ForwardTarget = {
+      name: `${record.namespace}_${record.name}`,
+      uid: record.uid,
+      connect: (port, signal) => driver.portForward(sandbox.id, port, { signal }),
+    };
+    const ports = query
+      .getAll('port')
+      .flatMap((text) => text.split(','))
+      .map(Number)
+      .filter((port) => Number.isInteger(port) && port > 0 && port < 65_536)
+      .slice(0, maxPorts);
+    const sitting = this.#sitting;
+    return (upgraded) =>
+      upgraded.over === 'websocket' ? serveWebSocketForward(upgraded, ports, target, sitting) : servePortForward(upgraded, target, sitting);
+  }
+
+  get #sitting(): { readonly stopped: AbortSignal; readonly clock: Clock } {
+    return { stopped: this.#options.signal, clock: this.#options.kubelet.context.clock };
+  }
+
+  /** `NAMESPACE/POD` or `NAMESPACE/POD/UID`. */
+  #findPod([namespace = '', name = '', uid, ...more]: readonly string[]): PodWorker {
+    if (namespace === '' || name === '' || more.length > 0) throw new HttpProblem(404, '404 page not found');
+    for (const agent of this.#options.kubelet.agents.values()) {
+      const worker = agent.pods.find(namespace, name);
+      if (worker && (uid === undefined || worker.record.uid === uid)) return worker;
+    }
+    throw new HttpProblem(404, `pod "${name}" does not exist`);
   }
 
   /** `NAMESPACE/POD/CONTAINER` or `NAMESPACE/POD/UID/CONTAINER`. */

@@ -1,0 +1,107 @@
+import { PassThrough, Writable } from 'node:stream';
+import type { WebSocket } from 'ws';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Streams } from '@oarlock/spi/runtime';
+import { LinkedSignal } from '../linked-signal.ts';
+import { outcome, Resizes, resultOf, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
+
+/** Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin. */
+export const webSocketCommandProtocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'] as const;
+
+const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
+const longestSilenceMs = 2_000;
+
+function frame(channel: number, data: Buffer | string): Buffer {
+  const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data;
+  const whole = Buffer.allocUnsafe(bytes.length + 1);
+  whole[0] = channel;
+  bytes.copy(whole, 1);
+  return whole;
+}
+
+function outlet(socket: WebSocket, channel: number, ready: Promise<void>): Writable {
+  const target = new Writable({
+    highWaterMark: 64 * 1024,
+    construct(done) {
+      void ready.then(() => done());
+    },
+    write(chunk: Buffer, _encoding, done) {
+      socket.send(frame(channel, chunk), (error) => done(error ?? null));
+    },
+  });
+  return target.on('error', () => undefined); // who writes is told by the callback
+}
+
+/**
+ * When the client reads. kubectl 1.29 and 1.30 begin to read a little before they have made the streams, and drop what comes for a stream
+ * that is not there yet; so nothing is sent before the client has answered a ping or sent something itself, or has been silent for long.
+ */
+function reading(socket: WebSocket, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.after(longestSilenceMs, resolve);
+    const go = () => {
+      timer.cancel();
+      resolve();
+    };
+    socket.once('pong', go);
+    socket.once('message', go);
+    socket.once('close', go);
+    socket.ping();
+  });
+}
+
+/**
+ * Joins a command's streams with a WebSocket: each frame begins with the number of its channel. Resolves when the command has ended, its
+ * outcome was sent, and the connection closes. The signal aborts when the other side goes away.
+ */
+export async function serveWebSocketCommand(
+  { socket, protocol }: { readonly socket: WebSocket; readonly protocol: string },
+  options: RemoteCommandOptions,
+  { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
+  run: RunCommand,
+): Promise<void> {
+  const gone = new LinkedSignal(stopped);
+  const leave = () => gone.abort(new Error('the client went away'));
+  const stdin = options.stdin ? new PassThrough({ highWaterMark: 256 * 1024 }) : undefined;
+  const resizes = options.tty ? new Resizes() : undefined;
+  socket.on('close', leave);
+  socket.on('error', leave);
+  stdin?.on('error', () => undefined); // whoever reads it has been told
+  stdin?.on('drain', () => socket.resume());
+  socket.on('message', (data: Buffer, binary: boolean) => {
+    if (!binary || data.length === 0) return;
+    const body = data.subarray(1);
+    switch (data[0]) {
+      case channels.stdin:
+        if (stdin && !stdin.writableEnded && body.length > 0 && !stdin.write(body)) socket.pause();
+        return;
+      case channels.close:
+        if (protocol === webSocketCommandProtocols[0] && body[0] === channels.stdin) stdin?.end();
+        return;
+      case channels.resize:
+        resizes?.read(body.toString('utf8'));
+    }
+  });
+  // an empty frame tells the client that the streams are open
+  const first = options.stdout ? channels.stdout : options.stderr ? channels.stderr : channels.error;
+  const ready = reading(socket, clock).then(() => {
+    if (socket.readyState === socket.OPEN) socket.send(frame(first, ''));
+  });
+  const streams: Streams = {
+    tty: options.tty,
+    ...(stdin && { stdin }),
+    ...(options.stdout && { stdout: outlet(socket, channels.stdout, ready) }),
+    ...(options.stderr && !options.tty && { stderr: outlet(socket, channels.stderr, ready) }),
+    ...(resizes && { resize: resizes }),
+  };
+  const result = await resultOf(run(streams, gone.signal));
+  await ready;
+  gone.release();
+  resizes?.end();
+  stdin?.destroy();
+  if (socket.readyState === socket.OPEN)
+    await new Promise<void>((resolve) => {
+      socket.send(frame(channels.error, outcome(result)), () => resolve());
+    });
+  socket.close(1000);
+}

@@ -1,0 +1,253 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:https';
+import { connect, createServer, type AddressInfo, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { openKeys } from '@oarlock/cluster/keys';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { SpdyConnection } from '@oarlock/spdy/connection';
+import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import { RuntimeError, type RuntimeDriver } from '@oarlock/spi/runtime';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
+import { serveWebSocketForward } from '../src/server/port-forward-websocket.ts';
+import { KubeletServer } from '../src/server/kubelet-server.ts';
+import { app, Bench, podOf, withTraits } from './bench.ts';
+
+describe('streams of a kubelet', () => {
+  let bench: Bench;
+  let server: KubeletServer;
+  let port: number;
+  let keys: ClusterKeys;
+  let directory: string;
+  let client: KeyPair;
+  /** What runs in the pod: answers with what it was sent, once that has ended. */
+  let echo: Server;
+  let echoPort: number;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'oarlock-keys-'));
+    ({ keys } = await openKeys(directory, 'https://kubernetes.default.svc'));
+    client = await keys.issue({ commonName: 'kube-apiserver-kubelet-client', usages: ['client'] });
+    echo = createServer({ allowHalfOpen: true }, (socket) => {
+      const chunks: Buffer[] = [];
+      socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => socket.end(Buffer.concat(chunks)));
+      socket.on('error', () => undefined);
+    });
+    echo.listen(0, '127.0.0.1');
+    await once(echo, 'listening');
+    echoPort = (echo.address() as AddressInfo).port;
+    bench = await new Bench({
+      keys,
+      wrap: (driver) =>
+        Object.assign(withTraits(driver, { simulated: false }), {
+          portForward: (async (_sandbox, wanted) => {
+            const socket = connect({ host: '127.0.0.1', port: wanted, allowHalfOpen: true });
+            await once(socket, 'connect').catch((cause: unknown) => {
+              throw new RuntimeError('Unavailable', 'nobody listens', { cause });
+            });
+            return socket;
+          }) satisfies RuntimeDriver['portForward'],
+        }),
+      config: { files: true, address: '127.0.0.1' },
+    }).start();
+    server = new KubeletServer({
+      kubelet: bench.kubelet,
+      log: silentLogger,
+      signal: bench.signal,
+      listen: { host: '127.0.0.1', port: 0 },
+      metrics: async () => '',
+    });
+    port = await server.start();
+    bench.create(podOf('web', { containers: [app({ tty: false })] }));
+    await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 10_000);
+  }, 30_000);
+  afterAll(async () => {
+    await server.stop();
+    await bench.dispose();
+    echo.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  const upgrade = (path: string, headers: Record<string, string | string[]>, method = 'POST') =>
+    new Promise<{ code: number; headers: Record<string, unknown>; socket?: Duplex; head?: Buffer }>((resolve, reject) => {
+      const asked = request({
+        host: '127.0.0.1',
+        port,
+        path,
+        method,
+        agent: false,
+        ca: keys.caBundle,
+        cert: client.certificate,
+        key: client.key,
+        headers: { connection: 'Upgrade', ...headers },
+      });
+      asked.once('error', reject);
+      asked.once('response', (response) => {
+        response.resume();
+        resolve({ code: response.statusCode ?? 0, headers: response.headers });
+      });
+      asked.once('upgrade', (response, socket, head) => {
+        resolve({ code: response.statusCode ?? 0, headers: response.headers, socket, head });
+      });
+      asked.end();
+    });
+
+  async function spdy(path: string, protocols: string[]) {
+    const { code, headers, socket, head } = await upgrade(path, { upgrade: 'SPDY/3.1', 'x-stream-protocol-version': protocols });
+    if (socket === undefined) throw new Error(`answered with ${code}`);
+    return { connection: new SpdyConnection(socket, { role: 'client' }, head), protocol: headers['x-stream-protocol-version'] };
+  }
+
+  /** As kubectl of before 1.31 runs a command. */
+  async function command(query: string, types: readonly string[], protocols = ['v4.channel.k8s.io', 'v3.channel.k8s.io'], stdin = '') {
+    const { connection, protocol } = await spdy(`/exec/default/web/app?${query}`, protocols);
+    const streams = new Map(types.map((streamType) => [streamType, connection.open({ streamType })]));
+    await Promise.all([...streams.values()].map((stream) => stream.replied));
+    streams.get('error')?.end();
+    streams.get('stdin')?.end(stdin);
+    const [stdout, stderr, error] = await Promise.all(
+      ['stdout', 'stderr', 'error'].map((type) => {
+        const stream = streams.get(type);
+        return stream === undefined ? '' : text(stream);
+      }),
+    );
+    await connection.closed;
+    return { protocol, stdout, stderr, error };
+  }
+
+  it('run commands over SPDY and say how they ended', async () => {
+    expect(await command('command=echo&command=a&command=b&output=1&error=1', ['error', 'stdout', 'stderr'])).toEqual({
+      protocol: 'v4.channel.k8s.io',
+      stdout: 'a\nb\n',
+      stderr: '',
+      error: '{"metadata":{},"status":"Success"}',
+    });
+    const failed = await command('command=exit&command=42&output=1&error=1', ['error', 'stdout', 'stderr']);
+    expect(JSON.parse(failed.error ?? '')).toMatchObject({ reason: 'NonZeroExitCode', details: { causes: [{ message: '42' }] } });
+    const complained = await command('command=complain&command=no&output=1&error=1', ['error', 'stdout', 'stderr']);
+    expect(complained.stderr).toBe('no\n');
+    expect(await command('command=exit&command=3&output=1', ['error', 'stdout'], ['v2.channel.k8s.io'])).toMatchObject({
+      protocol: 'v2.channel.k8s.io',
+      error: 'error executing command in container: command terminated with exit code 3',
+    });
+  });
+
+  it('carry much to a command over SPDY and back, and the end of stdin', async () => {
+    const much = 'x'.repeat(3_000_000);
+    const { stdout, error } = await command('command=cat&input=1&output=1', ['error', 'stdin', 'stdout'], undefined, much);
+    expect(stdout === much).toBe(true);
+    expect(error).toBe('{"metadata":{},"status":"Success"}');
+  });
+
+  it('end a command when its SPDY client goes away', async () => {
+    const { connection } = await spdy('/exec/default/web/app?command=sleep&command=infinity&command=mark&output=1', ['v4.channel.k8s.io']);
+    for (const streamType of ['error', 'stdout']) connection.open({ streamType }).on('error', () => undefined);
+    const [container] = await bench.runtime.listContainers({ state: 'RUNNING' });
+    const alive = async () => (await bench.runtime.execSync(container?.id ?? '', ['pgrep', 'mark'], 0)).exitCode === 0;
+    await expect.poll(alive).toBe(true);
+    connection.destroy();
+    await expect.poll(alive).toBe(false);
+  });
+
+  /** As kubectl forwards one connection. */
+  async function forwarded(connection: SpdyConnection, wanted: number, id: string, sent: string) {
+    const headers = { port: String(wanted), requestID: id };
+    const error = connection.open({ ...headers, streamType: 'error' });
+    error.end();
+    const data = connection.open({ ...headers, streamType: 'data' });
+    data.end(sent);
+    const [received, complaint] = await Promise.all([text(data), text(error)]);
+    return { received, complaint };
+  }
+
+  it('forward ports over SPDY, many at a time, and each half ends by itself', async () => {
+    const { connection, protocol } = await spdy('/portForward/default/web', ['portforward.k8s.io']);
+    expect(protocol).toBe('portforward.k8s.io');
+    const sent = Array.from({ length: 20 }, (_, i) => `${i}`.repeat(1 + i * 10_000));
+    const answers = await Promise.all(sent.map((bytes, i) => forwarded(connection, echoPort, `${i}`, bytes)));
+    expect(answers.every(({ received, complaint }, i) => received === sent[i] && complaint === '')).toBe(true);
+    connection.destroy();
+  });
+
+  it('say why a port cannot be reached', async () => {
+    const closed = createServer();
+    closed.listen(0, '127.0.0.1');
+    await once(closed, 'listening');
+    const { port: nobody } = closed.address() as AddressInfo;
+    await new Promise((resolve) => {
+      closed.close(resolve);
+    });
+    const { connection } = await spdy('/portForward/default/web', ['portforward.k8s.io']);
+    const { received, complaint } = await forwarded(connection, nobody, '0', '');
+    expect([received, complaint]).toEqual([
+      '',
+      expect.stringMatching(/^error forwarding port \d+ to pod default_web, uid .*: nobody listens$/),
+    ]);
+    // the connection is good for others
+    expect(await forwarded(connection, echoPort, '1', 'more')).toEqual({ received: 'more', complaint: '' });
+    connection.destroy();
+  });
+
+  it('refuse what they do not speak, before they upgrade', async () => {
+    const spdyTo = async (path: string, protocol: string) =>
+      (await upgrade(path, { upgrade: 'SPDY/3.1', 'x-stream-protocol-version': protocol })).code;
+    expect(await spdyTo('/exec/default/web/app?command=echo&output=1', 'v9.channel.k8s.io')).toBe(403);
+    expect(await spdyTo('/portForward/default/none', 'portforward.k8s.io')).toBe(404);
+    expect(await spdyTo('/portForward/default/web/uid', 'portforward.k8s.io')).toBe(404);
+    expect((await upgrade('/portForward/default/web', { upgrade: 'h2c' })).code).toBe(400);
+  });
+
+  it('answer WebSocket with the name that kubectl offers for a tunnel', async () => {
+    const offer = {
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': Buffer.alloc(16).toString('base64'),
+      'sec-websocket-protocol': 'SPDY/3.1+portforward.k8s.io',
+    };
+    const { code, headers, socket } = await upgrade('/portForward/default/web', offer, 'GET');
+    expect([code, headers['sec-websocket-protocol']]).toEqual([101, 'SPDY/3.1+portforward.k8s.io']);
+    socket?.destroy();
+  });
+
+  it('forward ports through channels of a WebSocket, as clients of other languages ask for it', async () => {
+    const socket = new WebSocket(`wss://127.0.0.1:${port}/portForward/default/web?port=${echoPort}`, 'v4.channel.k8s.io', {
+      ca: keys.caBundle,
+      cert: client.certificate,
+      key: client.key,
+    });
+    const received: Buffer[] = [];
+    socket.on('message', (message: Buffer) => received.push(message));
+    await vi.waitFor(() => expect(received).toHaveLength(2));
+    const named = Buffer.alloc(2);
+    named.writeUInt16LE(echoPort);
+    expect(received).toEqual([Buffer.concat([Buffer.from([0]), named]), Buffer.concat([Buffer.from([1]), named])]);
+    socket.send(Buffer.from('\0hello'));
+    socket.close();
+    await once(socket, 'close');
+  });
+
+  it('forward ports through SPDY in the messages of a WebSocket', async () => {
+    const host = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+    await once(host, 'listening');
+    host.on('connection', (socket) => {
+      void serveWebSocketForward(
+        { socket, protocol: 'SPDY/3.1+portforward.k8s.io' },
+        [],
+        { name: 'default_web', uid: '1', connect: async () => connect({ host: '127.0.0.1', port: echoPort, allowHalfOpen: true }) },
+        { stopped: bench.signal, clock: bench.kubelet.context.clock },
+      );
+    });
+    const socket = new WebSocket(`ws://127.0.0.1:${(host.address() as AddressInfo).port}`);
+    await once(socket, 'open');
+    const connection = new SpdyConnection(createWebSocketStream(socket), { role: 'client' });
+    const much = 'y'.repeat(2_000_000);
+    expect((await forwarded(connection, 80, '0', much)).received === much).toBe(true);
+    connection.destroy();
+    await once(socket, 'close');
+    host.close();
+  });
+});
