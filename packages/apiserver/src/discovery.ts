@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { groups, type Kind, type Subresource } from '@oarlock/api/kinds';
+import { publishedOf } from './custom-resources/published-kind.ts';
 import { compareVersions } from './custom-resources/version-order.ts';
 
 /** What discovery documents are made of. */
@@ -100,8 +101,13 @@ function apiResources(kind: Kind): readonly Json[] {
 const foreign = (sub: Subresource, group: string, version: string) => sub.group !== group || sub.version !== version;
 
 /** Changes when objects are stored in another version; opaque otherwise. */
-function storageVersionHash({ group, version, kind }: Kind): string {
-  return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64');
+function storageVersionHash(of: Kind): string {
+  const { group, version, kind } = of;
+  return createHash('sha256')
+    .update(`${group}/${publishedOf(of)?.storageVersion ?? version}/${kind}`)
+    .digest()
+    .subarray(0, 8)
+    .toString('base64');
 }
 
 /** Aggregated discovery (KEP-3352): all of `/api` or `/apis` in one document. */

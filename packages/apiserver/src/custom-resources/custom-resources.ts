@@ -187,6 +187,7 @@ function publishedKind(
     ],
     published: new Publication(
       resource(group, version.name, names.plural, names.kind, namespaced),
+      spec.versions.find(({ storage }) => storage)?.name ?? version.name,
       version,
       `${mark}${version.name}`,
       schema,
@@ -196,13 +197,21 @@ function publishedKind(
 
 class Publication implements Published {
   readonly resource: Published['resource'];
+  readonly storageVersion: string;
   readonly #version: CustomResourceDefinitionVersion;
   readonly #mark: string;
   readonly #schema: () => SchemaNode;
   #printer: Published['printer'] | undefined;
 
-  constructor(of: Published['resource'], version: CustomResourceDefinitionVersion, mark: string, schema: () => SchemaNode) {
+  constructor(
+    of: Published['resource'],
+    storageVersion: string,
+    version: CustomResourceDefinitionVersion,
+    mark: string,
+    schema: () => SchemaNode,
+  ) {
     this.resource = of;
+    this.storageVersion = storageVersion;
     this.#version = version;
     this.#mark = mark;
     this.#schema = schema;

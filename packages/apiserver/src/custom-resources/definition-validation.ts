@@ -3,7 +3,6 @@ import { jsonEqual } from '@oarlock/api/json';
 import { isDns1035Label, isDns1123Subdomain } from '@oarlock/api/names';
 import type {
   CustomResourceColumnDefinition,
-  CustomResourceConversion,
   CustomResourceDefinition,
   CustomResourceDefinitionNames,
   CustomResourceDefinitionVersion,
@@ -12,6 +11,7 @@ import type {
 } from '@oarlock/api/types/apiextensions-v1';
 import { approvalOf } from './approval.ts';
 import { isTrue } from './conditions.ts';
+import { conversionErrors } from './conversion-check.ts';
 import { ruleErrors } from './rule-check.ts';
 import { defaultErrors, schemaErrors } from './schema-check.ts';
 import { structuralErrors } from './structural-check.ts';
@@ -134,7 +134,7 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
   if (versions.filter(({ storage }) => storage).length !== 1)
     errors.push(invalid('spec.versions', brief(versions), 'must have exactly one version marked as storage version'));
   if (names !== undefined) validateNames(errors, names, 'spec.names');
-  if (conversion !== undefined) validateConversion(errors, conversion, 'spec.conversion');
+  if (conversion !== undefined) errors.push(...conversionErrors(conversion, 'spec.conversion'));
 }
 
 /** Versions without their schemas, which would fill pages. */
@@ -208,7 +208,7 @@ function validateVersion(
 }
 
 /** The names of a simple path, `.spec.replicas`; undefined where it is none. */
-export function simplePath(path: string): readonly string[] | undefined {
+function simplePath(path: string): readonly string[] | undefined {
   const names = path.split('.').slice(1);
   return path.startsWith('.') && names.length > 0 && names.every((name) => /^[A-Za-z_$][\w$-]*$/.test(name)) ? names : undefined;
 }
@@ -276,52 +276,4 @@ function validateColumn(errors: Errors, { name, type, format, jsonPath }: Custom
   if (format !== undefined && format !== '' && !columnFormats.includes(format))
     errors.push(notSupported(`${path}.format`, format, columnFormats));
   if (text(errors, `${path}.jsonPath`, jsonPath)) simplePathError(errors, `${path}.jsonPath`, jsonPath);
-}
-
-function validateConversion(errors: Errors, { strategy, webhook }: CustomResourceConversion, path: string): void {
-  oneOf(errors, `${path}.strategy`, strategy, ['None', 'Webhook']);
-  if (strategy !== 'Webhook') {
-    if (webhook !== undefined) errors.push(fieldForbidden(`${path}.webhook`, 'should not be set when strategy is not set to Webhook'));
-    return;
-  }
-  const client = webhook?.clientConfig;
-  if (client === undefined) errors.push(required(`${path}.webhookClientConfig`, 'required when strategy is set to Webhook'));
-  else if ((client.url === undefined) === (client.service === undefined))
-    errors.push(required(`${path}.webhookClientConfig`, 'exactly one of url or service is required'));
-  else if (client.url !== undefined) urlErrors(errors, `${path}.webhookClientConfig.url`, client.url);
-  else if (client.service !== undefined) {
-    const { name, namespace, port = 443, path: at } = client.service;
-    text(errors, `${path}.webhookClientConfig.service.name`, name);
-    text(errors, `${path}.webhookClientConfig.service.namespace`, namespace);
-    if (port < 1 || port > 65_535)
-      errors.push(invalid(`${path}.webhookClientConfig.service.port`, port, 'port is not valid: must be between 1 and 65535, inclusive'));
-    if (at !== undefined && !at.startsWith('/'))
-      errors.push(invalid(`${path}.webhookClientConfig.service.path`, at, "must start with a '/'"));
-  }
-  const versions = webhook?.conversionReviewVersions ?? [];
-  const at = `${path}.conversionReviewVersions`;
-  if (versions.length === 0) errors.push(required(at));
-  else if (!versions.includes('v1') && !versions.includes('v1beta1'))
-    errors.push(invalid(at, versions, 'must include at least one of v1, v1beta1'));
-  for (const [i, version] of versions.entries()) {
-    if (versions.indexOf(version) < i) errors.push(invalid(`${at}[${i}]`, version, 'duplicate version'));
-    const wrong = isDns1035Label(version);
-    if (wrong.length > 0) errors.push(invalid(`${at}[${i}]`, version, wrong.join(',')));
-  }
-}
-
-function urlErrors(errors: Errors, path: string, value: string): void {
-  const form = 'desired format: https://host[/path]';
-  let url: URL;
-  try {
-    url = new URL(value);
-  } catch (error) {
-    errors.push(required(path, `url must be a valid URL: ${error instanceof Error ? error.message : String(error)}; ${form}`));
-    return;
-  }
-  if (url.protocol !== 'https:') errors.push(invalid(path, url.protocol.slice(0, -1), `'https' is the only allowed URL scheme; ${form}`));
-  if (url.hostname === '') errors.push(invalid(path, '', `host must be specified; ${form}`));
-  if (url.username !== '' || url.password !== '') errors.push(invalid(path, url.username, 'user information is not permitted in the URL'));
-  if (url.hash !== '') errors.push(invalid(path, url.hash.slice(1), 'fragments are not permitted in the URL'));
-  if (url.search !== '') errors.push(invalid(path, url.search.slice(1), 'query parameters are not permitted in the URL'));
 }

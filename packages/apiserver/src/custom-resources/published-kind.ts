@@ -8,6 +8,8 @@ import type { Printer } from '../table/printer.ts';
 export interface Published {
   /** The same for all requests. */
   readonly resource: Resource;
+  /** In which its objects are stored. */
+  readonly storageVersion: string;
   /** As the definition has it; undefined where it says nothing. */
   readonly schema: JSONSchemaProps | undefined;
   /** By which unknown and duplicate fields are found. Made when first needed. */

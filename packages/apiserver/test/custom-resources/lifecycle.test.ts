@@ -139,6 +139,21 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     expect(refused.message).toContain('status.storedVersions[0]: Invalid value: "v2": must appear in spec.versions');
   });
 
+  it('watch on custom resource definition objects', async () => {
+    const server = await startServer();
+    const of = await establish(server, definition({ scope: 'Cluster' }));
+    const [first, second] = await Promise.all(
+      ['name1', 'name2'].map((name) => server.watch(of, { fieldSelector: `metadata.name=${name}` })),
+    );
+    for (const name of ['name1', 'name2']) await server.create(of, custom(of, name));
+    for (const name of ['name1', 'name2']) await server.patch(of, name, { spec: { x: 1 } });
+    for (const name of ['name1', 'name2']) await server.remove(of, name);
+    expect(await first?.take(3)).toEqual(['ADDED name1', 'MODIFIED name1', 'DELETED name1']);
+    expect(await second?.take(3)).toEqual(['ADDED name2', 'MODIFIED name2', 'DELETED name2']);
+    await first?.close();
+    await second?.close();
+  });
+
   it('serves after a restart what was stored before', async () => {
     const storage = new MemoryStorage({ clock: new TestClock() });
     const first = await startServer({ storage });
