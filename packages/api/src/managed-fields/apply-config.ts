@@ -6,7 +6,7 @@ import { managerId, type Manager, type Managers } from './managers.ts';
 import { fieldsOf, withNamedFields } from './typed-fields.ts';
 import { mergeTyped, removeTyped } from './typed-merge.ts';
 import { metadataItself } from './unmanaged.ts';
-import { reconciledManagers, takeFromOthers } from './update-managers.ts';
+import { Changes, reconciledManagers, takeFromOthers } from './update-managers.ts';
 
 /**
  * Lays a configuration over an object, takes away what its manager applied before and nobody wants any more, and says who manages what.
@@ -34,9 +34,9 @@ export function applyConfig(
   known.set(id, { ...manager, time, set: last !== undefined && last.set.equals(set) ? last.set : set });
   const merged = mergeTyped(type, live, config) as KubeObject;
   const object = last === undefined || last.set.empty ? merged : prune(kind, merged, known, last);
-  const taken = takeFromOthers(kind, known, { before: live, after: object, literal: true }, id, force);
-  if (set.empty) taken.managers.delete(id);
-  return { object, managers: taken.managers };
+  const taken = takeFromOthers(known, new Changes(kind, { before: live, after: object, literal: true }), id, force);
+  if (set.empty) taken.delete(id);
+  return { object, managers: taken };
 }
 
 /** Without what `last` had and nobody has now: neither the new configuration nor another manager. */

@@ -5,19 +5,30 @@ import { badRequest } from '../status.ts';
 import { formatTime } from '../time.ts';
 import { applyConfig } from './apply-config.ts';
 import { FieldConflicts } from './conflict.ts';
+import { sharedSet } from './fields-v1.ts';
 import { conflictsBesides, withLastApplied } from './last-applied.ts';
-import type { FieldSet } from './field-set.ts';
+import { emptySet, type FieldSet } from './field-set.ts';
 import type { FieldType } from './field-type.ts';
 import type { ManagedKind } from './managed-kind.ts';
-import { decodeManagers, encodeManagers, managerId, noManagers, type Managers } from './managers.ts';
+import { decodeManagers, encodeManagers, noManagers, type Managers } from './managers.ts';
 import { typeFaults } from './typed-check.ts';
+import { nothingChanged } from './typed-compare.ts';
 import { setsExactly } from './typed-fresh.ts';
-import { unnamed, updatedManagers } from './update-managers.ts';
+import { changedBy, Changes, updatedManagers } from './update-managers.ts';
 
 const nothing: KubeObject = Object.freeze({});
 const beforeFirstApply = 'before-first-apply';
 /** The one manager whose objects may have been applied by clients before. */
 const kubectl = 'kubectl';
+
+/** What an update came to. */
+interface Outcome {
+  readonly changed: FieldSet;
+  readonly removed: FieldSet;
+  readonly manager: string;
+  readonly time: string;
+  readonly entries: readonly ManagedFieldsEntry[] | undefined;
+}
 
 /**
  * Keeps `metadata.managedFields` for one way of writing one kind, as Kubernetes does (KEP-555,
@@ -26,7 +37,9 @@ const kubectl = 'kubectl';
 export class FieldManager {
   readonly #kind: ManagedKind;
   /** What the last new object set. */
-  #made: FieldSet | undefined;
+  #made: Outcome | undefined;
+  /** The last update of objects with these managers: objects that live alike share their managers. */
+  readonly #outcomes = new WeakMap<readonly ManagedFieldsEntry[], Outcome>();
 
   constructor(kind: ManagedKind) {
     this.#kind = kind;
@@ -43,13 +56,22 @@ export class FieldManager {
     const managers = this.#managers(given, kept);
     // once nobody is known, nobody becomes known before somebody applies
     if (managers.size === 0 && live !== undefined) return withManagers(next, undefined);
-    if (live === undefined && managers.size === 0) return withManagers(next, this.#fresh(next, manager, formatTime(now)));
-    const write = { before: live ?? nothing, after: next, literal: false };
-    const after = updatedManagers(this.#kind, managers, write, manager, formatTime(now));
-    return withManagers(
-      next,
-      after === managers || unchanged(managers, after) ? (managers === decodeManagers(kept) ? kept : given) : encodeManagers(after),
-    );
+    const time = formatTime(now);
+    if (live === undefined && managers.size === 0) return withManagers(next, this.#fresh(next, manager, time));
+    const changes = new Changes(this.#kind, { before: live ?? nothing, after: next, literal: false });
+    const own = changes.in(this.#kind.apiVersion) ?? nothingChanged;
+    const known = managers === decodeManagers(kept) ? kept : undefined;
+    if (own.added.empty && own.modified.empty && own.removed.empty) return withManagers(next, known ?? encodeManagers(managers));
+    const changed = changedBy(own);
+    const removed = sharedSet(own.removed);
+    const last = known && this.#outcomes.get(known);
+    if (last?.changed === changed && last.removed === removed && last.manager === manager && last.time === time)
+      return withManagers(next, last.entries);
+    const entries = encodeManagers(updatedManagers(this.#kind, managers, changes, changed, manager, time));
+    // what changes in another version depends on more than what changes in this one
+    if (known !== undefined && [...managers.values()].every(({ apiVersion }) => apiVersion === this.#kind.apiVersion))
+      this.#outcomes.set(known, { changed, removed, manager, time, entries });
+    return withManagers(next, entries);
   }
 
   /**
@@ -63,8 +85,7 @@ export class FieldManager {
     const time = formatTime(now);
     let managers = decodeManagers(live?.metadata?.managedFields) ?? noManagers;
     const before = live === undefined ? nothing : withManagers(live, undefined);
-    if (managers.size === 0 && live !== undefined)
-      managers = updatedManagers(kind, managers, { before: nothing, after: before, literal: false }, beforeFirstApply, time);
+    if (managers.size === 0 && live !== undefined) managers = this.#everything(before, time);
     const attempt = (forced: boolean) => applyConfig(kind, before, applied, managers, manager, forced, time);
     let result: ReturnType<typeof attempt>;
     try {
@@ -79,16 +100,27 @@ export class FieldManager {
     return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
   }
 
+  /** All that is there before somebody applies for the first time, as one manager's. */
+  #everything(live: KubeObject, time: string): Managers {
+    const changes = new Changes(this.#kind, { before: nothing, after: live, literal: false });
+    const changed = changedBy(changes.in(this.#kind.apiVersion) ?? nothingChanged);
+    return updatedManagers(this.#kind, noManagers, changes, changed, beforeFirstApply, time);
+  }
+
   /** New objects are mostly made as the one before: whoever made them owns the same fields. */
-  #fresh(next: KubeObject, name: string, time: string): readonly ManagedFieldsEntry[] | undefined {
-    const { apiVersion, subresource } = this.#kind;
+  #fresh(next: KubeObject, manager: string, time: string): readonly ManagedFieldsEntry[] | undefined {
+    const { apiVersion } = this.#kind;
     const type = this.#kind.typeOf(apiVersion);
-    const manager = { manager: name === '' ? unnamed : name, operation: 'Update', apiVersion, subresource, time } as const;
-    if (this.#made !== undefined && type !== undefined && setsExactly(type, next, this.#made, this.#kind.resets(apiVersion)))
-      return encodeManagers(new Map([[managerId(manager), { ...manager, set: this.#made }]]));
-    const managers = updatedManagers(this.#kind, noManagers, { before: nothing, after: next, literal: false }, name, time);
-    for (const { set } of managers.values()) this.#made = set;
-    return encodeManagers(managers);
+    if (type === undefined) return undefined;
+    const last = this.#made;
+    const ignored = this.#kind.resets(apiVersion);
+    const alike = last !== undefined && setsExactly(type, next, last.changed, ignored);
+    if (alike && last.manager === manager && last.time === time) return last.entries;
+    const changes = new Changes(this.#kind, { before: nothing, after: next, literal: false });
+    const changed = alike ? last.changed : changedBy(changes.in(apiVersion) ?? nothingChanged);
+    const entries = encodeManagers(updatedManagers(this.#kind, noManagers, changes, changed, manager, time));
+    this.#made = { changed, removed: emptySet, manager, time, entries };
+    return entries;
   }
 
   /** Clients that know nothing of managers do not take them away; who sends an empty list or entry does. */
@@ -124,12 +156,6 @@ export function checkedConfig({ group, version, kind, apiVersion }: ConfigKind, 
   throw badRequest(
     `failed to create typed patch object (${part('namespace')}/${part('name')}; ${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}): ${faults}`,
   );
-}
-
-function unchanged(before: Managers, after: Managers): boolean {
-  if (before.size !== after.size) return false;
-  for (const [id, manager] of after) if (before.get(id) !== manager) return false;
-  return true;
 }
 
 function withManagers(object: KubeObject, managedFields: readonly ManagedFieldsEntry[] | undefined): KubeObject {

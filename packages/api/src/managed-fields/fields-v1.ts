@@ -71,6 +71,7 @@ const recent: FieldSet[] = [];
 
 /** An equal set that was met a little while ago, so that what is known of it is found; else the set itself. */
 export function sharedSet(set: FieldSet): FieldSet {
+  if (set.empty) return emptySet;
   for (let i = 0; i < recent.length; i++) {
     const other = recent[i] as FieldSet;
     if (!other.equals(set)) continue;

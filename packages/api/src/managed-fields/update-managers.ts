@@ -1,16 +1,17 @@
 import type { KubeObject } from '../object.ts';
 import { FieldConflicts, type FieldConflict } from './conflict.ts';
+import type { FieldSet } from './field-set.ts';
 import { sharedSet } from './fields-v1.ts';
 import type { ManagedKind } from './managed-kind.ts';
 import { managerId, withSet, type Manager, type Managers } from './managers.ts';
-import { compareTyped, nothingChanged, type Comparison } from './typed-compare.ts';
+import { compareTyped, type Comparison } from './typed-compare.ts';
 import { reconciled } from './typed-fields.ts';
 
 /** The most entries of updates that an object keeps apart; older ones become one. */
 const maxUpdaters = 10;
 const oldUpdaters = 'ancient-changes';
 /** Who writes without a name. */
-export const unnamed = 'unknown';
+const unnamed = 'unknown';
 
 export interface Write {
   readonly before: KubeObject;
@@ -20,7 +21,7 @@ export interface Write {
 }
 
 /** What a write changes, in each version in which fields of the object are managed. */
-class Changes {
+export class Changes {
   readonly #kind: ManagedKind;
   readonly #write: Write;
   readonly #byVersion = new Map<string, Comparison | undefined>();
@@ -54,14 +55,7 @@ class Changes {
  * @param self whose write it is: not among those who lose. Undefined when it is no applier's.
  * @throws FieldConflicts when others manage what changes, unless forced
  */
-export function takeFromOthers(
-  kind: ManagedKind,
-  managers: Managers,
-  write: Write,
-  self: string | undefined,
-  force: boolean,
-): { readonly managers: Map<string, Manager>; readonly changes: Comparison } {
-  const changes = new Changes(kind, write);
+export function takeFromOthers(managers: Managers, changes: Changes, self: string | undefined, force: boolean): Map<string, Manager> {
   const result = new Map<string, Manager>();
   const conflicts: FieldConflict[] = [];
   for (const [id, manager] of managers) {
@@ -71,10 +65,6 @@ export function takeFromOthers(
     }
     const comparison = changes.in(manager.apiVersion);
     if (comparison === undefined) continue;
-    if (comparison === nothingChanged) {
-      result.set(id, manager);
-      continue;
-    }
     const { modified, added, removed } = comparison;
     if (!force) {
       const taken = manager.set.intersection(modified.union(added));
@@ -84,7 +74,7 @@ export function takeFromOthers(
     if (!set.empty) result.set(id, withSet(manager, set));
   }
   if (conflicts.length > 0) throw new FieldConflicts(conflicts.sort(byManager));
-  return { managers: result, changes: changes.in(kind.apiVersion) ?? nothingChanged };
+  return result;
 }
 
 function byManager({ manager: a }: FieldConflict, { manager: b }: FieldConflict): number {
@@ -103,27 +93,34 @@ export function reconciledManagers(kind: ManagedKind, managers: Managers): Manag
   return result;
 }
 
-/** The managers after an update that one of them made. */
-export function updatedManagers(kind: ManagedKind, managers: Managers, write: Write, name: string, time: string): Managers {
-  const taken = takeFromOthers(kind, reconciledManagers(kind, managers), write, undefined, true);
-  const { modified, added } = taken.changes;
-  const changed = added.union(modified);
-  if (changed.empty) return taken.managers;
-  const manager = {
-    manager: name === '' ? unnamed : name,
-    operation: 'Update',
-    apiVersion: kind.apiVersion,
-    subresource: kind.subresource,
-  } as const;
+/**
+ * The managers after an update that one of them made.
+ * @param changed what it added or modified, in the version of the kind
+ */
+export function updatedManagers(
+  kind: ManagedKind,
+  managers: Managers,
+  changes: Changes,
+  changed: FieldSet,
+  name: string,
+  time: string,
+): Managers {
+  const taken = takeFromOthers(reconciledManagers(kind, managers), changes, undefined, true);
+  if (changed.empty) return taken;
+  const { apiVersion, subresource } = kind;
+  const manager = { manager: name === '' ? unnamed : name, operation: 'Update', apiVersion, subresource } as const;
   const id = managerId(manager);
   const before = managers.get(id);
-  const rest = taken.managers.get(id)?.set;
+  const rest = taken.get(id)?.set;
   const all = rest === undefined ? changed : rest.union(changed);
   // an equal set keeps its encoding
   const same = before !== undefined && before.set.equals(all) ? before.set : sharedSet(all);
-  taken.managers.set(id, before?.set === same && before.time === time ? before : { ...manager, time, set: same });
-  return capped(taken.managers);
+  taken.set(id, before?.set === same && before.time === time ? before : { ...manager, time, set: same });
+  return capped(taken);
 }
+
+/** What an update added or modified. */
+export const changedBy = ({ added, modified }: Comparison): FieldSet => sharedSet(added.union(modified));
 
 /** Merges the oldest updates of a version into one entry until there are few enough. */
 function capped(managers: Map<string, Manager>): Managers {
