@@ -250,16 +250,19 @@ export class HttpApiServer implements Role {
     const { clock, log } = this.#context;
     const pipeline = this.#pipeline;
     const served = (resource: string) => pipeline.served().some((kind) => kind.resource === resource && kind.version === 'v1');
-    this.#keepers = [
-      ...(served('flowschemas') && served('prioritylevelconfigurations')
+    const addresses =
+      served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : [];
+    const fairness =
+      served('flowschemas') && served('prioritylevelconfigurations')
         ? [new FairnessConfiguration({ pipeline, fairness: this.#fairness, clock, log })]
-        : []),
-      ...(served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : []),
-      ...(served('apiservices') && served('configmaps')
-        ? [this.#aggregator, new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })]
-        : []),
-    ];
-    for (const keeper of this.#keepers) await keeper.start();
+        : [];
+    const own =
+      served('apiservices') && served('configmaps')
+        ? [new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })]
+        : [];
+    this.#keepers = [...addresses, ...fairness, this.#aggregator, ...own];
+    const aggregating = own.length === 0 ? Promise.resolve() : this.#aggregator.start();
+    await Promise.all([...[...addresses, ...fairness].map((keeper) => keeper.start()), aggregating.then(() => own[0]?.start())]);
   }
 
   /** Not ready first; then nothing new, an end to watches, some time for the rest; then the port is free. */

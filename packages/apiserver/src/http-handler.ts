@@ -255,6 +255,8 @@ export class HttpHandler {
       if (!long || (info.kind === 'resource' && info.verb === 'watch')) await this.#enter(exchange, work, target, info, identity);
       const refusal = await refusalOf(authz, attributesOf(info, identity));
       if (refusal !== undefined) throw refusal;
+      // when a watch has begun there is for the other server to know
+      if (long) work.leave?.();
       await aggregator?.serve(remote, exchange, identity, upgrade);
     } finally {
       timer?.cancel();

@@ -43,6 +43,8 @@ export class ServiceCidrs {
   readonly #cidrs: Following<ServiceCIDR>;
   readonly #addresses: Following<IPAddress>;
   #gone: IPAddress[] = [];
+  /** What there was at the start has been seen to. */
+  #complete = false;
   #pending = false;
   #stopped = false;
   #running: Promise<void> | undefined;
@@ -62,11 +64,9 @@ export class ServiceCidrs {
 
   /** Resolves when everything is as it should be, or could not be made so at once: then it is tried again. */
   async start(): Promise<void> {
-    await this.#make(serviceCIDRs, { metadata: { name: defaultName }, ...{ spec: { cidrs: this.#options.cidrs } } });
     await Promise.all([this.#cidrs.start(), this.#addresses.start()]);
     this.#look();
     await this.#running;
-    await this.#repair();
   }
 
   async stop(): Promise<void> {
@@ -89,7 +89,11 @@ export class ServiceCidrs {
     while (this.#pending && !this.#stopped) {
       this.#pending = false;
       try {
+        if (!this.#complete)
+          await this.#make(serviceCIDRs, { metadata: { name: defaultName }, ...{ spec: { cidrs: this.#options.cidrs } } });
         for (const cidr of this.#cidrs.objects.values()) await this.#settle(cidr);
+        if (!this.#complete) await this.#repair();
+        this.#complete = true;
         for (let lost = this.#gone.shift(); lost !== undefined; lost = this.#gone.shift()) await this.#restore(lost);
       } catch (error) {
         log.warn({ error: String(error) }, 'ServiceCIDRs and IPAddresses could not be settled');

@@ -43,6 +43,7 @@ const known = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 10
 export class ApiServices {
   readonly #options: ApiServicesOptions;
   readonly #definitions: Following<CustomResourceDefinition>;
+  #published = false;
   #pending = false;
   #stopped = false;
   #running: Promise<void> | undefined;
@@ -53,7 +54,6 @@ export class ApiServices {
   }
 
   async start(): Promise<void> {
-    await this.#publish();
     await this.#definitions.start();
     this.#look();
     await this.#running;
@@ -78,6 +78,8 @@ export class ApiServices {
     while (this.#pending && !this.#stopped) {
       this.#pending = false;
       try {
+        if (!this.#published) await this.#publish();
+        this.#published = true;
         await this.#settle();
       } catch (error) {
         log.warn({ error: String(error) }, 'APIServices could not be settled');
