@@ -2,12 +2,13 @@ import type { ListMeta } from '@oarlock/api/object';
 import { expired, failure, notFound, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import { converted, matching, splitFields } from './custom-resources/converted-reads.ts';
 import { expiredToken, formatToken, listOptions, revisionOf, watchOptions, type ListOptions } from './list-options.ts';
 import type { Encoded, PipelineResponse, WatchFrame } from './response.ts';
 import { show, type ServedKind } from './served-kind.ts';
 import { storageFault } from './storage-fault.ts';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { Frame, Item, View, type Viewer } from './watch-cache/item.ts';
+import { Frame, View, type Item, type Viewer } from './watch-cache/item.ts';
 import type { ResourceCache } from './watch-cache/resource-cache.ts';
 import { selection, type Selection } from './watch-cache/selection.ts';
 import type { WatchCache } from './watch-cache/watch-cache.ts';
@@ -73,7 +74,14 @@ export class Reader {
 
   /** What a list of the request finds, as it is stored. */
   async find(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<Listed> {
-    const options = listOptions(query, kind.fields);
+    const asked = listOptions(query, kind.fields);
+    const split = splitFields(kind, asked.fields);
+    const options = split === undefined ? asked : { ...asked, fields: split.stored, limit: 0 };
+    const listed = await this.#listed(kind, namespace, options, signal);
+    return split === undefined ? listed : cut(await matching(kind, split, listed.items, signal), asked, listed.revision);
+  }
+
+  async #listed(kind: ServedKind, namespace: string, options: ListOptions, signal: AbortSignal | undefined): Promise<Listed> {
     const { token, revision, match } = options;
     const wanted = select(kind, namespace, options);
     if (token !== undefined && token.revision > 0) return this.#past(kind, wanted, options, token.revision, token.after, signal);
@@ -148,7 +156,9 @@ export class Reader {
   }
 
   async watch(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<PipelineResponse> {
-    const options = watchOptions(query, kind.fields);
+    const asked = watchOptions(query, kind.fields);
+    const split = splitFields(kind, asked.fields);
+    const options = split === undefined ? asked : { ...asked, fields: split.stored };
     const { revision, sendInitialEvents } = options;
     const wanted = select(kind, namespace, options);
     const fromNow = revision === undefined || revision === 0;
@@ -178,7 +188,9 @@ export class Reader {
       if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
       cache.watchers.add(watcher);
     }
-    return { kind: 'watch', resource: kind.resource, frames: kind.custom?.awaits === true ? converted(kind, watcher, signal) : watcher };
+    if (kind.custom?.awaits !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };
+    const before = split === undefined || initial ? [] : (cache.past(prefixOf(wanted), fromNow ? at : revision) ?? []);
+    return { kind: 'watch', resource: kind.resource, frames: converted(kind, watcher, split, before, signal) };
   }
 
   /** The present objects as ADDED; where `end` is given, with the bookmark that says that those were all. */
@@ -241,20 +253,6 @@ export async function shown(kind: ServedKind, items: readonly Item[], signal?: A
 
 /** Where somebody else converts, a watch shows stored items first. */
 const viewerOf = ({ viewer, custom }: ServedKind): Viewer | undefined => (custom?.awaits === true ? undefined : viewer);
-
-/** Frames of stored items, batch by batch in the version of the kind. */
-async function* converted(kind: ServedKind, watcher: Watcher, signal: AbortSignal | undefined): AsyncGenerator<readonly WatchFrame[]> {
-  for await (const batch of watcher) {
-    const items = batch.flatMap(({ item }) => (item instanceof Item ? [item] : []));
-    const ready = kind.custom?.prepare(items, signal);
-    if (ready !== undefined) await ready;
-    yield batch.map((frame) => {
-      const { type, item, cause } = frame;
-      const view = item instanceof Item && kind.viewer !== undefined ? kind.viewer(item) : item;
-      return view === item ? frame : new Frame(type, view, cause);
-    });
-  }
-}
 
 function bookmark(
   { resource, apiVersion }: Pick<ServedKind, 'resource' | 'apiVersion'>,

@@ -173,6 +173,51 @@ describe('should be able to convert from CR v1 to CR v2 [sig-api-machinery Custo
     ]);
   });
 
+  it('MUST list and watch custom resources matching the field selector [sig-api-machinery CustomResourceFieldSelectors]', async () => {
+    const { conversion } = await webhook(split);
+    const server: TestServer = await startServer();
+    const host = {
+      type: 'object',
+      properties: { host: { type: 'string' }, port: { type: 'string' }, hostPort: { type: 'string' } },
+    } as const;
+    const schema: JSONSchemaProps = { type: 'object', properties: { spec: host } };
+    const made = definition({
+      schema,
+      versions: [
+        { name: 'v1', selectableFields: [{ jsonPath: '.spec.hostPort' }] },
+        { name: 'v2', selectableFields: [{ jsonPath: '.spec.host' }, { jsonPath: '.spec.port' }] },
+      ],
+      ...(conversion && { conversion }),
+    });
+    const v1 = await establish(server, made);
+    const v2 = resourceOf(made, 'v2');
+    for (const [name, hostPort] of Object.entries({ a: 'x:1', b: 'y:1', c: 'x:2' }))
+      await server.create(v1, custom(v1, name, { spec: { hostPort } }));
+    expect((await server.list(v2, { fieldSelector: 'spec.host=x' })).names).toEqual(['a', 'c']);
+    expect((await server.list(v2, { fieldSelector: 'spec.host=x,spec.port!=1' })).names).toEqual(['c']);
+    expect((await server.list(v1, { fieldSelector: 'spec.hostPort=y:1' })).names).toEqual(['b']);
+    const page = await server.list(v2, { fieldSelector: 'spec.host=x', limit: '1' });
+    expect(page.names).toEqual(['a']);
+    const rest = await server.list(v2, { fieldSelector: 'spec.host=x', limit: '1', continue: page.metadata.continue ?? '' });
+    expect([rest.names, rest.metadata.continue]).toEqual([['c'], undefined]);
+    const watch = await server.watch(v2, { fieldSelector: 'spec.host=x' });
+    const later = await server.watch(v2, { fieldSelector: 'spec.host=x', resourceVersion: rest.metadata.resourceVersion ?? '' });
+    expect(await watch.take(2)).toEqual(['ADDED a', 'ADDED c']);
+    await server.patch(v1, 'b', { spec: { hostPort: 'x:9' } });
+    await server.patch(v1, 'a', { spec: { hostPort: 'y:9' } });
+    await server.patch(v1, 'c', { spec: { hostPort: 'x:8' } });
+    await server.remove(v1, 'c');
+    for (const each of [watch, later]) expect(await each.take(4)).toEqual(['ADDED b', 'DELETED a', 'MODIFIED c', 'DELETED c']);
+    await server.handle('deletecollection', v2, { namespace: 'default', query: { fieldSelector: 'spec.host=y' } });
+    expect((await server.list(v1)).names).toEqual(['b']);
+    await watch.close();
+    await later.close();
+    // also one that nobody has read from
+    const unread = await server.watch(v2, { fieldSelector: 'spec.host=x' });
+    await unread.close();
+    expect(await unread.next()).toBeUndefined();
+  });
+
   it('says why it could not', async () => {
     const refusing = await webhook(split, (review) => ({
       apiVersion: 'apiextensions.k8s.io/v1',
