@@ -9,6 +9,7 @@ const benches = {
   'cold-start': outside('cold-start'),
   'simulated-1000': outside('simulated-1000'),
   api: outside('api'),
+  memory: outside('memory'),
   watch: outside('watch'),
   'pod-start': outside('pod-start'),
   scheduler: [...source, 'packages/scheduler/bench/drain.ts', '1000', '3000'],

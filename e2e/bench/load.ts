@@ -14,14 +14,19 @@ export class Load {
     this.#session.close();
   }
 
-  /** @throws Error when the status is not 2xx */
-  request(method: string, path: string, body?: string): Promise<number> {
+  /** A merge patch. @throws Error when the status is not 2xx */
+  patch(path: string, body: string): Promise<number> {
+    return this.request('PATCH', path, body, 'application/merge-patch+json');
+  }
+
+  /** Resolves with the length of the answer. @throws Error when the status is not 2xx */
+  request(method: string, path: string, body?: string, type = 'application/json'): Promise<number> {
     return new Promise((resolve, reject) => {
       const stream = this.#session.request({
         [constants.HTTP2_HEADER_METHOD]: method,
         [constants.HTTP2_HEADER_PATH]: path,
         accept: 'application/json',
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(body !== undefined && { 'content-type': type }),
       });
       let status = 0;
       let bytes = 0;
