@@ -24,7 +24,7 @@ import { parseTarget, type Target } from './http-path.ts';
 import type { PathEndpoints } from './http-paths.ts';
 import { apiRequest } from './http-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request-info.ts';
-import { acceptedFor, prepareStatus, sendResponse, sendStatus, sendText } from './http-response.ts';
+import { acceptedFor, addWarnings, prepareStatus, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { isLongRunning, Routes, type Route } from './http-routes.ts';
 import type { Accepted } from './negotiation.ts';
 import { deadlineMs } from './http-timeout.ts';
@@ -106,7 +106,7 @@ export class HttpHandler {
       await this.#bounded(exchange, work, upgrade);
     } catch (error) {
       await prepareStatus(exchange);
-      this.#sendError(exchange, error);
+      this.#sendError(exchange, error, work.warnings);
     } finally {
       work.leave?.();
       this.#active.delete(exchange);
@@ -334,8 +334,9 @@ export class HttpHandler {
     return this.#routes;
   }
 
-  #sendError(exchange: Exchange, error: unknown): void {
+  #sendError(exchange: Exchange, error: unknown, warnings: readonly string[]): void {
     if (exchange.state === 'sent') return;
+    if (exchange.state === 'fresh') addWarnings(exchange, warnings);
     const status = this.#statusOf(exchange, error);
     try {
       sendStatus(exchange, status);

@@ -46,6 +46,7 @@ export async function apiRequest(
     ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }),
     ...(cause !== undefined && { cause }),
     ...(annotate !== undefined && { annotate }),
+    warn,
     get body() {
       if (!writes && optionsKind === undefined) return undefined;
       body ??= { decoded: decodeBody(bytes, { route, query, contentType, protobuf, warn }) };

@@ -125,7 +125,7 @@ function includeObjectOf(query: Query): IncludeObject {
 }
 
 /** RFC 9111 warnings as Kubernetes sends them; together bounded, so that no client chokes on the head. */
-function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
+export function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
   if (warnings.length === 0) return;
   const values: string[] = [];
   let length = 0;

@@ -243,6 +243,7 @@ export class Pipeline {
     } catch (error) {
       const refusal = this.#refusal(error, request);
       call.end(refusal.code, refusal);
+      for (const warning of call.warnings) request.warn?.(warning);
       throw refusal;
     }
   }

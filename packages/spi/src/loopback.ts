@@ -30,6 +30,8 @@ export interface ApiRequest {
   readonly signal?: AbortSignal;
   /** Is told what the request's audit event is to be annotated with. */
   annotate?(key: string, value: string): void;
+  /** Is told what the sender of a request that was refused is to be warned of; other answers carry their warnings. */
+  warn?(message: string): void;
 }
 
 export type ApiResponse =

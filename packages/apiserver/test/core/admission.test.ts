@@ -205,13 +205,14 @@ describe('admission', () => {
     });
   });
 
-  it('hands annotations on to whoever keeps the audit event', async () => {
+  it('hands annotations and the warnings of a refusal on to whoever tells of them', async () => {
     const told: string[] = [];
     await start({
       admission: [
         plugin(['configmaps'], ['CREATE'], {
           validate(request) {
             request.annotate('policy/key', 'value');
+            request.warn('take care');
             return deny('no');
           },
         }),
@@ -221,8 +222,9 @@ describe('admission', () => {
       namespace: 'default',
       body: configMap('a'),
       annotate: (key: string, value: string) => void told.push(`${key}=${value}`),
+      warn: (message: string) => void told.push(message),
     };
     await refusal(server.handle('create', 'configmaps', request));
-    expect(told).toEqual(['policy/key=value']);
+    expect(told).toEqual(['policy/key=value', 'take care']);
   });
 });

@@ -1,3 +1,4 @@
+import { failure } from '@oarlock/api/status';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 import type { AuditEvent } from '@oarlock/spi/audit';
@@ -216,4 +217,14 @@ it('writes down what admission annotated, from then on', async () => {
     ['RequestReceived', {}],
     ['ResponseComplete', { 'policy/first': 'a' }],
   ]);
+});
+
+it('warns whoever is refused, too', async () => {
+  await start({});
+  server.pipeline.answer = (request) => {
+    request.warn?.('take care');
+    throw failure('Forbidden', 'no');
+  };
+  const { code, headers } = await server.http1('GET', map, bearer('good'));
+  expect([code, headers['warning']]).toEqual([403, '299 - "take care"']);
 });
