@@ -7,6 +7,7 @@ import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiexten
 import { decodeBody } from '../body.ts';
 import type { Call } from '../call.ts';
 import type { Machinery } from '../machinery.ts';
+import { appliedScale } from '../managed-fields-scale.ts';
 import { patched, patchTypeOf } from '../registry-patch.ts';
 import { replaceObject } from '../registry-update.ts';
 import { checkWriteOptions } from '../request-options.ts';
@@ -52,13 +53,17 @@ export async function customScale(
     return made(scaleOfCustom(object, paths), call, 200, revision);
   }
   const patches = request.verb === 'patch';
-  checkWriteOptions(request.query, patches ? 'PatchOptions' : 'UpdateOptions');
-  const next = nextScale(call);
+  const applies = patches && request.patchType === 'apply';
+  checkWriteOptions(request.query, patches ? 'PatchOptions' : 'UpdateOptions', applies);
+  const next = applies ? undefined : nextScale(call);
   const { item } = await replaceObject(machinery, kind, call, {
     optionsKind: patches ? 'PatchOptions' : 'UpdateOptions',
     creates: false,
+    applies,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, request.name);
+      if (next === undefined)
+        return appliedScale(machinery, kind, call, old, (replicas) => withValueAt({}, paths.specReplicasPath, Number(replicas)));
       const before = valueAt(old, paths.specReplicasPath) === undefined ? withValueAt(old, paths.specReplicasPath, 0) : old;
       const scale = next(scaleOfCustom(before, paths));
       return scaled(kind, call, old, scale, paths);
