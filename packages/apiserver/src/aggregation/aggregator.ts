@@ -1,5 +1,6 @@
-import { apiServices } from '@oarlock/api/resources';
+import { apiServices, endpointSlices } from '@oarlock/api/resources';
 import type { APIService } from '@oarlock/api/types/apiregistration-v1';
+import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { failure } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -36,7 +37,11 @@ const serviceUnavailable = () => failure('ServiceUnavailable', 'service unavaila
 export class Aggregator {
   readonly #options: AggregatorOptions;
   readonly #services: Following<APIService>;
+  /** Followed from when the first APIService leads elsewhere. */
+  readonly #endpoints: Following<EndpointSlice>;
   readonly #availability: Availability;
+  readonly #listeners: (() => void)[] = [];
+  #elsewhere = false;
   #remotes = new Map<string, Remote>();
   #groups: RemoteGroups = [];
   #secrets = new WeakMap<APIService, Promise<ProxyTls>>();
@@ -44,6 +49,7 @@ export class Aggregator {
   constructor(options: AggregatorOptions) {
     this.#options = options;
     this.#services = new Following(apiServices, { ...options, onChange: () => this.#changed() });
+    this.#endpoints = new Following(endpointSlices, { ...options, onChange: () => this.#availability.nudge() });
     this.#availability = new Availability({
       ...options,
       target: (service, path) => this.#target(service, path),
@@ -57,10 +63,14 @@ export class Aggregator {
   }
 
   async stop(): Promise<void> {
-    await this.#services.stop();
+    await Promise.all([this.#services.stop(), this.#endpoints.stop()]);
     await this.#availability.stop();
   }
 
+  /** Calls back whenever an APIService changes. */
+  onServices(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
   /** Every APIService, by name. */
   get services(): ReadonlyMap<string, APIService> {
     return this.#services.objects;
@@ -150,6 +160,11 @@ export class Aggregator {
     this.#remotes = remotes;
     this.#availability.follow([...this.#services.objects.values()]);
     this.#regroup();
+    if (remotes.size > 0 && !this.#elsewhere) {
+      this.#elsewhere = true;
+      void this.#endpoints.start();
+    }
+    for (const listener of this.#listeners) listener();
   }
 
   #keepTls(before: APIService, now: APIService): void {

@@ -18,7 +18,7 @@ import { authenticationData } from './front-proxy.ts';
 
 export interface ApiServicesOptions {
   readonly pipeline: Pick<Pipeline, 'handle' | 'served'>;
-  readonly aggregator: Pick<Aggregator, 'services'>;
+  readonly aggregator: Pick<Aggregator, 'services' | 'onServices'>;
   readonly caBundle: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -54,6 +54,7 @@ export class ApiServices {
   }
 
   async start(): Promise<void> {
+    this.#options.aggregator.onServices(() => this.#look());
     await this.#definitions.start();
     this.#look();
     await this.#running;

@@ -34,6 +34,8 @@ const accept = { accept: 'application/json' };
 const own = { 'x-remote-user': 'system:kube-aggregator', 'x-remote-group': 'system:masters' };
 
 interface Watched {
+  /** When it was last asked, in milliseconds of the monotonic clock. */
+  asked: number;
   service: APIService;
   verdict: Verdict | undefined;
   discovery: Discovery;
@@ -80,7 +82,15 @@ export class Availability {
       const name = service.metadata?.name ?? '';
       const watched = this.#watched.get(name);
       if (watched === undefined) {
-        const fresh: Watched = { service, verdict: undefined, discovery: {}, failures: 0, timer: undefined, probing: false };
+        const fresh: Watched = {
+          asked: Number.NEGATIVE_INFINITY,
+          service,
+          verdict: undefined,
+          discovery: {},
+          failures: 0,
+          timer: undefined,
+          probing: false,
+        };
         this.#watched.set(name, fresh);
         this.#ask(fresh);
         continue;
@@ -95,10 +105,19 @@ export class Availability {
     }
   }
 
+  /** Something happened among the endpoints of Services: who did not answer may do so now. */
+  nudge(): void {
+    const now = this.#options.clock.monotonic();
+    for (const watched of this.#watched.values())
+      if (watched.service.spec?.service !== undefined && watched.verdict?.status === 'False' && now - watched.asked >= soonestMs)
+        this.#ask(watched);
+  }
+
   #ask(watched: Watched): void {
     watched.timer?.cancel();
     if (watched.probing || this.#stop.signal.aborted) return;
     watched.probing = true;
+    watched.asked = this.#options.clock.monotonic();
     const probe = this.#probe(watched).finally(() => {
       watched.probing = false;
       this.#probes.delete(probe);

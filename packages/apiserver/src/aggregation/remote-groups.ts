@@ -52,13 +52,13 @@ function grouped(apis: RemoteGroups): readonly (readonly [string, readonly Remot
     .sort(([a, x], [b, y]) => priority(y) - priority(x) || (a < b ? -1 : 1));
 }
 
-/** The legacy documents with what the others serve: `/apis` with more groups, and `/apis/G` of each. */
+/** The legacy documents with what the others serve: `/apis` with more groups, and `/apis/G` of each, whether it answers or not. */
 export function withRemoteGroups(documents: ReadonlyMap<string, Json>, apis: RemoteGroups): ReadonlyMap<string, Json> {
   if (apis.length === 0) return documents;
   const result = new Map(documents);
   const list = documents.get('/apis') as { readonly groups: readonly { readonly name: string; readonly versions: readonly Version[] }[] };
   const groups = [...list.groups];
-  for (const [name, versions] of grouped(apis.filter(({ available }) => available))) {
+  for (const [name, versions] of grouped(apis)) {
     const listed = versions.map(({ version }): Version => ({ groupVersion: `${name}/${version}`, version }));
     const at = groups.findIndex((group) => group.name === name);
     const known = groups[at]?.versions ?? [];

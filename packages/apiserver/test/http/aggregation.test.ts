@@ -12,13 +12,16 @@ import { Loopback } from '@oarlock/spi/loopback';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { remoteHeaders } from '../../src/aggregation/front-proxy.ts';
 import { withRemoteDiscovery, withRemoteGroups } from '../../src/aggregation/remote-groups.ts';
 import type { HttpApiServer } from '../../src/http-apiserver.ts';
 import apiserver from '../../src/plugin.ts';
 import { testKeys, type TestKeys } from './keys.ts';
+
+// servers, certificates and probes of a second or two
+vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let keys: TestKeys;
 let extensionKeys: TestKeys;
@@ -365,6 +368,29 @@ describe('Aggregator', () => {
     expect((await available('False', reason)).status?.conditions?.[0]?.message).toBe(message);
   });
 
+  it('asks again as soon as endpoints are ready', async () => {
+    await register();
+    const slice = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/sample-1';
+    await available('True', 'Passed');
+    const endpoints = (ready: boolean) => ({ endpoints: [{ addresses: ['127.0.0.1'], conditions: { ready } }] });
+    await ask('PATCH', slice, endpoints(false));
+    await ask('PATCH', `/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.${group}`, { spec: { versionPriority: 300 } });
+    expect((await available('False', 'MissingEndpoints')).status?.conditions?.[0]?.message).toBe(
+      'endpoints for service/sample in "default" have no addresses with port name ""',
+    );
+    await ask('PATCH', slice, endpoints(true));
+    await available('True', 'Passed');
+  });
+
+  it('makes an APIService of its own again when somebody deletes it', async () => {
+    const at = '/apis/apiregistration.k8s.io/v1/apiservices/v1.batch';
+    const { metadata } = (await ask('GET', at)).json<APIService>();
+    await ask('DELETE', at);
+    await expect
+      .poll(async () => (await ask('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 20_000 })
+      .not.toBe(metadata?.uid);
+  });
+
   it('has an APIService for every group of its own, and tells extensions how to know it', async () => {
     expect((await ask('GET', '/apis/apiregistration.k8s.io/v1/apiservices/v1.apps')).json()).toMatchObject({
       metadata: { labels: { 'kube-aggregator.kubernetes.io/automanaged': 'onstart' } },
@@ -398,9 +424,9 @@ describe('what others serve', () => {
       api('c', 'v1', 300, 10, false),
     ]);
     expect(documents.get('/apis')).toMatchObject({
-      groups: [{ name: 'apps' }, { name: 'b' }, { name: 'a', preferredVersion: { version: 'v1' } }],
+      groups: [{ name: 'apps' }, { name: 'c' }, { name: 'b' }, { name: 'a', preferredVersion: { version: 'v1' } }],
     });
-    expect(documents.has('/apis/c')).toBe(false);
+    expect(documents.has('/apis/c')).toBe(true);
     expect(withRemoteDiscovery({ items: [] }, [api('c', 'v1', 300, 10, false)])).toMatchObject({
       items: [{ metadata: { name: 'c' }, versions: [{ freshness: 'Stale', resources: [] }] }],
     });
