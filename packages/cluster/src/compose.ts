@@ -16,6 +16,7 @@ import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import { spanIntake, traceQuery } from '@oarlock/tracing/trace-paths';
 import type { Tracer } from '@opentelemetry/api';
 import { nthAddress, primaryAddress } from './addresses.ts';
+import { authorizationPath } from './authorization-path.ts';
 import { backupPath } from './backup-path.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import type { RoleName } from './cluster-schema.ts';
@@ -96,7 +97,7 @@ export async function plan(file: ClusterFile, options: Pick<ComposeOptions, 'rol
   }
   // our own paths of the API server
   if (roles.includes('apiserver')) {
-    for (const plugin of [traceQuery, spanIntake, joinPath, caPath, backupPath, issuerPath, jwksPathPlugin])
+    for (const plugin of [traceQuery, spanIntake, joinPath, caPath, backupPath, issuerPath, jwksPathPlugin, authorizationPath])
       plugins.push({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] });
   }
   for (const role of roles) {

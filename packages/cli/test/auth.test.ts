@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { questionOf, textOf } from '../src/auth.ts';
+
+const options = { namespace: 'default', group: ['devs'] };
+
+describe('oarlock auth why', () => {
+  it('asks about resources, subresources and paths, with the groups that a name implies', () => {
+    expect(questionOf('ada', 'update', 'deployments.apps/scale', 'web', options)).toEqual({
+      user: 'ada',
+      groups: ['devs', 'system:authenticated'],
+      verb: 'update',
+      group: 'apps',
+      resource: 'deployments',
+      subresource: 'scale',
+      namespace: 'default',
+      name: 'web',
+    });
+    expect(questionOf('system:anonymous', 'get', '/metrics', '', { ...options, group: [] })).toEqual({
+      user: 'system:anonymous',
+      groups: ['system:unauthenticated'],
+      verb: 'get',
+      path: '/metrics',
+    });
+    expect(questionOf('system:serviceaccount:a:b', 'get', 'pods', '', options).groups).toContain('system:serviceaccounts:a');
+    expect(questionOf('system:node:n', 'get', 'pods', '', options).groups).toContain('system:nodes');
+  });
+
+  it('shows what each plugin said', () => {
+    expect(
+      textOf({
+        allowed: true,
+        steps: [
+          { plugin: 'authz-masters', decision: 'no-opinion' },
+          { plugin: 'authz-rbac', decision: 'allow', because: 'RBAC: allowed by x' },
+        ],
+      }),
+    ).toBe('yes\n  authz-masters  no-opinion\n  authz-rbac     allow: RBAC: allowed by x');
+  });
+});
