@@ -97,6 +97,19 @@ function program(): Command {
     .addOption(dataDir())
     .option('--ttl <hours>', 'hours until it expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
+  const auth = root.command('auth').description('who may do what');
+  auth
+    .command('why')
+    .description('say which authorizer allows or denies something, and by which rule')
+    .argument('<user>', 'a name, such as ada or system:serviceaccount:default:robot')
+    .argument('<verb>')
+    .argument('<resource>', 'such as pods, deployments.apps/scale, or a path such as /metrics')
+    .argument('[name]')
+    .addOption(dataDir())
+    .option('-n, --namespace <namespace>', "namespace of the object; '' for all", 'default')
+    .option('-g, --group <groups...>', 'groups of the user besides those that the name implies', [])
+    .option('-o, --output <format>', 'text or json', 'text')
+    .action(async (user, verb, resource, name, options) => (await import('./auth.ts')).why(user, verb, resource, name, options));
   const node = root.command('node').description('nodes on other machines');
   node
     .command('join')
