@@ -1,6 +1,7 @@
 import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
+import { configurationGroup } from './policy-configuration.ts';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 
 /** Which requests a webhook or a policy is for, as its rules say. */
@@ -30,7 +31,7 @@ const has = (list: readonly string[] | undefined, value: string) => list !== und
 
 /** Objects that could lock everybody out, were they themselves subject to what they say. */
 export function isExempt({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
-  return resource.group === 'admissionregistration.k8s.io';
+  return resource.group === configurationGroup;
 }
 
 function ruleMatches(rule: Rule, { operation, resource, subresource, name, namespace }: AdmissionRequest, exact: boolean): boolean {

@@ -36,6 +36,16 @@ export class PolicyParams {
     return found;
   }
 
+  /** The resource of a kind, `*` where nothing is known of it. */
+  async resourceName(kind: ParamKind): Promise<string> {
+    try {
+      return (await this.#resource(kind)).resource;
+    } catch (error) {
+      if (error instanceof ConfigurationFault) return '*';
+      throw error;
+    }
+  }
+
   #namespace({ namespaced }: Resource, { namespace }: ParamRef, request: AdmissionRequest): string | undefined {
     if (!namespaced) {
       if (namespace) throw new ConfigurationFault('paramRef.namespace must not be provided for a cluster-scoped `paramKind`');

@@ -107,11 +107,11 @@ function ask(authz: readonly Authorizer[], user: Identity, question: AccessQuest
           name: question.name,
         }
       : { kind: 'path', identity, verb, path: question.path };
-  return decide(authz, attributes, 0);
+  return decide(authz, attributes);
 }
 
 /** The first that allows or denies. */
-function decide(authz: readonly Authorizer[], attributes: Attributes, from: number): AccessAnswer | Promise<AccessAnswer> {
+export function decide(authz: readonly Authorizer[], attributes: Attributes, from = 0): AccessAnswer | Promise<AccessAnswer> {
   for (let i = from; i < authz.length; i++) {
     const answer = (authz[i] as Authorizer).authorize(attributes);
     if (answer instanceof Promise)

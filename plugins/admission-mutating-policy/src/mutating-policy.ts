@@ -2,6 +2,7 @@ import type { MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding } from '@o
 import { admissionEnvironment } from '@oarlock/admission-rules/environment';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { bindingMatcherOf, matcherOf, type ReadyBinding, type ReadyPolicy } from '@oarlock/admission-rules/policy-dispatch';
+import type { ExpressionFault } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyVariables } from '@oarlock/admission-rules/policy-variables';
 import { compile, type Program } from '@oarlock/cel/program';
 import { bool, list } from '@oarlock/cel/type';
@@ -10,12 +11,6 @@ import { jsonPatchType, mutationStruct, objectType } from './mutation-types.ts';
 export interface ReadyMutation {
   readonly type: 'ApplyConfiguration' | 'JSONPatch';
   readonly program: Program;
-}
-/** An expression that does not compile, and where it is. */
-export interface ExpressionFault {
-  readonly field: string;
-  readonly expression: string;
-  readonly message: string;
 }
 export interface ReadyMutatingPolicy extends ReadyPolicy {
   readonly mutations: readonly ReadyMutation[];

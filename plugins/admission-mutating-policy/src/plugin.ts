@@ -1,12 +1,13 @@
 import { jsonEqual } from '@oarlock/api/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { mutatingAdmissionPolicies, mutatingAdmissionPolicyBindings } from '@oarlock/api/resources';
-import type { MutatingAdmissionPolicy } from '@oarlock/api/types/admissionregistration-v1';
 import { perCallLimit, runtimeBudget } from '@oarlock/cel/estimate';
 import type { Bindings } from '@oarlock/cel/frame';
 import { isExempt } from '@oarlock/admission-rules/matcher';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
 import { boundOf, dispatch, policyRefusal, type Bound, type ReadyBinding } from '@oarlock/admission-rules/policy-dispatch';
+import { ParamsAccess } from '@oarlock/admission-rules/params-access';
+import { configurationGroup, judgeConfiguration, type PolicySort } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyParams } from '@oarlock/admission-rules/policy-params';
 import { Reinvocation } from '@oarlock/admission-rules/reinvocation';
 import type { RequestBindings } from '@oarlock/admission-rules/request-bindings';
@@ -19,8 +20,6 @@ import { readyBinding, readyPolicy, type ReadyMutatingPolicy } from './mutating-
 import { applyConfiguration, applyPatch, MutationFault } from './mutation.ts';
 
 type Policies = readonly Bound<ReadyMutatingPolicy, ReadyBinding>[];
-const own = 'admissionregistration.k8s.io';
-const policyResource = 'mutatingadmissionpolicies';
 
 /** Changes objects by MutatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
@@ -35,6 +34,13 @@ export default Admission.plugin({
     const policies = new RuleObjects(client, informers, mutatingAdmissionPolicies, readyPolicy, forget);
     const bindings = new RuleObjects(client, informers, mutatingAdmissionPolicyBindings, readyBinding, forget);
     const surroundings = { namespaces: new NamespaceObjects(informers, client), params: new PolicyParams(client), authz };
+    const sort: PolicySort = {
+      policies: 'mutatingadmissionpolicies',
+      bindings: 'mutatingadmissionpolicybindings',
+      faults: (policy) => readyPolicy(policy).faults,
+      paramKind: (name) => policies.get(name)?.paramKind,
+      access: new ParamsAccess(authz, surroundings.params),
+    };
     const memory = {};
 
     const current = async (): Promise<Policies> => {
@@ -88,7 +94,7 @@ export default Admission.plugin({
 
     return {
       matches: [{ resources: ['*'], operations: ['*'] }],
-      idle: (_, { group }) => policies.empty && group !== own,
+      idle: (_, { group }) => policies.empty && group !== configurationGroup,
       mutate(request): KubeObject | Promise<KubeObject | Verdict> {
         const object = request.object as KubeObject;
         if (isExempt(request)) return object;
@@ -96,7 +102,7 @@ export default Admission.plugin({
         if (of instanceof Promise) return of.then((settled) => change(request, object, settled));
         return of.some(({ policy }) => policy.matcher.covers(request)) ? change(request, object, of) : object;
       },
-      validate: policyFault,
+      validate: (request) => (request.resource.group === configurationGroup ? judgeConfiguration(request, sort) : allow),
     };
   },
 });
@@ -133,18 +139,4 @@ async function mutated(policy: ReadyMutatingPolicy, bindings: RequestBindings, g
     scope = scope.on(object);
   }
   return object;
-}
-
-const isPolicy = (object: KubeObject | undefined): object is MutatingAdmissionPolicy => object?.kind === 'MutatingAdmissionPolicy';
-
-/** A policy whose expressions do not compile is not taken; one that had them before may keep them. */
-function policyFault({ resource, subresource, object, old }: AdmissionRequest): Verdict {
-  if (resource.group !== own || resource.resource !== policyResource || subresource !== '' || !isPolicy(object)) return allow;
-  const before = new Set(isPolicy(old) ? readyPolicy(old).faults.map(({ expression }) => expression) : []);
-  const fault = readyPolicy(object).faults.find(({ expression }) => !before.has(expression));
-  if (fault === undefined) return allow;
-  return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
-    reason: 'Invalid',
-    field: fault.field,
-  });
 }

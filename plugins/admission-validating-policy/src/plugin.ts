@@ -4,12 +4,14 @@ import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
 import { boundOf, dispatch, policyRefusal, type Bound } from '@oarlock/admission-rules/policy-dispatch';
+import { ParamsAccess } from '@oarlock/admission-rules/params-access';
+import { configurationGroup, judgeConfiguration, type PolicySort } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyParams } from '@oarlock/admission-rules/policy-params';
 import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
 import { z } from 'zod';
 import { evaluatePolicy, type Denial } from './evaluation.ts';
 import { keepTypeChecking } from './policy-status.ts';
-import { isPolicy, readyBinding, readyPolicy, type ReadyValidatingBinding, type ReadyValidatingPolicy } from './validating-policy.ts';
+import { readyBinding, readyPolicy, type ReadyValidatingBinding, type ReadyValidatingPolicy } from './validating-policy.ts';
 
 type Policies = readonly Bound<ReadyValidatingPolicy, ReadyValidatingBinding>[];
 interface Denied {
@@ -17,7 +19,6 @@ interface Denied {
   readonly reason: string;
 }
 const failureKey = 'validation.policy.admission.k8s.io/validation_failure';
-const policyResource = 'validatingadmissionpolicies';
 
 /** Judges requests by ValidatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
@@ -34,6 +35,13 @@ export default Admission.plugin({
     const bindings = new RuleObjects(client, informers, validatingAdmissionPolicyBindings, readyBinding, forget);
     const namespaces = new NamespaceObjects(informers, client);
     const params = new PolicyParams(client);
+    const sort: PolicySort = {
+      policies: 'validatingadmissionpolicies',
+      bindings: 'validatingadmissionpolicybindings',
+      faults: (policy) => readyPolicy(policy).faults,
+      paramKind: (name) => policies.get(name)?.paramKind,
+      access: new ParamsAccess(authz, params),
+    };
 
     const current = async (): Promise<Policies> => {
       const [those, by] = await Promise.all([policies.all(), bindings.all()]);
@@ -71,10 +79,9 @@ export default Admission.plugin({
 
     return {
       matches: [{ resources: ['*'], operations: ['*'] }],
-      idle: (_, { group }) => policies.empty && group !== 'admissionregistration.k8s.io',
+      idle: (_, { group }) => policies.empty && group !== configurationGroup,
       validate(request): Verdict | Promise<Verdict> {
-        const fault = policyFault(request);
-        if (fault !== undefined) return fault;
+        if (request.resource.group === configurationGroup) return judgeConfiguration(request, sort);
         const of = known();
         if (of instanceof Promise) return of.then((settled) => judge(request, settled));
         return of.some(({ policy }) => policy.matcher.covers(request)) ? judge(request, of) : allow;
@@ -113,17 +120,4 @@ function add(annotations: Map<string, string[]>, key: string, value: string): vo
   const values = annotations.get(key);
   if (values === undefined) annotations.set(key, [value]);
   else if (!values.includes(value)) values.push(value);
-}
-
-/** A policy whose expressions do not compile is not taken; one that had them before may keep them. */
-function policyFault({ resource, subresource, object, old }: AdmissionRequest): Verdict | undefined {
-  if (resource.group !== 'admissionregistration.k8s.io' || resource.resource !== policyResource || subresource !== '' || !isPolicy(object))
-    return undefined;
-  const before = isPolicy(old) ? new Set(readyPolicy(old).faults.map(({ expression }) => expression)) : undefined;
-  const fault = readyPolicy(object).faults.find(({ expression }) => before?.has(expression) !== true);
-  if (fault === undefined) return undefined;
-  return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
-    reason: 'Invalid',
-    field: fault.field,
-  });
 }

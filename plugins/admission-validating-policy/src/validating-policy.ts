@@ -1,8 +1,8 @@
-import type { KubeObject } from '@oarlock/api/object';
 import type { ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
 import { admissionEnvironment } from '@oarlock/admission-rules/environment';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { bindingMatcherOf, matcherOf, type ReadyBinding, type ReadyPolicy } from '@oarlock/admission-rules/policy-dispatch';
+import type { ExpressionFault } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyVariables } from '@oarlock/admission-rules/policy-variables';
 import { compile, type Program } from '@oarlock/cel/program';
 import { bool, nullType, string, type Type } from '@oarlock/cel/type';
@@ -16,12 +16,6 @@ export interface ReadyValidation {
 export interface ReadyAnnotation {
   readonly key: string;
   readonly program: Program;
-}
-/** An expression that does not compile, and where it is. */
-export interface ExpressionFault {
-  readonly field: string;
-  readonly expression: string;
-  readonly message: string;
 }
 export interface ReadyValidatingPolicy extends ReadyPolicy {
   readonly validations: readonly ReadyValidation[];
@@ -83,6 +77,3 @@ export function readyBinding({ metadata, spec }: ValidatingAdmissionPolicyBindin
     actions: spec.validationActions,
   };
 }
-
-export const isPolicy = (object: KubeObject | undefined): object is ValidatingAdmissionPolicy =>
-  object?.kind === 'ValidatingAdmissionPolicy';

@@ -268,6 +268,38 @@ describe('parameters', () => {
   });
 });
 
+describe('who writes policies about parameters', () => {
+  const paramKind = { apiVersion: 'v1', kind: 'ConfigMap' };
+  const parametrized = policy({ paramKind, validations: [{ expression: 'params != null' }] });
+  const reads = (namespace: string, name: string) => (attributes: Attributes) =>
+    attributes.kind === 'resource' &&
+    attributes.verb === 'get' &&
+    attributes.resource === 'configmaps' &&
+    attributes.namespace === namespace &&
+    attributes.name === name;
+  const make = (allowed: World['allowed'], more: Partial<AdmissionRequest> = {}) =>
+    ask({ ...(allowed && { allowed }) }, admissionRequest('CREATE', validatingAdmissionPolicies, parametrized, more));
+  it('must be able to read all of them', async () => {
+    expect(await make(() => false)).toMatchObject({
+      allowed: false,
+      reason: 'Invalid',
+      field: 'spec.paramKind',
+      message:
+        'Forbidden: user alice must have "get" permission on all objects of the referenced paramKind (kind=ConfigMap, apiVersion=v1)',
+    });
+    expect(await make(reads('*', '*'))).toEqual({ allowed: true });
+    expect(await make(() => false, { identity: { name: 'root', groups: ['system:masters'] } })).toEqual({ allowed: true });
+    expect(await make(() => false, { old: parametrized, operation: 'UPDATE' })).toEqual({ allowed: true });
+  });
+  it('must be able to read those that a binding names', async () => {
+    const bound = binding({ paramRef: { name: 'c', namespace: 'd' } });
+    const bind = (allowed: NonNullable<World['allowed']>) =>
+      ask({ policies: [parametrized], allowed }, admissionRequest('CREATE', validatingAdmissionPolicyBindings, bound));
+    expect(await bind(reads('d', 'c'))).toEqual({ allowed: true });
+    expect(await bind(reads('d', 'other'))).toMatchObject({ allowed: false, field: 'spec.paramRef' });
+  });
+});
+
 describe('actions', () => {
   const act = async (actions: readonly string[], spec: ValidatingAdmissionPolicySpec = atMost(0)) => {
     const warnings: string[] = [];

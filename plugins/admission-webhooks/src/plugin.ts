@@ -1,9 +1,10 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { mutatingWebhookConfigurations, validatingWebhookConfigurations } from '@oarlock/api/resources';
-import { Admission, allow, deny, isVerdict, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, isVerdict, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
+import { configurationGroup, expressionRefusal } from '@oarlock/admission-rules/policy-configuration';
 import { Reinvocation } from '@oarlock/admission-rules/reinvocation';
 import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
 import { z } from 'zod';
@@ -13,7 +14,6 @@ import { conditionFaults, readyWebhooks, type ReadyWebhook, type WebhookConfigur
 
 type Webhooks = readonly ReadyWebhook[];
 type Source = () => Webhooks | Promise<Webhooks>;
-const own = 'admissionregistration.k8s.io';
 
 const flat =
   <T extends KubeObject>(of: RuleObjects<T, Webhooks>): Source =>
@@ -51,7 +51,7 @@ class WebhookAdmission implements AdmissionPlugin {
   }
 
   idle(_operation: string, { group }: AdmissionRequest['resource']): boolean {
-    return this.#none() && group !== own;
+    return this.#none() && group !== configurationGroup;
   }
 
   async stop(): Promise<void> {
@@ -128,13 +128,15 @@ class WebhookAdmission implements AdmissionPlugin {
 
 /** Match conditions that do not compile are not taken; those that were there before may stay. */
 function configurationFault({ resource, subresource, object, old }: AdmissionRequest): Verdict | undefined {
-  if (resource.group !== own || !resource.resource.endsWith('webhookconfigurations') || subresource !== '' || object === undefined)
+  if (
+    resource.group !== configurationGroup ||
+    !resource.resource.endsWith('webhookconfigurations') ||
+    subresource !== '' ||
+    object === undefined
+  )
     return undefined;
-  const before = new Set(old === undefined ? [] : conditionFaults(old as WebhookConfiguration).map(({ expression }) => expression));
-  const fault = conditionFaults(object as WebhookConfiguration).find(({ expression }) => !before.has(expression));
-  if (fault === undefined) return undefined;
-  return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
-    reason: 'Invalid',
-    field: fault.field,
-  });
+  return expressionRefusal(
+    conditionFaults(object as WebhookConfiguration),
+    old === undefined ? [] : conditionFaults(old as WebhookConfiguration),
+  );
 }

@@ -1,6 +1,7 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutatingWebhook, ValidatingWebhook, WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
 import { admissionEnvironment } from '@oarlock/admission-rules/environment';
+import type { ExpressionFault } from '@oarlock/admission-rules/policy-configuration';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { Matcher } from '@oarlock/admission-rules/matcher';
 import { compile } from '@oarlock/cel/program';
@@ -54,15 +55,10 @@ export function readyWebhooks({ metadata, webhooks = [] }: WebhookConfiguration)
   });
 }
 
-export interface ConditionFault {
-  readonly field: string;
-  readonly expression: string;
-  readonly message: string;
-}
 /** Match conditions that do not compile. */
-export function conditionFaults({ webhooks = [] }: WebhookConfiguration): readonly ConditionFault[] {
+export function conditionFaults({ webhooks = [] }: WebhookConfiguration): readonly ExpressionFault[] {
   return webhooks.flatMap(({ matchConditions = [] }, i) =>
-    matchConditions.flatMap(({ expression }, j): ConditionFault[] => {
+    matchConditions.flatMap(({ expression }, j): ExpressionFault[] => {
       const { message } = compile(expression, environment(), { expect: [bool] });
       return message === undefined ? [] : [{ field: `webhooks[${i}].matchConditions[${j}].expression`, expression, message }];
     }),
