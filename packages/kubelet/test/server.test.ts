@@ -187,6 +187,29 @@ describe('the API of a kubelet', () => {
     expect(streams[3]).toBe('{"metadata":{},"status":"Success"}');
   });
 
+  it('sends nothing to a client that does not read yet', async () => {
+    const socket = new WebSocket(`wss://127.0.0.1:${port}/exec/default/web/app?command=echo&command=a&output=1`, 'v5.channel.k8s.io', {
+      ca: keys.caBundle,
+      cert: client.certificate,
+      key: client.key,
+      autoPong: false,
+    });
+    const received: string[] = [];
+    socket.on('message', (data: Buffer) => received.push(data.toString('latin1')));
+    const closed = new Promise((resolve) => {
+      socket.once('close', resolve);
+    });
+    await new Promise((resolve) => {
+      socket.once('ping', resolve);
+    });
+    // the command has ended by the time that another one has run from begin to end
+    expect((await session('/exec/default/web/app?command=echo&command=b&output=1').closed)[1]).toBe('b\n');
+    expect(received).toEqual([]);
+    socket.pong();
+    await closed;
+    expect(received).toEqual(['\x01', '\x01a\n', '\x03{"metadata":{},"status":"Success"}']);
+  });
+
   it('ends the command when the client goes away', async () => {
     const { socket, opened } = session('/exec/default/web/app?command=sleep&command=infinity&command=token&output=1');
     await opened;

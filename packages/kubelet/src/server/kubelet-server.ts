@@ -201,8 +201,7 @@ export class KubeletServer {
   #command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
     const { record } = worker;
     const status = record.state.latest(name);
-    if (status?.state !== 'RUNNING' || !record.runtime)
-      throw new HttpProblem(500, `unable to upgrade connection: container not found ("${name}")`);
+    if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpProblem(500, `container not found ("${name}")`);
     const placed = findContainer(record.pod, name);
     const command = query.getAll('command');
     if (area === 'exec' && command.length === 0) throw new HttpProblem(400, 'you must specify at least 1 command');
@@ -232,8 +231,7 @@ export class KubeletServer {
   /** What is to be done once the connection is upgraded. @throws HttpProblem */
   #forward({ record }: PodWorker, query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
     const sandbox = record.state.readySandbox;
-    if (sandbox === undefined || !record.runtime)
-      throw new HttpProblem(500, `unable to upgrade connection: pod does not exist: "${record.name}" has no sandbox that is ready`);
+    if (sandbox === undefined || !record.runtime) throw new HttpProblem(500, `pod not found ("${record.name}")`);
     const { driver } = record.runtime.hub;
     const target: ForwardTarget = {
       name: `${record.namespace}_${record.name}`,

@@ -32,7 +32,10 @@ export class StreamingUpgrades {
     });
   }
 
-  /** Refuses before it upgrades. @throws HttpProblem */
+  /**
+   * Refuses before it upgrades: in words that are no YAML with a key and a value, which clients of Go would take for a Status without any.
+   * @throws HttpProblem
+   */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer, protocols: StreamProtocols, begin: (upgraded: Upgraded) => void): void {
     switch (request.headers.upgrade?.toLowerCase()) {
       case 'websocket': {
@@ -53,13 +56,13 @@ export class StreamingUpgrades {
         return;
       }
       default:
-        throw new HttpProblem(400, 'unable to upgrade: only WebSocket and SPDY/3.1 are served');
+        throw new HttpProblem(400, 'only WebSocket and SPDY/3.1 are served');
     }
   }
 }
 
 function refuseUnlessKnown(known: readonly string[], offered: readonly string[]): string {
   const chosen = known.find((protocol) => offered.includes(protocol));
-  if (chosen === undefined) throw new HttpProblem(403, `unable to upgrade: none of the protocols is supported: ${offered.join(', ')}`);
+  if (chosen === undefined) throw new HttpProblem(403, `none of the protocols is supported, ${offered.join(', ')}`);
   return chosen;
 }
