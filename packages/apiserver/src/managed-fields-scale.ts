@@ -5,6 +5,7 @@ import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { Call } from './call.ts';
 import { builtinTypes, fieldManagerOf } from './managed-fields-kind.ts';
 import type { Machinery } from './machinery.ts';
+import { forces } from './request-options.ts';
 import type { ServedKind } from './served-kind.ts';
 
 const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 'autoscaling/v1' } as const;
@@ -36,6 +37,6 @@ export function appliedScale(
     },
     ...(replicas !== undefined && replicas !== null && replicasOf(replicas)),
   };
-  const { fieldManager = '', force } = query;
-  return fieldManagerOf(machinery, kind, subresource).apply(live, whole, fieldManager, force === 'true' || force === '1', call.now);
+  const { fieldManager = '' } = query;
+  return fieldManagerOf(machinery, kind, subresource).apply(live, whole, fieldManager, forces(query), call.now);
 }

@@ -6,7 +6,7 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { Call } from './call.ts';
 import { fieldManagerOf } from './managed-fields-kind.ts';
 import type { Machinery } from './machinery.ts';
-import { isPrintable, maxManager } from './request-options.ts';
+import { forces, isPrintable, maxManager } from './request-options.ts';
 import type { ServedKind } from './served-kind.ts';
 import { withMeta } from './strategy/strategy.ts';
 
@@ -42,14 +42,8 @@ export function tracked(machinery: Machinery, kind: ServedKind, call: Call, live
 /** The object that the configuration in this request makes. @throws StatusError Conflict, BadRequest */
 export function applied(machinery: Machinery, kind: ServedKind, call: Call, live: KubeObject | undefined): KubeObject {
   const { request, now } = call;
-  const { fieldManager = '', force } = request.query;
-  return fieldManagerOf(machinery, kind, request.subresource).apply(
-    live,
-    request.body,
-    fieldManager,
-    force === 'true' || force === '1',
-    now,
-  );
+  const { fieldManager = '' } = request.query;
+  return fieldManagerOf(machinery, kind, request.subresource).apply(live, request.body, fieldManager, forces(request.query), now);
 }
 
 /** Admission may change managers, but not into something that they cannot be. */

@@ -42,6 +42,11 @@ function unprintable(manager: string): FieldError[] {
 /** What Go calls printable: letters, marks, numbers, punctuation, symbols and the plain space. */
 export const isPrintable = (char: string): boolean => char === ' ' || /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(char);
 
+/** Whether an applied configuration takes fields from their managers. Anything but a no is a yes, as in Kubernetes. */
+export function forces({ force }: Query): boolean {
+  return force !== undefined && force !== '0' && force.toLowerCase() !== 'false';
+}
+
 /** The options of a write as admission plugins see them. */
 export function writeOptions(query: Query, kind: string): Readonly<Record<string, unknown>> {
   const { dryRun, fieldManager, fieldValidation, force } = query;
@@ -51,7 +56,7 @@ export function writeOptions(query: Query, kind: string): Readonly<Record<string
     ...(dryRun !== undefined && dryRun !== '' && { dryRun: [dryRun] }),
     ...(fieldManager !== undefined && { fieldManager }),
     ...(fieldValidation !== undefined && { fieldValidation }),
-    ...(kind === 'PatchOptions' && force !== undefined && { force: force === 'true' || force === '1' }),
+    ...(kind === 'PatchOptions' && force !== undefined && { force: forces(query) }),
   };
 }
 

@@ -50,18 +50,23 @@ function decode(fields: FieldsV1, depth: number): FieldSet | undefined {
 export function encodeFields(set: FieldSet): FieldsV1 {
   const known = encodings.get(set);
   if (known !== undefined) return known;
-  const made = encode(set, false);
-  const text = JSON.stringify(made);
+  const fields = sharedFields(encode(set, false));
+  encodings.set(set, fields);
+  if (!sets.has(fields)) sets.set(fields, set);
+  return fields;
+}
+
+/** The one frozen object for FieldsV1 that say the same, as far as it can remember: this one, unless there was one before. */
+export function sharedFields(given: FieldsV1): FieldsV1 {
+  const text = JSON.stringify(given);
   let fields = shared.get(text);
   if (fields === undefined) {
-    fields = deepFreeze(made);
+    fields = deepFreeze(given);
     texts.set(fields, text);
     const [oldest] = shared.keys();
     if (shared.size >= maxShared && oldest !== undefined) shared.delete(oldest);
   } else shared.delete(text);
   shared.set(text, fields); // the most recent last
-  encodings.set(set, fields);
-  if (!sets.has(fields)) sets.set(fields, set);
   return fields;
 }
 

@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import { deepFreeze, type ManagedFieldsEntry } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
-import { decodeFields, encodeFields, fieldsText } from './fields-v1.ts';
+import { decodeFields, encodeFields, fieldsText, sharedFields } from './fields-v1.ts';
 
 /** Who manages which fields, by one way of writing, in one version. */
 export interface Manager {
@@ -113,6 +113,11 @@ function encodeEntry(given: Manager): ManagedFieldsEntry {
 /** The manager with another set; itself when that is the same. */
 export function withSet(manager: Manager, set: FieldSet): Manager {
   return set === manager.set ? manager : { ...manager, set, entry: undefined };
+}
+
+/** Managers that were just read, with what others say the same of made one with theirs. Changes nothing but what is not frozen. */
+export function sharedManagers(entries: readonly ManagedFieldsEntry[]): readonly ManagedFieldsEntry[] {
+  return entries.map((entry) => (isObject(entry.fieldsV1) ? { ...entry, fieldsV1: sharedFields(entry.fieldsV1) } : entry));
 }
 
 const texts = new WeakMap<object, string>();

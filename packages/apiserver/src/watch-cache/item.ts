@@ -1,4 +1,4 @@
-import { managersText } from '@oarlock/api/managed-fields/managers';
+import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Encoded, ProtobufCodec, WatchFrame } from '../response.ts';
@@ -37,8 +37,16 @@ export class Codec {
   /** @throws SyntaxError when the value is no JSON */
   parse(key: string, value: Uint8Array, revision: number): Item {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-    const object = JSON.parse(buffer.toString('utf8')) as KubeObject;
-    return new Item(this, key, stamp({ ...object, kind: this.kind, apiVersion: this.apiVersion }, revision), value, revision);
+    const read = JSON.parse(buffer.toString('utf8')) as KubeObject;
+    const { metadata } = read;
+    const managedFields = metadata?.managedFields && sharedManagers(metadata.managedFields);
+    const object = {
+      ...read,
+      kind: this.kind,
+      apiVersion: this.apiVersion,
+      ...(managedFields && { metadata: { ...metadata, managedFields } }),
+    };
+    return new Item(this, key, stamp(object, revision), value, revision);
   }
 }
 
