@@ -65,7 +65,10 @@ try {
     const created = await write(storage, 64, goal - base, (index) => base + index);
     objects = goal;
     const label = `${goal.toLocaleString('en')} objects`;
-    show(`${label}: creates by 64 writers`, `${rate(goal - base, created.took)}  p50 ${created.p50.toFixed(2)} ms  p99 ${created.p99.toFixed(2)} ms`);
+    show(
+      `${label}: creates by 64 writers`,
+      `${rate(goal - base, created.took)}  p50 ${created.p50.toFixed(2)} ms  p99 ${created.p99.toFixed(2)} ms`,
+    );
     for (const writers of [1, 16, 64]) {
       const count = writers === 1 ? 3_000 : 20_000;
       const delay = monitorEventLoopDelay({ resolution: 1 });

@@ -58,6 +58,8 @@ export class Snapshotter {
       })
       .finally(() => {
         this.#running = undefined;
+        // commits went on meanwhile
+        this.consider();
       });
   }
 
