@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import type { Item } from '../harness/api.ts';
+import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
+import { Machine } from '../harness/machine.ts';
+
+const newest = newestKubectl();
+const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
+
+const text = { type: 'string' };
+const definition = (group: string) => ({
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: `crontabs.${group}` },
+  spec: {
+    group,
+    scope: 'Namespaced',
+    names: { plural: 'crontabs', kind: 'CronTab', shortNames: ['ct'] },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            description: 'Runs something at times.',
+            properties: {
+              spec: {
+                type: 'object',
+                description: 'What to run.',
+                required: ['cronSpec'],
+                properties: {
+                  cronSpec: { ...text, pattern: '^(\\d+|\\*)(/\\d+)?(\\s+(\\d+|\\*)(/\\d+)?){4}$', description: 'When to run it.' },
+                  image: { ...text, default: 'busybox' },
+                  replicas: { type: 'integer', minimum: 1, maximum: 10 },
+                  port: { 'x-kubernetes-int-or-string': true },
+                  env: { type: 'array', items: { type: 'object', properties: { name: text, value: text } } },
+                  extra: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+                },
+                'x-kubernetes-validations': [{ rule: "self.image != 'forbidden'", message: 'not that image' }],
+              },
+              status: { type: 'object', properties: { replicas: { type: 'integer' } } },
+            },
+          },
+        },
+        subresources: { status: {}, scale: { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' } },
+        selectableFields: [{ jsonPath: '.spec.image' }],
+        additionalPrinterColumns: [
+          { name: 'Spec', type: 'string', jsonPath: '.spec.cronSpec' },
+          { name: 'Replicas', type: 'integer', jsonPath: '.spec.replicas' },
+        ],
+      },
+    ],
+  },
+});
+interface CronTab extends Item {
+  readonly spec?: Readonly<Record<string, unknown>>;
+}
+
+describe('custom resources', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await machine.cluster({
+      spec: { ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }), roles: ['apiserver', 'controllers'] },
+    });
+  });
+
+  it('a kubectl is here', () => {
+    expect(binaries.length).toBeGreaterThan(0);
+  });
+
+  describe.each(binaries.filter((_, i) => i === 0 || i === binaries.length - 1))('kubectl $version', (binary) => {
+    const namespace = `custom-${binary.version.replace('.', '-')}`;
+    const group = `v${binary.version.replace('.', '-')}.example.com`;
+    const cronTab = (spec: object) => ({ apiVersion: `${group}/v1`, kind: 'CronTab', metadata: { name: 'my' }, spec });
+    let kubectl: Kubectl;
+    const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);
+    const send = (object: object, ...args: string[]) =>
+      kubectl.try(['-n', namespace, ...args, '-f', '-'], { input: JSON.stringify(object) });
+    beforeAll(async () => {
+      kubectl = cluster.kubectl.with(binary);
+      await kubectl.run(['create', 'namespace', namespace]);
+    });
+    afterAll(() => kubectl.try(['delete', 'namespace', namespace, '--wait=false']));
+
+    it('are defined, explained, validated, shown, scaled, patched, selected and forgotten', async () => {
+      expect((await send(definition(group), 'create')).code).toBe(0);
+      await k('wait', '--for', 'condition=established', '--timeout=30s', `crd/crontabs.${group}`);
+      expect(await k('explain', 'crontabs', `--api-version=${group}/v1`)).toMatch(/Runs something at times\.[^]*apiVersion[^]*spec/);
+      expect(await k('explain', 'crontabs.spec', `--api-version=${group}/v1`)).toMatch(/cronSpec[^]*When to run it\.[^]*replicas/);
+      const unknown = await send(cronTab({ cronSpec: '* * * * *', unknownField: 1 }), 'create');
+      expect(unknown.stderr).toContain('unknown field "spec.unknownField"');
+      const wrong = await send(cronTab({ cronSpec: 'daily', replicas: 30 }), 'create');
+      expect(wrong.stderr).toContain("spec.cronSpec in body should match '");
+      expect(wrong.stderr).toContain('spec.replicas in body should be less than or equal to 10');
+      const ruled = await send(cronTab({ cronSpec: '* * * * *', image: 'forbidden' }), 'create');
+      expect(ruled.stderr).toContain('spec: Invalid value: "object": not that image');
+      const made = await send(cronTab({ cronSpec: '* * * * */5', replicas: 3, port: 'http', extra: { any: [1] } }), 'apply');
+      expect(made.stdout).toBe(`crontab.${group}/my created\n`);
+      expect((await k('get', `crontabs.${group}`)).trimEnd()).toMatch(/^NAME +SPEC +REPLICAS\nmy +\* \* \* \* \*\/5 +3$/);
+      await k('scale', `crontabs.${group}/my`, '--replicas=5');
+      await k('patch', `crontabs.${group}`, 'my', '--type=merge', '-p', '{"spec":{"image":"alpine"}}');
+      await k('patch', `crontabs.${group}`, 'my', '--type=json', '-p', '[{"op":"add","path":"/spec/env","value":[{"name":"A"}]}]');
+      const { spec } = await kubectl.json<CronTab>(['-n', namespace, 'get', `crontabs.${group}`, 'my']);
+      expect(spec).toEqual({
+        cronSpec: '* * * * */5',
+        replicas: 5,
+        port: 'http',
+        extra: { any: [1] },
+        image: 'alpine',
+        env: [{ name: 'A' }],
+      });
+      expect(await k('get', `crontabs.${group}`, '--field-selector', 'spec.image=alpine', '-o', 'name')).toBe(`crontab.${group}/my\n`);
+      expect((await send(cronTab({ cronSpec: '* * * * */5', replicas: 3 }), 'diff')).code).toBe(1);
+      expect(await k('api-resources', `--api-group=${group}`)).toMatch(/crontabs +ct +\S+\/v1 +true +CronTab/);
+    });
+
+    it('own, and go with their owners and their namespace', async () => {
+      const owner = await kubectl.json<Item>(['-n', namespace, 'get', `crontabs.${group}`, 'my']);
+      const ownerReferences = [
+        { apiVersion: `${group}/v1`, kind: 'CronTab', name: 'my', uid: owner.metadata.uid, blockOwnerDeletion: true },
+      ];
+      await send({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'owned', ownerReferences } }, 'create');
+      await k('delete', `crontabs.${group}`, 'my', '--cascade=foreground', '--timeout=30s');
+      expect((await kubectl.try(['-n', namespace, 'get', 'configmap', 'owned'])).stderr).toContain('NotFound');
+      expect((await send(cronTab({ cronSpec: '* * * * *' }), 'create')).code).toBe(0);
+      await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s']);
+      const left = await kubectl.try(['get', `crontabs.${group}`, '-A', '-o', 'name']);
+      expect([left.code, left.stdout]).toEqual([0, '']);
+      await kubectl.run(['delete', 'crd', `crontabs.${group}`, '--timeout=30s']);
+      expect((await kubectl.try(['get', `crontabs.${group}`])).code).not.toBe(0);
+    });
+  });
+});
