@@ -16,6 +16,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { CustomKinds } from '../custom-kinds.ts';
 import { conditionOf, isReady, isTerminal, isTerminating } from '../pod-state.ts';
 import { typed } from '../pod-template.ts';
 import { byLabel, podLabels, selectedPods } from '../pods-by-label.ts';
@@ -45,6 +46,7 @@ export class DisruptionController implements Controller {
     parts.pods.addIndex(byLabel, podLabels);
     const selecting = new SelectorOwners(parts.budgets, { emptyMatches: true });
     this.watches = [
+      parts.owners.custom.watch,
       watch(parts.budgets, (budget) => [objectKey(budget)]),
       watch(parts.pods, (pod, old) => {
         if (old !== undefined && !matters(pod, old)) return [];
@@ -205,6 +207,7 @@ export default Controllers.plugin({
         deployments: informers.of(deployments),
         statefulSets: informers.of(statefulSets),
         replicationControllers: informers.of(replicationControllers),
+        custom: new CustomKinds(informers),
       },
       recorder: events.recorder('controllermanager'),
       clock,

@@ -1,11 +1,12 @@
 import { scaledValue } from '@oarlock/api/int-or-string';
-import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
+import { parseApiVersion } from '@oarlock/api/kinds';
 import { controllerOf, type KubeObject, type OwnerReference } from '@oarlock/api/object';
-import { resource } from '@oarlock/api/resource';
 import type { Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
 import type { Pod, ReplicationController } from '@oarlock/api/types/core-v1';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
 import type { Client, Informer } from '@oarlock/spi/client';
+import type { CustomKinds } from '../custom-kinds.ts';
+import { scaledResource } from '../scale-kinds.ts';
 
 export interface Expected {
   readonly expected: number;
@@ -19,6 +20,7 @@ export interface Owners {
   readonly deployments: Informer<Deployment>;
   readonly statefulSets: Informer<StatefulSet>;
   readonly replicationControllers: Informer<ReplicationController>;
+  readonly custom: CustomKinds;
 }
 
 const isPercent = (value: unknown): value is string => typeof value === 'string';
@@ -69,13 +71,8 @@ async function scaleOf(pod: Pod, ref: OwnerReference, owners: Owners, client: Cl
         ? owners.replicationControllers.get(key)
         : undefined;
   if (known !== undefined && is(known, ref.uid)) return { uid: ref.uid, replicas: known.spec?.replicas ?? 1 };
-  const kind = kindOf({ ...parseApiVersion(ref.apiVersion), kind: ref.kind });
-  if (kind === undefined || !kind.subresources.some(({ name }) => name === 'scale'))
-    throw new Error(`${ref.kind}.${group} does not implement the scale subresource`);
-  const scale = await client.get<KubeObject & { readonly spec?: { readonly replicas?: number } }>(
-    resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced),
-    { namespace, name: ref.name },
-    { subresource: 'scale' },
-  );
+  const of = scaledResource(owners.custom, ref.apiVersion, ref.kind);
+  if (of === undefined) throw new Error(`${ref.kind}.${group} does not implement the scale subresource`);
+  const scale = await client.get(of, { namespace, name: ref.name }, { subresource: 'scale' });
   return { uid: ref.uid, replicas: scale.spec?.replicas ?? 0 };
 }

@@ -1,8 +1,8 @@
 import { parseLabelSelector } from '@oarlock/api/label-selector';
-import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
-import { objectKey, type KubeObject, type ObjectKey } from '@oarlock/api/object';
+import { parseApiVersion } from '@oarlock/api/kinds';
+import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import { horizontalPodAutoscalers, pods as podResource } from '@oarlock/api/resources';
-import { resource, type Resource } from '@oarlock/api/resource';
+import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
@@ -12,8 +12,10 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { CustomKinds } from '../custom-kinds.ts';
 import { typed } from '../pod-template.ts';
 import { byLabel, labelKey, podLabels } from '../pods-by-label.ts';
+import { scaledResource, type Scale } from '../scale-kinds.ts';
 import { MetricError, proposalOf, type Subject } from './metric-proposals.ts';
 import { aggregatedMetrics, type MetricsSource } from './pod-metrics.ts';
 import { ScalingHistory } from './scaling-rules.ts';
@@ -28,13 +30,10 @@ interface Parts {
   readonly autoscalers: Informer<HorizontalPodAutoscaler>;
   readonly pods: Informer<Pod>;
   readonly metrics: MetricsSource;
+  readonly custom: CustomKinds;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
   readonly settings: AutoscalerSettings;
-}
-interface Scale extends KubeObject {
-  readonly spec?: { readonly replicas?: number };
-  readonly status?: { readonly replicas?: number; readonly selector?: string };
 }
 interface Target {
   readonly resource: Resource<Scale>;
@@ -60,6 +59,7 @@ export class HorizontalPodAutoscalerController implements Controller {
     parts.pods.addIndex(byLabel, podLabels);
     // its own status is no reason to look again: the next look comes in time
     this.watches = [
+      parts.custom.watch,
       watch(parts.autoscalers, (each, old) =>
         old === undefined || JSON.stringify(each.spec) !== JSON.stringify(old.spec) ? [objectKey(each)] : [],
       ),
@@ -85,9 +85,8 @@ export class HorizontalPodAutoscalerController implements Controller {
     const { autoscaler, client } = look;
     const { apiVersion = 'v1', kind: kindName, name } = autoscaler.spec.scaleTargetRef;
     try {
-      const kind = kindOf({ ...parseApiVersion(apiVersion), kind: kindName });
-      if (kind === undefined) throw new Error(`no matches for kind "${kindName}" in group "${parseApiVersion(apiVersion).group}"`);
-      const of = resource<Scale>(kind.group, kind.version, kind.resource, kind.kind, true);
+      const of = scaledResource(this.#parts.custom, apiVersion, kindName);
+      if (of === undefined) throw new Error(`no matches for kind "${kindName}" in group "${parseApiVersion(apiVersion).group}"`);
       const scale = await client.get(of, { namespace: autoscaler.metadata?.namespace ?? '', name }, { subresource: 'scale' });
       this.#condition(look, 'AbleToScale', 'True', 'SucceededGetScale', "the HPA controller was able to get the target's current scale");
       return { resource: of, scale };
@@ -296,6 +295,7 @@ export default Controllers.plugin({
       autoscalers: informers.of(horizontalPodAutoscalers),
       pods: informers.of(podResource),
       metrics: aggregatedMetrics,
+      custom: new CustomKinds(informers),
       recorder: events.recorder('horizontal-pod-autoscaler'),
       clock,
       settings: config,
