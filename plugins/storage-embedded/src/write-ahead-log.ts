@@ -201,7 +201,8 @@ export class WriteAheadLog {
       const step = Buffer.alloc(Math.min(stepBytes, bytes));
       for (let at = 0; at < bytes && !this.#closed; at += step.length) {
         await file.write(step, at);
-        await file.sync();
+        // little at a time: commits wait for the same disk
+        if (bytes > stepBytes) await file.sync();
       }
       return file;
     } catch (error) {
