@@ -1,33 +1,25 @@
 import type { Bind, Call, Comprehension, Expr, ListExpr, Logic, MapExpr, OptionalMap, Select, StructExpr } from './ast.ts';
 import type { Environment } from './environment.ts';
 import type { Issue } from './issue.ts';
+import { concrete, constantType, renamed } from './checker-types.ts';
 import type { Fn, Overload } from './library.ts';
 import {
   assignable,
   bool,
-  bytes,
-  double,
-  duration,
   dyn,
   error,
   formatType,
   int,
   list,
   map,
-  nullType,
-  object,
   optional,
   optionalOf,
   param,
-  string,
   substitute,
-  timestamp,
   typeOf,
-  uint,
   type Substitution,
   type Type,
 } from './type.ts';
-import { kindOf, type Value } from './value.ts';
 
 /** What a name in an expression turned out to be. */
 export type Reference =
@@ -407,55 +399,3 @@ class Checker {
     });
   }
 }
-
-function renamed(type: Type, suffix: string): Type {
-  switch (type.kind) {
-    case 'param':
-      return param(type.name + suffix);
-    case 'list':
-      return list(renamed(type.element, suffix));
-    case 'map':
-      return map(renamed(type.key, suffix), renamed(type.value, suffix));
-    case 'opaque':
-      return type.parameter === undefined ? type : optional(renamed(type.parameter, suffix));
-    case 'type':
-      return type.of === undefined ? type : typeOf(renamed(type.of, suffix));
-    default:
-      return type;
-  }
-}
-
-/** Nothing in it is left to run time. */
-function concrete(type: Type): boolean {
-  switch (type.kind) {
-    case 'dyn':
-    case 'param':
-    case 'error':
-    case 'null':
-      return false;
-    case 'list':
-      return concrete(type.element);
-    case 'map':
-      return concrete(type.key) && concrete(type.value);
-    case 'opaque':
-      return type.parameter === undefined || concrete(type.parameter);
-    default:
-      return true;
-  }
-}
-
-const constantTypes: Partial<Record<ReturnType<typeof kindOf>, Type>> = {
-  bool,
-  int,
-  uint,
-  double,
-  string,
-  bytes,
-  null: nullType,
-  timestamp,
-  duration,
-  list: list(dyn),
-  map: map(dyn, dyn),
-  opaque: object('opaque', {}),
-};
-const constantType = (value: Value): Type => constantTypes[kindOf(value)] ?? dyn;

@@ -28,7 +28,7 @@ import {
 } from './value.ts';
 
 /** A list or text that an expression makes may be so long. */
-export const maxMade = 10_000_000;
+export const maxMade = 3 * 1024 * 1024;
 export const tooLong = () => new CelError('out-of-range', `result exceeds the limit of ${maxMade}`);
 
 const isInt = (value: Value): value is number | bigint => kindOf(value) === 'int';

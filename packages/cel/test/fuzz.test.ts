@@ -89,14 +89,14 @@ const expression: fc.Arbitrary<string> = fc.letrec<{ e: string }>((tie) => ({
   ),
 })).e;
 
-describe('whatever an expression is', () => {
+describe('whatever an expression is', { timeout: 60_000 }, () => {
   it('text of any kind compiles or is complained about', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ maxLength: 60 }), fc.string({ unit: 'binary', maxLength: 30 }), expression), (source) => {
         const { program, message } = compile(source, env);
         if (program === undefined) expect(message).toMatch(/^ERROR: <input>:\d+:\d+: /);
       }),
-      { numRuns: 1500 },
+      { numRuns: 300 },
     );
   });
 
@@ -116,7 +116,7 @@ describe('whatever an expression is', () => {
         const { min, max } = estimateCost(program);
         expect(min).toBeLessThanOrEqual(max);
       }),
-      { numRuns: 1500 },
+      { numRuns: 300 },
     );
   });
 
