@@ -69,6 +69,7 @@ export class AttachDetachController implements Controller {
       return ref === undefined ? [] : nodesOfClaim(`${ref.namespace}/${ref.name}`);
     };
     this.watches = [
+      watch(parts.drivers, () => []), // only asked, but it has to be there first
       watch(pods, (pod) => (claimsOfPod(pod).length > 0 ? nodeOf(pod) : [])),
       watch(claims, (claim) => nodesOfClaim(objectKey(claim))),
       watch(volumes, nodesOfVolume),

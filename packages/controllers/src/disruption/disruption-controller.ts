@@ -14,7 +14,7 @@ import type { Condition } from '@oarlock/api/types/meta-v1';
 import type { PodDisruptionBudget, PodDisruptionBudgetStatus } from '@oarlock/api/types/policy-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
-import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult, type Watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { CustomKinds } from '../custom-kinds.ts';
 import { conditionOf, isReady, isTerminal, isTerminating } from '../pod-state.ts';
@@ -47,6 +47,7 @@ export class DisruptionController implements Controller {
     const selecting = new SelectorOwners(parts.budgets, { emptyMatches: true });
     this.watches = [
       parts.owners.custom.watch,
+      ...asked(parts.owners),
       watch(parts.budgets, (budget) => [objectKey(budget)]),
       watch(parts.pods, (pod, old) => {
         if (old !== undefined && !matters(pod, old)) return [];
@@ -186,6 +187,15 @@ export class DisruptionController implements Controller {
     return undefined;
   }
 }
+
+/** Those that are only asked wake nobody, but have to be there first. */
+const asked = ({ sets, deployments: some, statefulSets: ordered, replicationControllers: elder }: Owners): readonly Watch[] => [
+  watch(sets, nobody),
+  watch(some, nobody),
+  watch(ordered, nobody),
+  watch(elder, nobody),
+];
+const nobody = () => [];
 
 const isDoomed = (pod: Pod) => !isTerminating(pod) && !isTerminal(pod) && conditionOf(pod, 'DisruptionTarget')?.status === 'True';
 const matters = (pod: Pod, old: Pod) =>

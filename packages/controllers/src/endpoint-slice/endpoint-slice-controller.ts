@@ -8,6 +8,7 @@ import { Informers, type Client, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { Expectations } from '../expectations.ts';
+import { byNode, nodeOf } from '../pods-by-node.ts';
 import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
 import { SelectorIndex } from './selector-index.ts';
 import { withHints } from './topology-hints.ts';
@@ -48,10 +49,17 @@ export class EndpointSliceController implements Controller {
     this.#expectations = new Expectations(parts.clock);
     this.#selectors = new SelectorIndex(parts.services, parts.pods);
     parts.slices.addIndex(byService, serviceOf);
+    parts.pods.addIndex(byNode, nodeOf);
     this.watches = [
       watch(parts.services, (service) => [objectKey(service)]),
       watch(parts.pods, (pod, old) => (old === undefined || matters(pod, old) ? this.#selectors.servicesOf(pod, old) : [])),
       watch(parts.slices, serviceOf),
+      // endpoints tell the zone of their node
+      watch(parts.nodes, (node, old) =>
+        old !== undefined && zoneOf(node) === zoneOf(old)
+          ? []
+          : parts.pods.byIndex(byNode, node.metadata?.name ?? '').flatMap((pod) => [...this.#selectors.servicesOf(pod, undefined)]),
+      ),
     ];
     parts.slices.on({
       added: (slice) => {
@@ -91,7 +99,8 @@ export class EndpointSliceController implements Controller {
     const pods = this.#selectors.podsOf(service).filter(countsAsEndpoint);
     for (const pod of pods) {
       const ports = endpointPorts(service, pod);
-      const zone = this.#parts.nodes.get(pod.spec?.nodeName ?? '')?.metadata?.labels?.['topology.kubernetes.io/zone'];
+      const node = this.#parts.nodes.get(pod.spec?.nodeName ?? '');
+      const zone = node && zoneOf(node);
       for (const family of families) {
         const address = addressOf(pod, family);
         if (address === undefined) continue;
@@ -186,6 +195,8 @@ export class EndpointSliceController implements Controller {
     }
   }
 }
+
+const zoneOf = ({ metadata }: Node) => metadata?.labels?.['topology.kubernetes.io/zone'];
 
 /** What of a pod its endpoints show. */
 function matters(pod: Pod, old: Pod): boolean {

@@ -60,6 +60,7 @@ export class HorizontalPodAutoscalerController implements Controller {
     // its own status is no reason to look again: the next look comes in time
     this.watches = [
       parts.custom.watch,
+      watch(parts.pods, () => []), // only asked, but it has to be there first
       watch(parts.autoscalers, (each, old) =>
         old === undefined || JSON.stringify(each.spec) !== JSON.stringify(old.spec) ? [objectKey(each)] : [],
       ),

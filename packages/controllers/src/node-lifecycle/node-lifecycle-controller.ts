@@ -75,6 +75,7 @@ export class NodeLifecycleController implements Controller {
       },
     });
     this.watches = [
+      watch(parts.pods, () => []), // only asked, but it has to be there first
       watch(parts.nodes, (node) => this.#concernedBy(node)),
       // a lease is of interest only when it comes back after silence: otherwise the timer below looks
       watch(parts.leases, ({ metadata }) =>

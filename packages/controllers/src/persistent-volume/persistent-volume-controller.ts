@@ -58,6 +58,7 @@ export class PersistentVolumeController implements Controller {
         ...(old === undefined ? [] : claimKeyOf(old).map((key) => `${claimPrefix}${key}`)),
         ...(volume.spec?.claimRef === undefined && volume.status?.phase === 'Available' ? waiting(classOf(volume)) : []),
       ]),
+      watch(pods, () => []), // only asked, but it has to be there first
       watch(classes, ({ metadata }) => [...waiting(metadata?.name ?? ''), ...waiting('')]),
     ];
   }

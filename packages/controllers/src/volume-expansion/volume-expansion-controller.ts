@@ -21,6 +21,7 @@ export default Controllers.plugin({
     return {
       name: 'persistentvolume-expander',
       watches: [
+        watch(volumes, () => []), // only asked, but it has to be there first
         watch(claims, (claim, old) =>
           wantsMore(claim) && (old === undefined || !wantsMore(old) || claim.spec !== old.spec) ? [objectKey(claim)] : [],
         ),
