@@ -1,4 +1,5 @@
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
+import { goText } from '@oarlock/api/go-print';
 import { isObject } from '@oarlock/api/json';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
 import { applyMergePatch } from '@oarlock/api/merge-patch';
@@ -87,7 +88,8 @@ export function patched(
   const result =
     type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
   if (!isObject(result)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
-  const refuse = (why: string) => invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', JSON.stringify(body), why)]);
+  const refuse = (why: string) =>
+    invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', type === 'strategic' ? goText(body) : JSON.stringify(result), why)]);
   let object: KubeObject;
   try {
     object = decodeBody(result, kind);

@@ -1,4 +1,4 @@
-import { isObject } from '../json.ts';
+import { goSyntax, goText } from '../go-print.ts';
 import { elementText } from './field-path.ts';
 import type { FieldType, ListType, MapType } from './field-type.ts';
 import { itemElement, ItemFault } from './list-items.ts';
@@ -89,25 +89,4 @@ const goType = (value: unknown): string => {
   return Array.isArray(value) ? '[]interface {}' : 'map[string]interface {}';
 };
 
-/** As Go prints a value with %v. */
-function goText(value: unknown): string {
-  if (value === null || value === undefined) return '<nil>';
-  if (Array.isArray(value)) return `[${value.map(goText).join(' ')}]`;
-  if (isObject(value)) {
-    const keys = Object.keys(value).sort();
-    return `map[${keys.map((key) => `${key}:${goText(value[key])}`).join(' ')}]`;
-  }
-  return String(value as string | number | boolean);
-}
 const goUnstructured = (value: unknown): string => `&{${goText(value)}}`;
-
-/** As Go prints a value with %#v. */
-function goSyntax(value: unknown): string {
-  if (Array.isArray(value)) return `[]interface {}{${value.map(goSyntax).join(', ')}}`;
-  if (isObject(value))
-    return `map[string]interface {}{${Object.keys(value)
-      .sort()
-      .map((key) => `${JSON.stringify(key)}:${goSyntax(value[key])}`)
-      .join(', ')}}`;
-  return JSON.stringify(value);
-}

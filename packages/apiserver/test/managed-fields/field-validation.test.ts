@@ -22,6 +22,9 @@ describe('FieldValidation should detect unknown and duplicate fields of a typed 
       expect(status.message).toContain('unknown field "metadata.odd"');
       expect(status.message).toContain('unknown field "spec.containers[0].wrong"');
     }
+    expect((await refusal(patch({ spec: { odd: [1, 'x'] } }, 'Strict', 'strategic'))).status.message).toBe(
+      ' "" is invalid: patch: Invalid value: "map[spec:map[odd:[1 x]]]": strict decoding error: unknown field "spec.odd"',
+    );
     const operations = [{ op: 'add', path: '/spec/odd', value: 1 }];
     expect((await refusal(patch(operations, 'Strict', 'json'))).status.message).toContain('unknown field "spec.odd"');
     expect((await server.get('pods', 'p')).metadata?.resourceVersion).toBe('1');
