@@ -316,12 +316,14 @@ export class WatchCache {
   #one(change: Change, now: number): void {
     const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
     const { cache, name } = this.#split(storageKey);
+    const revision = revisionOf(change);
+    const value = change.type === 'put' ? change.entry.value : null;
     if (cache === undefined) {
+      // its resource may have gone while it was on its way
+      this.writes.take(storageKey, value, revision);
       this.#options.onOther?.(storageKey, change.type === 'put');
       return;
     }
-    const revision = revisionOf(change);
-    const value = change.type === 'put' ? change.entry.value : null;
     const own = this.writes.take(storageKey, value, revision);
     this.causes.set(revision, own?.cause);
     const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
