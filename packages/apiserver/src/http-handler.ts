@@ -31,6 +31,7 @@ import { deadlineMs } from './http-timeout.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
 import type { KubeletProxy } from './upgrade-kubelet.ts';
+import { wantsWebSocket, webSocketExchange } from './upgrade-websocket.ts';
 
 /** What HTTP needs of the pipeline. */
 export interface HttpPipeline {
@@ -298,10 +299,15 @@ export class HttpHandler {
     );
     const response = await pipeline.handle(request);
     if (response.kind === 'watch') work.leave?.();
+    const endless = response.kind === 'watch' || (response.kind === 'kubelet' && !response.upgrade);
+    const reader =
+      endless && upgrade !== undefined && wantsWebSocket(exchange)
+        ? webSocketExchange(exchange, upgrade, { text: response.kind === 'watch' && accepted.format !== 'protobuf' })
+        : exchange;
     if (response.kind === 'proxy') await proxies.serve(response, exchange, target, upgrade);
     else if (response.kind !== 'kubelet') {
       await sendResponse(response, {
-        exchange,
+        exchange: reader,
         accepted,
         resource: route.resource,
         query,
@@ -310,7 +316,7 @@ export class HttpHandler {
         watched: () => metrics.watched(route),
         statusOf: (error) => this.#statusOf(exchange, error),
       });
-    } else if (!response.upgrade) await kubelets.stream(response, exchange);
+    } else if (!response.upgrade) await kubelets.stream(response, reader);
     else if (upgrade === undefined) throw badRequest('Upgrade request required');
     else {
       await kubelets.upgrade(response, {

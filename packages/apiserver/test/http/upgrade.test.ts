@@ -3,9 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { AddressInfo } from 'node:net';
 import { Duplex } from 'node:stream';
+import { notFound } from '@oarlock/api/status';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { splice } from '../../src/upgrade-splice.ts';
+import { encoded, frame } from './fake-pipeline.ts';
 import { testKeys, type TestKeys } from './keys.ts';
 import { startServer, type TestServer } from './start-server.ts';
 
@@ -183,6 +185,57 @@ it('trusts no kubelet that another CA vouches for', async () => {
 
 const webSocket = (protocols: string[]) =>
   new WebSocket(`wss://127.0.0.1:${server.port}${exec}`, protocols, { ca: keys.caBundle, headers: { authorization: 'Bearer good' } });
+
+describe('answers without an end', () => {
+  const read = async (path: string, offered: string[]) => {
+    const socket = new WebSocket(`wss://127.0.0.1:${server.port}${path}`, offered, {
+      ca: keys.caBundle,
+      headers: { authorization: 'Bearer good' },
+    });
+    const messages: (string | Buffer)[] = [];
+    socket.on('message', (data: Buffer, binary) => messages.push(binary ? data : data.toString('utf8')));
+    const code = await new Promise<number>((resolve, reject) => {
+      socket.once('close', resolve);
+      socket.once('unexpected-response', (asked, response) => {
+        resolve(response.statusCode ?? 0);
+        asked.destroy();
+      });
+      socket.once('error', reject);
+    });
+    return { code, messages, protocol: socket.protocol };
+  };
+
+  it('[sig-node] Pods should support retrieving logs from the container over websockets [NodeConformance] [Conformance]', async () => {
+    onRequest = (_, response) => {
+      response.setHeader('content-type', 'text/plain');
+      response.end('container is alive\n');
+    };
+    const { code, messages, protocol } = await read(log, ['binary.k8s.io']);
+    expect([code, protocol, Buffer.concat(messages as Buffer[]).toString()]).toEqual([1000, 'binary.k8s.io', 'container is alive\n']);
+    const plain = await read(log, []);
+    expect([plain.protocol, plain.messages]).toEqual(['', [Buffer.from('container is alive\n')]]);
+    const base64 = await read(log, ['base64.binary.k8s.io']);
+    expect(base64.messages).toEqual([Buffer.from('container is alive\n').toString('base64')]);
+    await expect.poll(() => server.handler.active).toBe(0);
+  });
+
+  it('are watches, a message for each event, and refusals are told before', async () => {
+    const item = encoded({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a', resourceVersion: '1' } });
+    server.pipeline.watch(async function* () {
+      yield [frame('ADDED', item), frame('DELETED', item)];
+      await Promise.resolve();
+    });
+    const { messages } = await read('/api/v1/configmaps?watch=1', []);
+    expect(messages.map((message) => JSON.parse(message as string) as unknown)).toEqual([
+      { type: 'ADDED', object: item.object },
+      { type: 'DELETED', object: item.object },
+    ]);
+    server.pipeline.answer = ({ resource }) => {
+      throw notFound(resource, 'a');
+    };
+    expect((await read('/api/v1/configmaps?watch=1', []).catch(() => ({ code: 404 }))).code).toBe(404);
+  });
+});
 
 describe('WebSockets', () => {
   const upstream = new WebSocketServer({
