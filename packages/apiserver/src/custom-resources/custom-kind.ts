@@ -168,6 +168,7 @@ const specChanged = (object: KubeObject, old: KubeObject): boolean =>
 
 const withStatus: Strategy = {
   keepsStatus: true,
+  unconditionalUpdate: false,
   create: (object) => withParts(object, { status: undefined }),
   generation: specChanged,
   subresources: {
@@ -184,7 +185,11 @@ const withStatus: Strategy = {
     },
   },
 };
-const withoutStatus: Strategy = { keepsStatus: true, generation: (object, old) => !jsonEqual(body(object), body(old)) };
+const withoutStatus: Strategy = {
+  keepsStatus: true,
+  unconditionalUpdate: false,
+  generation: (object, old) => !jsonEqual(body(object), body(old)),
+};
 
 function fieldsOf({ selectableFields = [] }: CustomResourceDefinitionVersion, namespaced: boolean): FieldReaders {
   const own = namespaced ? namespacedFields : metaFields;

@@ -200,6 +200,9 @@ describe('what all objects do, custom resources do', () => {
     expect(deleting.metadata?.deletionTimestamp).toBeDefined();
     await server.patch(widgets, name, { metadata: { finalizers: [] } });
     expect((await refusal(server.get(widgets, name))).code).toBe(404);
+    await server.create(widgets, custom(widgets, 'versioned'));
+    const blind = await refusal(server.update(widgets, custom(widgets, 'versioned', { spec: { a: 1 } })));
+    expect([blind.code, blind.message]).toEqual([422, expect.stringContaining('metadata.resourceVersion: Invalid value: ')]);
     const wrong = await refusal(server.create(widgets, custom(widgets, 'Bad_Name')));
     expect(wrong.message).toContain('metadata.name: Invalid value: "Bad_Name"');
     const typed = await refusal(server.create(widgets, { ...custom(widgets, 'a'), metadata: { name: 'a', labels: { a: 1 } } } as never));
