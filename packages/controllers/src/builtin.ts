@@ -18,6 +18,7 @@ import persistentVolume from './persistent-volume/persistent-volume-controller.t
 import podGc from './pod-gc/pod-gc-controller.ts';
 import replicaSet from './replica-set/replica-set-controller.ts';
 import replicationController from './replication-controller/replication-controller.ts';
+import resourceClaim from './resource-claim/resource-claim-controller.ts';
 import rootCa from './root-ca/root-ca-controller.ts';
 import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
@@ -56,5 +57,6 @@ export const builtin: readonly Plugin[] = [
   volumeProtection,
   ephemeralVolume,
   volumeExpansion,
+  resourceClaim,
   ...security,
 ];
