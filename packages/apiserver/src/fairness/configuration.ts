@@ -33,6 +33,7 @@ export class FairnessConfiguration {
   readonly #schemas: Following<FlowSchema>;
   readonly #levels: Following<PriorityLevelConfiguration>;
   #suggested = false;
+  #complete = false;
   #pending = false;
   #stopped = false;
   #running: Promise<void> | undefined;
@@ -83,7 +84,10 @@ export class FairnessConfiguration {
 
   async #settle(): Promise<void> {
     const [schemas, levels] = [this.#schemas.objects, this.#levels.objects];
-    if (schemas.size > 0 && levels.size > 0) this.#options.fairness.configure([...schemas.values()], [...levels.values()]);
+    // while the objects of a new cluster are being made, some of them would place requests worse than the built-in ones do
+    this.#complete ||=
+      all(suggestedLevels, levels) && all(suggestedSchemas, schemas) && all(mandatoryLevels, levels) && all(mandatorySchemas, schemas);
+    if (this.#complete) this.#options.fairness.configure([...schemas.values()], [...levels.values()]);
     await Promise.all([
       ...mandatoryLevels.map((object) => this.#keep(priorityLevelConfigurations, object, levels.get(object.metadata?.name ?? ''), true)),
       ...mandatorySchemas.map((object) => this.#keep(flowSchemas, object, schemas.get(object.metadata?.name ?? ''), true)),
@@ -95,7 +99,7 @@ export class FairnessConfiguration {
       ]);
       this.#suggested = true;
     }
-    for (const schema of schemas.values()) await this.#report(schema, levels);
+    if (this.#complete) for (const schema of schemas.values()) await this.#report(schema, levels);
   }
 
   /** What an administrator has taken over stays, unless nothing would work without it. */
@@ -120,19 +124,11 @@ export class FairnessConfiguration {
     };
     const before = schema.status?.conditions?.find(({ type }) => type === condition.type);
     const { lastTransitionTime, ...said } = before ?? {};
-    if (jsonEqual(said, condition) || !this.#mayReport(schema, there)) return;
+    if (jsonEqual(said, condition)) return;
     const at = before?.status === condition.status ? lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (schema.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
     const body = { ...schema, ...{ status: { conditions: [...others, { ...condition, lastTransitionTime: at }] } } };
     await this.#call('update', flowSchemas, body, 'status').catch(unless('Conflict', 'NotFound'));
-  }
-
-  /** The levels of a new cluster are on their way when its schemas are seen first. */
-  #mayReport({ spec }: FlowSchema, there: boolean): boolean {
-    const name = spec?.priorityLevelConfiguration?.name;
-    return (
-      there || ![...mandatoryLevels, ...suggestedLevels].some(({ metadata }) => metadata?.name === name) || this.#levels.objects.size > 0
-    );
   }
 
   async #call(verb: 'create' | 'update', resource: Resource, object: KubeObject, subresource = ''): Promise<void> {
@@ -148,6 +144,9 @@ export class FairnessConfiguration {
     });
   }
 }
+
+const all = (wanted: readonly Configured[], present: ReadonlyMap<string, unknown>): boolean =>
+  wanted.every(({ metadata }) => present.has(metadata?.name ?? ''));
 
 /** Whether everything that is wanted stands there; what defaulting adds does not count. */
 function covers(present: unknown, wanted: unknown): boolean {
