@@ -64,6 +64,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-priority',
     'admission-default-toleration-seconds',
     'admission-default-storage-class',
+    'admission-storage-object-in-use-protection',
     'admission-persistent-volume-claim-resize',
     'admission-runtime-class',
     'admission-certificate-approval',

@@ -13,29 +13,30 @@ export default Admission.plugin({
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
     const known = informers.of(limitRanges);
-    const rangesOf = async (namespace: string): Promise<readonly LimitRange[]> =>
-      known.synced ? known.list(namespace) : (await client.list(limitRanges, { namespace })).items;
+    /** Answers at once where the cache is filled, as it is but for the first moments. */
+    const withRanges = <T>(namespace: string, use: (ranges: readonly LimitRange[]) => T): T | Promise<T> =>
+      known.synced ? use(known.list(namespace)) : client.list(limitRanges, { namespace }).then(({ items }) => use(items));
     return {
       matches: [
         { resources: ['pods'], operations: ['CREATE'] },
         { resources: ['pods/resize'], operations: ['UPDATE'] },
         { resources: ['persistentvolumeclaims'], operations: ['CREATE', 'UPDATE'] },
       ],
-      async mutate({ object, namespace, resource, operation }) {
+      mutate({ object, namespace, resource, operation }) {
         if (object === undefined) return allow;
         if (resource.resource !== 'pods' || operation !== 'CREATE') return object;
-        let pod: Pod = object;
-        for (const range of await rangesOf(namespace)) pod = withDefaults(pod, range);
-        return pod;
+        return withRanges(namespace, (ranges) => ranges.reduce<Pod>(withDefaults, object));
       },
-      async validate({ object, old, namespace, resource }) {
+      validate({ object, old, namespace, resource }) {
         // what is going away may change to be let go
         if (object === undefined || old?.metadata?.deletionTimestamp !== undefined) return allow;
-        for (const range of await rangesOf(namespace)) {
-          const fault = resource.resource === 'pods' ? podFault(object, range) : claimFault(object, range);
-          if (fault !== undefined) return deny(fault);
-        }
-        return allow;
+        return withRanges(namespace, (ranges) => {
+          for (const range of ranges) {
+            const fault = resource.resource === 'pods' ? podFault(object, range) : claimFault(object, range);
+            if (fault !== undefined) return deny(fault);
+          }
+          return allow;
+        });
       },
     };
   },

@@ -47,23 +47,30 @@ export default Admission.plugin({
         throw error;
       }
     };
+    const withItsClass = async (pod: Pod): Promise<Pod | Verdict> => {
+      const found = await classOf(pod);
+      if (found === undefined) return pod;
+      return 'allowed' in found ? found : withClass(pod, found);
+    };
+    const judge = async (pod: Pod): Promise<Verdict> => {
+      const found = await classOf(pod);
+      if (found !== undefined && 'allowed' in found) return found;
+      const { overhead } = pod.spec ?? {};
+      if (found?.overhead !== undefined) return jsonEqual(overhead ?? {}, found.overhead.podFixed ?? {}) ? allow : deny(differs);
+      return Object.keys(overhead ?? {}).length === 0
+        ? allow
+        : deny('pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead');
+    };
+    const names = ({ spec }: Pod) => (spec?.runtimeClassName ?? '') !== '';
     return {
       matches: [{ resources: ['pods'], operations: ['CREATE'] }],
-      async mutate({ object }) {
+      mutate({ object }) {
         if (object === undefined) return allow;
-        const found = await classOf(object);
-        if (found === undefined) return object;
-        return 'allowed' in found ? found : withClass(object, found);
+        return names(object) ? withItsClass(object) : object;
       },
-      async validate({ object }) {
+      validate({ object }) {
         const pod: Pod = object ?? {};
-        const found = await classOf(pod);
-        if (found !== undefined && 'allowed' in found) return found;
-        const { overhead } = pod.spec ?? {};
-        if (found?.overhead !== undefined) return jsonEqual(overhead ?? {}, found.overhead.podFixed ?? {}) ? allow : deny(differs);
-        return Object.keys(overhead ?? {}).length === 0
-          ? allow
-          : deny('pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead');
+        return names(pod) || pod.spec?.overhead !== undefined ? judge(pod) : allow;
       },
     };
   },

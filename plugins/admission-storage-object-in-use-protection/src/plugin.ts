@@ -10,10 +10,20 @@ const finalizers: Readonly<Record<string, string>> = {
 /** Keeps claims and volumes that are in use from going away: their controllers take the finalizer off when nobody uses them any more. */
 export default Admission.plugin({
   id: 'admission-storage-object-in-use-protection',
-  config: z.strictObject({}),
-  create: () => ({
+  config: z.strictObject({
+    /** VolumeAttributesClasses, too: only where a controller takes their finalizer off again. */
+    volumeAttributesClasses: z.boolean().default(false),
+  }),
+  create: ({ config }) => ({
     matches: [
-      { resources: ['persistentvolumeclaims', 'persistentvolumes', 'volumeattributesclasses.storage.k8s.io'], operations: ['CREATE'] },
+      {
+        resources: [
+          'persistentvolumeclaims',
+          'persistentvolumes',
+          ...(config.volumeAttributesClasses ? ['volumeattributesclasses.storage.k8s.io'] : []),
+        ],
+        operations: ['CREATE'],
+      },
     ],
     mutate({ object, resource }) {
       if (object === undefined) return allow;
