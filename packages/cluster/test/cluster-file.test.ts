@@ -6,7 +6,10 @@ import { checkPlan } from '@oarlock/cluster/check';
 import { parseClusterFile, readClusterFile } from '@oarlock/cluster/cluster-file';
 import { plan } from '@oarlock/cluster/compose';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+// whoever is first loads every plugin there is, which takes its time on a busy machine
+vi.setConfig({ testTimeout: 60_000 });
 
 let directory: string;
 beforeEach(async () => {

@@ -8,8 +8,11 @@ import { promisify } from 'node:util';
 import { clusterSchema, roleNames } from '@oarlock/cluster/cluster-schema';
 import { defaultPlacements } from '@oarlock/cluster/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+
+// whoever is first loads every plugin there is, which takes its time on a busy machine
+vi.setConfig({ testTimeout: 60_000 });
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../../..', import.meta.url));
