@@ -1,8 +1,9 @@
-// Joins what the compiler made into few files: opening some hundred modules was more than half of a cold start.
-// Plugins of others import our packages as compiled; slots and errors are known by name, so that both copies agree.
+// Joins what the compiler made into one file, and keeps what V8 compiles of it: opening and compiling hundreds of modules was most of a cold
+// start. Plugins of others import our packages as compiled; slots and errors are known by name, so that both copies agree.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { run } from './setup.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'packages', 'cli', 'bundle');
@@ -21,25 +22,34 @@ export async function bundle() {
   const contents = [
     `import 'reflect-metadata';`,
     `import { bundled } from '@oarlock/cluster/plugin-loader';`,
+    `export { importWith } from '@oarlock/cluster/plugin-loader';`,
     ...modules.map((name) => `bundled.set('${name}', () => import('${name}'));`),
-    `await import('@oarlock/cli/main');`,
+    `export { main } from '@oarlock/cli/main';`,
   ].join('\n');
   rmSync(out, { recursive: true, force: true });
   await build({
     stdin: { contents, resolveDir: join(root, 'packages', 'cli'), sourcefile: 'oarlock.js' },
-    outdir: out,
-    entryNames: 'oarlock',
+    outfile: join(out, 'oarlock.cjs'),
     bundle: true,
-    splitting: true,
-    format: 'esm',
+    format: 'cjs',
     platform: 'node',
     target: 'node20.19',
+    charset: 'ascii',
     mainFields: ['module', 'main'],
-    // patches what is global, and would be a copy in every chunk; the others are only there for who develops
+    // patches what is global; the others are only there for who develops
     external: ['reflect-metadata', '@oxc-node/core', 'pino-pretty'],
-    banner: { js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);" },
+    supported: { 'dynamic-import': false },
+    define: { 'import.meta.url': 'bundleUrl' },
+    banner: { js: "const bundleUrl = require('node:url').pathToFileURL(__filename).href;" },
     logLevel: 'silent',
   });
+  // loads every plugin of the default composition, starts nothing
+  const { code, output } = await run(
+    process.execPath,
+    [join(root, 'packages', 'cli', 'bin', 'oarlock.js'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],
+    { env: { ...process.env, OARLOCK_WRITE_COMPILE_CACHE: '1' } },
+  );
+  if (code !== 0) throw new Error(`what was joined does not run:\n${output}`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await bundle();

@@ -141,14 +141,17 @@ function program(): Command {
   return root;
 }
 
-try {
-  await program().parseAsync();
-} catch (error) {
-  if (error instanceof CommanderError) {
-    process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
-  } else {
-    const { message, exitCode } = explain(error);
-    process.stderr.write(`${message}\n`);
-    process.exitCode = exitCode;
+/** Runs the command that the process was started with, and sets its exit code. Never rejects. */
+export async function main(): Promise<void> {
+  try {
+    await program().parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+    } else {
+      const { message, exitCode } = explain(error);
+      process.stderr.write(`${message}\n`);
+      process.exitCode = exitCode;
+    }
   }
 }

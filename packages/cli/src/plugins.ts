@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { load as loadModule } from '@oarlock/cluster/plugin-loader';
 import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { CommandError, exitCodes } from './exit.ts';
@@ -106,7 +107,7 @@ async function load(name: string, version: string): Promise<ListedPlugin | undef
     return { id, slot, name: id, version, available: false, because, declares: {} };
   };
   try {
-    const module = (await import(`${name}/plugin`)) as { readonly default?: unknown };
+    const module = (await loadModule(`${name}/plugin`)) as { readonly default?: unknown };
     if (!('default' in module)) return undefined;
     const { default: plugin } = module;
     return isPlugin(plugin) ? await describe({ plugin, version }) : broken('its default export is not a plugin');
@@ -116,7 +117,7 @@ async function load(name: string, version: string): Promise<ListedPlugin | undef
 }
 
 async function builtins(name: string, version: string): Promise<readonly Found[]> {
-  const { builtin } = (await import(`${name}/builtin`)) as { readonly builtin: readonly Plugin[] };
+  const { builtin } = (await loadModule(`${name}/builtin`)) as { readonly builtin: readonly Plugin[] };
   return builtin.map((plugin) => ({ plugin, version }));
 }
 

@@ -11,14 +11,21 @@ interface Where {
 }
 
 /**
- * Modules of ours that the build joined into few files, because opening hundreds is most of a cold start. Filled by the joined
+ * Modules of ours that the build joined into one file, because opening hundreds is most of a cold start. Filled by the joined
  * program before anything else runs; empty when it runs from what the compiler made, or from source.
  */
 export const bundled = new Map<string, () => Promise<unknown>>();
 
+let importModule = (specifier: string): Promise<unknown> => import(specifier);
+
+/** The joined program is no module, and cannot import any: who started it does so for it. */
+export function importWith(importer: (specifier: string) => Promise<unknown>): void {
+  importModule = importer;
+}
+
 /** Imports a module by the name it has in a composition. */
 export function load(specifier: string): Promise<unknown> {
-  return bundled.get(specifier)?.() ?? import(specifier);
+  return bundled.get(specifier)?.() ?? importModule(specifier);
 }
 
 const typescript = new Set(['.ts', '.mts', '.tsx']);

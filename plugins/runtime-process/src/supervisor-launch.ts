@@ -14,7 +14,7 @@ const startMs = 20_000;
 /** The supervisor's program: beside this module, or where the package is when this one has been bundled into another. */
 function entryPath(): string {
   const beside = fileURLToPath(new URL(`./supervisor${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
-  return existsSync(beside) ? beside : fileURLToPath(import.meta.resolve('@oarlock/runtime-process/supervisor'));
+  return existsSync(beside) ? beside : createRequire(import.meta.url).resolve('@oarlock/runtime-process/supervisor');
 }
 
 /** TypeScript needs the loader that this process may have been started with, or that a test runner does without; built code needs none. */
