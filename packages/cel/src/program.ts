@@ -21,13 +21,13 @@ export interface Program {
   readonly type: Type;
   readonly checked: Checked;
   /**
-   * Throws nothing but what a binding's getters throw that is no `CelError`. When something must be waited for (`evaluateAsync`) it is an
-   * error, too. A cost above `limit` ends the evaluation with the error code `budget`.
+   * Never throws. That something must be waited for (`evaluateAsync`) is an error, too. A cost above `limit` ends the evaluation with the
+   * error code `budget`.
    */
   evaluate(bindings: Bindings, limit?: number): Outcome;
   /** As `evaluate`, and waits for what the expression asks that is not known at once. */
   evaluateAsync(bindings: Bindings, limit?: number): Outcome | Promise<Outcome>;
-  /** Throws instead of returning errors, and charges a frame that somebody else keeps: for expressions that are values of another's. */
+  /** Throws `CelError` and what must be waited for instead of returning it: for expressions whose values others ask for while they run. */
   run(bindings: Bindings, limit: number): { readonly value: Value; readonly cost: number };
 }
 
@@ -37,7 +37,7 @@ export type Compiled =
   | { readonly issues: readonly Issue[]; readonly message: string; readonly program?: undefined };
 
 export interface CompileOptions {
-  /** The result must be one of these. `expectation` says what else is complained about. */
+  /** The result must be one of these, or not known before it runs. */
   readonly expect?: readonly Type[];
 }
 
