@@ -187,7 +187,14 @@ describe('a backup', { timeout: 60_000 }, () => {
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
     children.push(child);
-    for await (const chunk of child.stdout) if (String(chunk).includes('is ready')) break;
+    await new Promise<void>((resolve, reject) => {
+      let said = '';
+      child.stdout.on('data', (chunk: Buffer) => {
+        said += String(chunk);
+        if (said.includes('Stop it with Ctrl-C')) resolve();
+      });
+      child.once('exit', (code) => reject(new Error(`the cluster ended with ${code}: ${said}`)));
+    });
     await backup(saved());
     await expect(restore(into('d'))).rejects.toThrow(/is in use by process/);
     child.kill('SIGTERM');
