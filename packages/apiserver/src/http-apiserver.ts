@@ -26,7 +26,7 @@ import { InFlight } from './http-inflight.ts';
 import { loopbackPaths, PathEndpoints } from './http-paths.ts';
 import { HttpServer } from './http-server.ts';
 import { meteredStorage } from './metered-storage.ts';
-import { RequestMetrics } from './metrics.ts';
+import { registerObjectCounts, RequestMetrics } from './metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
 import { EncryptedStorage } from './storage-encryption.ts';
@@ -182,6 +182,7 @@ export class HttpApiServer implements Role {
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
+    registerObjectCounts(metrics, served, (group, version, resource) => this.#pipeline.count(group, version, resource));
     this.#certificate = new ServingCertificate(
       keys,
       servingRequest(cluster, [config.advertiseAddress, config.listen.address, ...config.certSANs]),

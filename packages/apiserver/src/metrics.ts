@@ -1,3 +1,5 @@
+import type { Kind } from '@oarlock/api/kinds';
+import { groupResource } from '@oarlock/api/resource';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Route } from './http-routes.ts';
 
@@ -145,6 +147,40 @@ export function reportedVerb(method: string, route: Route | undefined): string {
 }
 
 export const isReadOnly = (verb: string): boolean => readOnly.has(verb);
+
+/** How many objects are stored, counted when somebody asks: under the present name, and the one that dashboards know. */
+export function registerObjectCounts(
+  registry: Registry,
+  served: () => readonly Kind[],
+  count: (group: string, version: string, resource: string) => number,
+): void {
+  const counted = () => served().filter(({ verbs }) => verbs.includes('list'));
+  registry.registerMetric(
+    new Gauge({
+      name: 'apiserver_resource_objects',
+      help: 'Objects that are stored of a resource.',
+      labelNames: ['group', 'resource'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { group, version, resource } of counted()) this.set({ group, resource }, count(group, version, resource));
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'apiserver_storage_objects',
+      help: 'Objects that are stored of a resource, by its full name.',
+      labelNames: ['resource'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { group, version, resource } of counted())
+          this.set({ resource: groupResource({ group, resource }) }, count(group, version, resource));
+      },
+    }),
+  );
+}
 
 /** Memory, CPU, event loop delay and the like of this process. */
 export function processRegistry(): Registry {

@@ -1,5 +1,7 @@
 import { kinds } from '@oarlock/api/kinds';
+import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { registerObjectCounts } from '../../src/metrics.ts';
 import type { Pipeline } from '../../src/pipeline.ts';
 import { configMap, refusal, TestServer as Core } from '../core/fixture.ts';
 import { startServer, type TestServer } from './start-server.ts';
@@ -273,6 +275,20 @@ describe('WatchList (KEP-3157)', () => {
 });
 
 describe('metrics', () => {
+  it('count what is stored', async () => {
+    await core.create('configmaps', configMap('a'));
+    await core.create('configmaps', configMap('b'));
+    const registry = new Registry();
+    registerObjectCounts(
+      registry,
+      () => core.pipeline.served(),
+      (group, version, resource) => core.pipeline.count(group, version, resource),
+    );
+    const text = await registry.metrics();
+    expect(text).toContain('apiserver_resource_objects{group="",resource="configmaps"} 2');
+    expect(text).toContain('apiserver_storage_objects{resource="deployments.apps"} 0');
+  });
+
   it('have the names of the main series', async () => {
     await core.create('configmaps', configMap('a'));
     const answer = await server.http1('GET', '/api/v1/configmaps?watch=1&timeoutSeconds=0&resourceVersion=0&limit=1', {
