@@ -30,7 +30,7 @@ it('lets requests pass until the loop was held for a while, then makes them wait
   expect(order).toEqual(Array.from({ length: 40 }, (_, i) => i));
 });
 
-it('keeps timers running while clients in this process write in a loop', async () => {
+it('keeps the event loop turning while clients in this process write in a loop', async () => {
   const pipeline = new Pipeline({
     storage: new MemoryStorage(),
     authz: [allowAll],
@@ -42,15 +42,17 @@ it('keeps timers running while clients in this process write in a loop', async (
   });
   await pipeline.start();
   const handler = apiHandler(pipeline, () => Promise.reject(new Error('no paths')));
-  let ticks = 0;
-  const timer = setInterval(() => {
-    ticks++;
-  }, 1);
-  const began = performance.now();
+  let turns = 0;
+  let writing = true;
+  const turned = () => {
+    turns++;
+    if (writing) setImmediate(turned);
+  };
+  setImmediate(turned);
   let next = 0;
   await Promise.all(
     Array.from({ length: 50 }, async () => {
-      while (performance.now() - began < 150) {
+      while (next < 3000) {
         await handler.handle({
           verb: 'create',
           resource: configMaps,
@@ -64,9 +66,8 @@ it('keeps timers running while clients in this process write in a loop', async (
       }
     }),
   );
-  clearInterval(timer);
+  writing = false;
   await pipeline.stop();
-  expect(next).toBeGreaterThan(100);
-  // without turns there would be none at all
-  expect(ticks).toBeGreaterThan(3);
+  // without turns there would be one at most
+  expect(turns).toBeGreaterThan(10);
 });
