@@ -42,7 +42,9 @@ function selecting(object: KubeObject): KubeObject {
   if (spec.manualSelector === true) return object;
   const { uid = '', name = '' } = object.metadata ?? {};
   const labels = { ...spec.template?.metadata?.labels, 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name };
-  return withParts(object, {
+  // whoever reads it finds the template's labels at a Job that has none
+  const labelled = Object.keys(object.metadata?.labels ?? {}).length === 0 ? withMeta(object, { labels }) : object;
+  return withParts(labelled, {
     spec: {
       ...spec,
       selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },

@@ -349,3 +349,68 @@ describe('managers of updates', () => {
     expect(entries(await server.get('pods', 'p'))).toEqual(entries(made));
   });
 });
+
+describe('what is applied again as it is', () => {
+  const template = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
+  const job = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'i' }] } };
+  it.each([
+    ['daemonsets.apps', { apiVersion: 'apps/v1', kind: 'DaemonSet', spec: { selector: { matchLabels: { a: 'b' } }, template } }],
+    ['jobs.batch', { apiVersion: 'batch/v1', kind: 'Job', spec: { template: job } }],
+    [
+      'cronjobs.batch',
+      { apiVersion: 'batch/v1', kind: 'CronJob', spec: { schedule: '* * * * *', jobTemplate: { spec: { template: job } } } },
+    ],
+    [
+      'services',
+      {
+        apiVersion: 'v1',
+        kind: 'Service',
+        spec: {
+          selector: { a: 'b' },
+          ports: [{ port: 80 }, { port: 80, protocol: 'UDP', name: 'u' }].map((port) => ({ name: 't', ...port })),
+        },
+      },
+    ],
+    ['secrets', { apiVersion: 'v1', kind: 'Secret', data: { a: 'Yg==' } }],
+    [
+      'persistentvolumeclaims',
+      {
+        apiVersion: 'v1',
+        kind: 'PersistentVolumeClaim',
+        spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+      },
+    ],
+    ['networkpolicies.networking.k8s.io', { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', spec: { podSelector: {} } }],
+    [
+      'pods',
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        spec: { containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '500m', memory: '1k' } } }] },
+      },
+    ],
+  ])('is not written: %s', async (of, body) => {
+    const config = { ...body, metadata: { name: 'again' } };
+    const one = await apply(of, config, 'me');
+    await server.clock.advance(3000);
+    expect(await apply(of, config, 'me')).toEqual(one);
+    const other = await apply(of, config, 'other');
+    expect(managersOf(other)).toEqual(['me Apply', 'other Apply']);
+    expect(other.metadata?.generation).toBe(one.metadata?.generation);
+  });
+
+  it('is compared as it is written: quantities in another form are in conflict, as in Kubernetes', async () => {
+    const of = (cpu: string) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'q' },
+      spec: { containers: [{ name: 'c', image: 'i', resources: { requests: { cpu } } }] },
+    });
+    const one = await apply('pods', of('0.5'), 'me');
+    expect(await apply('pods', of('0.5'), 'me')).toEqual(one);
+    await apply('pods', of('500m'), 'other');
+    expect((await refusal(apply('pods', of('0.5'), 'third'))).status.message).toContain(
+      '.spec.containers[name="c"].resources.requests.cpu',
+    );
+  });
+});
