@@ -64,6 +64,9 @@ describe('endpoint slices', () => {
     await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferSameNode' } });
     await clock.settle();
     expect(hints()).toEqual({ forZones: [{ name: 'a' }], forNodes: [{ name: 'n1' }] });
+    await api.client().patch(nodes, { name: 'n1' }, 'merge', { metadata: { labels: { 'topology.kubernetes.io/zone': 'b' } } });
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]).toMatchObject({ zone: 'b', hints: { forZones: [{ name: 'b' }] } });
   });
 });
 

@@ -179,6 +179,24 @@ describe('node lifecycle', () => {
     expect(pushed(api)).toHaveLength(3);
   });
 
+  it('evicts no faster than its rate when five hundred of five thousand nodes are lost at once, and lets go when they come back', async () => {
+    const life = await live([nodeLifecycle], { ...quick, seed: seed({ a: 5_000 }) });
+    const { api, clock } = life;
+    // so many keys let the event loop turn in between, which is not waited for
+    const until = async (holds: () => boolean) => {
+      for (let turn = 0; turn < 10_000 && !holds(); turn++) await clock.settle();
+      expect(holds()).toBe(true);
+    };
+    await report(life, names('a', 500), 'Unknown');
+    await until(() => closed(api).length === 500);
+    expect(pushed(api)).toHaveLength(1);
+    await clock.advance(100_000);
+    expect(pushed(api).length).toBeGreaterThan(5);
+    expect(pushed(api).length).toBeLessThanOrEqual(11);
+    await report(life, names('a', 500), 'True');
+    await until(() => closed(api).length + pushed(api).length === 0);
+  });
+
   it('gives a silent node its grace', async () => {
     const lease = (name: string) => ({
       apiVersion: 'coordination.k8s.io/v1',
