@@ -9,6 +9,8 @@ import { z } from 'zod';
 import { GrantIndex, type Grant } from './grants.ts';
 import { reconcileDefaults } from './reconcile-defaults.ts';
 
+/** How long a start is left alone before the default roles are made, unless somebody asks before who needs them. */
+const restMs = 500;
 const retryFrom = 10;
 const retryMost = 5_000;
 /** Milliseconds between attempts from which on the default roles are not waited for any more. */
@@ -150,8 +152,13 @@ export default Authz.plugin({
       ));
     return {
       async start() {
-        // not waited for: the API server, which this asks, starts later
-        open().catch((error: unknown) => log.error({ err: error }, 'roles and bindings could not be read'));
+        // not waited for: the API server, which this asks, starts later; and not at once, for nobody but masters asks while a cluster starts
+        clock
+          .sleep(restMs, signal)
+          .then(open)
+          .catch((error: unknown) => {
+            if (!signal.aborted) log.error({ err: error }, 'roles and bindings could not be read');
+          });
       },
       authorize(asked): Decision | Promise<Decision> {
         if (ready) return decide(index, asked);

@@ -57,6 +57,7 @@ async function open(config: object = { defaults: false }) {
   const [authorizer] = host.get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
+  await clock.advance(500);
   await clock.settle();
   return {
     api,
@@ -203,6 +204,22 @@ describe('default roles and bindings', () => {
     await dispose();
   });
 
+  it('are made at once when somebody asks who needs them', async () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin });
+    const [authorizer] = host.get(Authz);
+    await host.start();
+    const answer = authorizer?.authorize(
+      ask(user('alice', 'system:authenticated'), 'create', 'selfsubjectaccessreviews.authorization.k8s.io'),
+    );
+    expect(authorizer?.authorize(ask(user('admin', 'system:masters'), 'delete', 'nodes'))).toMatchObject({ decision: 'allow' });
+    await clock.settle();
+    expect(await answer).toMatchObject({ decision: 'allow' });
+    await host.stop();
+    await api.stop();
+  });
+
   it('are completed where something was taken away, keep what was added, and are left alone when told so', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
@@ -223,6 +240,7 @@ describe('default roles and bindings', () => {
     );
     const host = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
     await host.start();
+    await clock.advance(500);
     await clock.settle();
     const dns = api.object(clusterRoles, { name: 'system:kube-dns' });
     expect(dns?.rules?.[0]).toEqual(extra);
@@ -237,6 +255,7 @@ describe('default roles and bindings', () => {
     const again = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
     api.requests.length = 0;
     await again.start();
+    await clock.advance(500);
     await clock.settle();
     expect(api.requests.filter(({ verb }) => !['list', 'watch', 'get'].includes(verb))).toEqual([]);
     await host.stop();
