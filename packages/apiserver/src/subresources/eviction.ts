@@ -156,7 +156,8 @@ async function disrupt(
 function covers({ spec }: PodDisruptionBudget, pod: Pod): boolean {
   try {
     const selector = selectorFromObject(spec?.selector);
-    return !selector.empty && !selector.none && selector.matches(pod.metadata?.labels);
+    // an empty selector covers every pod that has labels at all
+    return !selector.none && Object.keys(pod.metadata?.labels ?? {}).length > 0 && selector.matches(pod.metadata?.labels);
   } catch (error) {
     // a selector that is none covers nothing
     if (error instanceof ParseError) return false;
