@@ -73,8 +73,14 @@ export async function up(options: UpOptions): Promise<void> {
     ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
   }).catch((error: unknown) => {
     clearInterval(alive);
+    // what was told to stop while it started has done as it was told
+    if (stop.signal.aborted) return undefined;
     throw error;
   });
+  if (running === undefined) {
+    console.log('Stopped before it was ready.');
+    return;
+  }
   if (process.send !== undefined) {
     process.send({ ready: report(running, dataDir) });
     process.disconnect();
