@@ -92,20 +92,12 @@ export class Bootstrap {
 
   async #ensure(): Promise<void> {
     const { storage, address } = this.#options;
-    for (const name of systemNamespaces) await this.#make(namespaces, { kind: 'Namespace', apiVersion: 'v1', metadata: { name } });
-    await this.#make(
-      priorityClasses,
-      priorityClass(
-        'system-cluster-critical',
-        2_000_000_000,
-        'Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.',
-      ),
-    );
-    await this.#make(
-      priorityClasses,
-      priorityClass('system-node-critical', 2_000_001_000, 'Used for system critical pods that must not be moved from their current node.'),
-    );
-    await storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []);
+    // together: storage writes them to the disk as one
+    await Promise.all([
+      ...systemNamespaces.map((name) => this.#make(namespaces, { kind: 'Namespace', apiVersion: 'v1', metadata: { name } })),
+      ...systemPriorityClasses.map((object) => this.#make(priorityClasses, object)),
+      storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []),
+    ]);
     await this.#ensureService();
     try {
       await this.#ensureEndpoints(await this.#addresses());
@@ -239,3 +231,12 @@ export class Bootstrap {
 function priorityClass(name: string, value: number, description: string): KubeObject {
   return { kind: 'PriorityClass', apiVersion: 'scheduling.k8s.io/v1', metadata: { name }, ...{ value, globalDefault: false, description } };
 }
+
+const systemPriorityClasses = [
+  priorityClass(
+    'system-cluster-critical',
+    2_000_000_000,
+    'Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.',
+  ),
+  priorityClass('system-node-critical', 2_000_001_000, 'Used for system critical pods that must not be moved from their current node.'),
+];
