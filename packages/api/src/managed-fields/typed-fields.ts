@@ -83,7 +83,8 @@ export function reconciled(type: FieldType, set: FieldSet): FieldSet {
     const draft = new FieldSetDraft();
     if (atomic) {
       draft.add(element);
-      result = result.recursiveDifference(FieldSetOf(element)).union(draft.done());
+      const whole = draft.done();
+      result = result.recursiveDifference(whole).union(whole);
       continue;
     }
     const inner = reconciled(below, child);
@@ -92,12 +93,6 @@ export function reconciled(type: FieldType, set: FieldSet): FieldSet {
     result = withoutChild(result, element).union(draft.done());
   }
   return result;
-}
-
-function FieldSetOf(element: string): FieldSet {
-  const draft = new FieldSetDraft();
-  draft.add(element);
-  return draft.done();
 }
 
 function withoutChild(set: FieldSet, element: string): FieldSet {
