@@ -89,7 +89,7 @@ export async function run(options: RunOptions): Promise<Running> {
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - began) }, 'ready');
     return { plan: planned, composition, server: planned.facts.serverUrl, startedInMs: performance.now() - began, stop };
   } catch (error) {
-    if (options.signal?.aborted === true) log.info('stopped before it was ready');
+    if (options.signal?.aborted === true) log.info({}, 'stopped before it was ready');
     else log.error({ err: error }, 'could not start');
     await stop();
     throw error;
