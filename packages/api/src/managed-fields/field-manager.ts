@@ -161,8 +161,9 @@ export function checkedConfig({ group, version, kind, apiVersion }: ConfigKind, 
 function withManagers(object: KubeObject, managedFields: readonly ManagedFieldsEntry[] | undefined): KubeObject {
   const { metadata } = object;
   if (metadata?.managedFields === managedFields) return object;
+  if (managedFields !== undefined) return { ...object, metadata: { ...metadata, managedFields } };
   const { managedFields: _old, ...others } = metadata ?? {};
-  return { ...object, metadata: managedFields === undefined ? others : { ...others, managedFields } };
+  return { ...object, metadata: others };
 }
 
 /** Whether two lists of managers say the same of everybody, but for when. */
