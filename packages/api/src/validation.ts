@@ -41,6 +41,7 @@ import {
   signingStatus,
 } from './validation/policies.ts';
 import { attributesClass, csiDriver, csiNode, storageCapacity, storageClass, volumeAttachment } from './validation/storage-classes.ts';
+import { clusterTrustBundle, deviceTaintRule, leaseCandidate, podCertificateRequest } from './validation/optional-kinds.ts';
 import { admissionPolicy, mutatingPolicy, policyBinding, webhookConfiguration } from './validation/webhooks.ts';
 import type {
   MutatingAdmissionPolicy,
@@ -55,6 +56,9 @@ import type { HorizontalPodAutoscaler as AutoscalerV1, Scale } from './generated
 import type { HorizontalPodAutoscaler as AutoscalerV2 } from './generated/types/autoscaling-v2.ts';
 import type { CronJob, Job } from './generated/types/batch-v1.ts';
 import type { CertificateSigningRequest } from './generated/types/certificates-v1.ts';
+import type { ClusterTrustBundle, PodCertificateRequest } from './generated/types/certificates-v1beta1.ts';
+import type { LeaseCandidate } from './generated/types/coordination-v1beta1.ts';
+import type { DeviceTaintRule } from './generated/types/resource-v1beta2.ts';
 import type { Lease } from './generated/types/coordination-v1.ts';
 import type {
   Binding,
@@ -219,6 +223,13 @@ for (const version of ['v1', 'v1beta2']) {
   on<ResourceSlice>(`${group}/ResourceSlice`, resourceSlice);
   on<DeviceClass>(`${group}/DeviceClass`, (errors, object) => deviceClass(errors, object));
 }
+
+for (const version of ['v1beta1', 'v1alpha1'])
+  on<ClusterTrustBundle>(`certificates.k8s.io/${version}/ClusterTrustBundle`, clusterTrustBundle);
+on<PodCertificateRequest>('certificates.k8s.io/v1beta1/PodCertificateRequest', podCertificateRequest);
+for (const version of ['v1beta1', 'v1alpha2']) on<LeaseCandidate>(`coordination.k8s.io/${version}/LeaseCandidate`, leaseCandidate);
+for (const version of ['v1beta2', 'v1alpha3'])
+  on<DeviceTaintRule>(`resource.k8s.io/${version}/DeviceTaintRule`, (errors, object) => deviceTaintRule(errors, object));
 
 /** Kinds with a validator here that does not replace the check of required fields. */
 const partial = new Set<string>();

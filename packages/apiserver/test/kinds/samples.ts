@@ -201,6 +201,7 @@ export const samples: Readonly<Record<string, Sample>> = {
         stubPKCS10Request: 'AA==',
       },
     },
+    immutable: [[{ spec: { podName: 'q' } }, 'spec', fixed]],
     status: { conditions: [{ type: 'Denied', status: 'True', reason: 'R', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }] },
     generation: false,
   },
@@ -208,6 +209,7 @@ export const samples: Readonly<Record<string, Sample>> = {
   'leasecandidates.coordination.k8s.io': {
     object: { spec: { leaseName: 'l', binaryVersion: '1.36.0', emulationVersion: '1.36.0', strategy: 'OldestEmulationVersion' } },
     generation: false,
+    immutable: [[{ spec: { leaseName: 'm' } }, 'spec.leaseName', fixed]],
   },
   'endpointslices.discovery.k8s.io': {
     object: { addressType: 'IPv4', endpoints: [{ addresses: ['10.0.0.1'] }] },
