@@ -11,7 +11,7 @@ export interface Conformance {
   until<T extends KubeObject>(resource: Resource<T>, holds: (objects: readonly T[]) => boolean): Promise<readonly T[]>;
 }
 
-const patienceMs = 30_000;
+const patienceMs = 50_000;
 
 /** A cluster of simulated nodes, with a namespace for each behaviour that is looked at. */
 export class Nodes {
