@@ -1,27 +1,7 @@
 import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 
-/** The question whether one rule allows something, in the terms of rules. `path` is set for what is no resource. */
-export interface RuleQuestion {
-  readonly verb: string;
-  readonly group: string;
-  /** With its subresource: `pods/log`. */
-  readonly resource: string;
-  readonly subresource: string;
-  readonly name: string;
-}
-
 const none: readonly string[] = [];
 const hasOrStar = (list: readonly string[], value: string) => list.includes('*') || list.includes(value);
-
-/** Whether a rule of RBAC allows a verb on a resource. A rule with names allows nothing that has none. */
-export function ruleAllows({ verbs, apiGroups = none, resources = none, resourceNames = none }: PolicyRule, asked: RuleQuestion): boolean {
-  return (
-    hasOrStar(verbs, asked.verb) &&
-    hasOrStar(apiGroups, asked.group) &&
-    (hasOrStar(resources, asked.resource) || (asked.subresource !== '' && resources.includes(`*/${asked.subresource}`))) &&
-    (resourceNames.length === 0 || resourceNames.includes(asked.name))
-  );
-}
 
 /** Whether a rule of RBAC allows a verb on a path. */
 export function ruleAllowsPath({ verbs, nonResourceURLs = none }: PolicyRule, verb: string, path: string): boolean {

@@ -44,9 +44,6 @@ export class GrantIndex {
   removeRole(role: Role | ClusterRole): void {
     this.#roles.delete(keyOf(role));
   }
-  rulesOf(role: string): readonly CompiledRule[] | undefined {
-    return this.#roles.get(role);
-  }
 
   putBinding(binding: ClusterRoleBinding | RoleBinding, old: ClusterRoleBinding | RoleBinding | undefined): void {
     if (old !== undefined) this.removeBinding(old);
