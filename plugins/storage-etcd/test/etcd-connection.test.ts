@@ -133,7 +133,7 @@ describe('calls', () => {
       code: 'TooLarge',
     });
     expect(await says('Txn', 8, 'etcdserver: mvcc: database space exceeded', () => storage.commit(write, []))).toMatchObject({
-      code: 'Unavailable',
+      code: 'Full',
       message: expect.stringContaining('space exceeded'),
     });
     expect(await says('Txn', 7, '100%25 denied%0a', () => storage.commit(write, []))).toMatchObject({
