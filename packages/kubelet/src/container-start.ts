@@ -23,7 +23,8 @@ function backsOff(pass: SyncPass, { container, kind }: PlacedContainer): boolean
   const { node, state, pod } = record;
   const latest = state.latest(container.name);
   if (latest?.state !== 'EXITED') return false;
-  const key = `${container.name} ${containerHash(container)}`;
+  // with other resources it may not end any more
+  const key = `${container.name} ${containerHash(container)} ${JSON.stringify(container.resources ?? {})}`;
   const now = node.clock.now();
   const since = latest.finishedAt ?? now;
   const wait = record.backoff.remaining(key, since, now);

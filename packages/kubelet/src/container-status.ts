@@ -1,5 +1,12 @@
 import { formatTime } from '@oarlock/api/time';
-import type { Container, ContainerState, ContainerStatus as ApiStatus, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
+import type {
+  Container,
+  ContainerState,
+  ContainerStatus as ApiStatus,
+  EphemeralContainer,
+  Pod,
+  ResourceRequirements,
+} from '@oarlock/api/types/core-v1';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { restartCountOf } from './labels.ts';
 import { isSidecar, statusesOf, statusOf, type ContainerKind } from './pods.ts';
@@ -20,6 +27,8 @@ export interface StatusSources {
   readonly failures: ReadonlyMap<string, StartFailure>;
   /** Of containers that have ended, by id. */
   readonly messages: ReadonlyMap<string, string>;
+  /** Says what a running container has that is not yet what its pod was given. */
+  readonly resize?: { has(id: string): ResourceRequirements | undefined } | undefined;
   /** `containerd`: the scheme of container ids. */
   readonly runtimeName: string;
   /** The pod will not be brought to life again, whatever its restart policy. */
@@ -84,6 +93,7 @@ function seen(
 ): ApiStatus {
   const lastState = previous ? stateOf(previous, sources) : {};
   const mounts = container.volumeMounts ?? [];
+  const resources = sources.resize?.has(status.id) ?? container.resources;
   return {
     name: container.name,
     state: stateOf(status, sources),
@@ -95,7 +105,7 @@ function seen(
     containerID: `${sources.runtimeName}://${status.id}`,
     started: isStarted(container, status, sources.verdicts),
     ...(container.resources?.requests && { allocatedResources: container.resources.requests }),
-    ...(container.resources && Object.keys(container.resources).length > 0 && { resources: container.resources }),
+    ...(resources && Object.keys(resources).length > 0 && { resources }),
     ...(mounts.length > 0 && {
       volumeMounts: mounts.map(({ name, mountPath, readOnly }) => ({
         name,

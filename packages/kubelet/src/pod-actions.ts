@@ -4,7 +4,7 @@ import { containerHash, names } from './labels.ts';
 import { isDeleted, isHostNetwork, isSidecar, restartPolicyOf, restartsAfter, type PlacedContainer } from './pods.ts';
 import type { PodState } from './pod-state.ts';
 
-export type KillReason = 'StartupProbe' | 'LivenessProbe' | 'Unknown' | 'Changed' | 'FailedPostStart' | 'Pod';
+export type KillReason = 'Resize' | 'StartupProbe' | 'LivenessProbe' | 'Unknown' | 'Changed' | 'FailedPostStart' | 'Pod';
 export interface ContainerToKill {
   readonly id: string;
   readonly placed: PlacedContainer;
@@ -31,6 +31,9 @@ export interface ProbeVerdicts {
   liveness(id: string): boolean | undefined;
   startup(id: string): boolean | undefined;
 }
+/** Whether a container has to be started anew for the resources that it was given. */
+export type ResizeRestarts = (id: string) => boolean;
+const never: ResizeRestarts = () => false;
 
 type AnyContainer = Container | EphemeralContainer;
 
@@ -60,7 +63,7 @@ function sandboxChanged(pod: Pod, state: PodState): { readonly changed: boolean;
 }
 
 /** Pure: the same pod, state and verdicts always give the same actions. */
-export function computePodActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts): PodActions {
+export function computePodActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, resized: ResizeRestarts = never): PodActions {
   const { changed, attempt } = sandboxChanged(pod, state);
   const actions: PodActions = {
     killPod: changed,
@@ -72,7 +75,7 @@ export function computePodActions(pod: Pod, state: PodState, verdicts: ProbeVerd
     ephemeralToStart: [],
   };
   if (changed) fromTheBeginning(pod, state, actions);
-  else continuing(pod, state, verdicts, actions);
+  else continuing(pod, state, verdicts, resized, actions);
   return actions;
 }
 
@@ -94,11 +97,11 @@ function fromTheBeginning(pod: Pod, state: PodState, actions: PodActions): void 
   else actions.toStart = toStart;
 }
 
-function continuing(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions: PodActions): void {
+function continuing(pod: Pod, state: PodState, verdicts: ProbeVerdicts, resized: ResizeRestarts, actions: PodActions): void {
   for (const [index, container] of (pod.spec?.ephemeralContainers ?? []).entries()) {
     if (state.latest(container.name) === undefined) actions.ephemeralToStart.push(index);
   }
-  const initialized = initActions(pod, state, verdicts, actions);
+  const initialized = initActions(pod, state, verdicts, resized, actions);
   if (actions.killPod || !initialized) return;
   let kept = 0;
   for (const [index, container] of (pod.spec?.containers ?? []).entries()) {
@@ -116,16 +119,16 @@ function continuing(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions:
         });
       continue;
     }
-    const kill = killVerdict(container, status, verdicts);
+    const kill = killVerdict(container, status, verdicts, resized);
     if (kill === undefined) {
       kept += 1;
       continue;
     }
-    const restart = kill.reason === 'Changed' || restartPolicyOf(pod, container) !== 'Never';
+    const restart = kill.reason === 'Changed' || kill.reason === 'Resize' || restartPolicyOf(pod, container) !== 'Never';
     actions.toKill.push({
       id: status.id,
       placed,
-      message: `Container ${container.name} ${kill.what}${restart ? ', will be restarted' : ''}`,
+      message: `Container ${container.name} ${kill.what}${restart && kill.reason !== 'Resize' ? ', will be restarted' : ''}`,
       reason: kill.reason,
     });
     if (restart) actions.toStart.push(index);
@@ -140,10 +143,12 @@ function killVerdict(
   container: AnyContainer,
   status: ContainerStatus,
   verdicts: ProbeVerdicts,
+  resized: ResizeRestarts,
 ): { readonly what: string; readonly reason: KillReason } | undefined {
   if (isChanged(container, status)) return { what: 'definition changed', reason: 'Changed' };
   if (container.livenessProbe && verdicts.liveness(status.id) === false) return { what: 'failed liveness probe', reason: 'LivenessProbe' };
   if (container.startupProbe && verdicts.startup(status.id) === false) return { what: 'failed startup probe', reason: 'StartupProbe' };
+  if (resized(status.id)) return { what: 'resize requires restart', reason: 'Resize' };
   return undefined;
 }
 
@@ -151,7 +156,7 @@ function killVerdict(
  * The init containers: one after the other, sidecars stay. Looked at from the last to the first, since those that are done may have been
  * removed from the runtime: the latest that is known tells how far the pod has come. Returns whether the regular containers may run.
  */
-function initActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions: PodActions): boolean {
+function initActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, resized: ResizeRestarts, actions: PodActions): boolean {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   if (initContainers.length === 0) return true;
   // a regular container that was made in this sandbox proves it, also when the init containers' remains are gone
@@ -185,7 +190,7 @@ function initActions(pod: Pod, state: PodState, verdicts: ProbeVerdicts, actions
     };
     if (status.state === 'CREATED') again();
     else if (status.state === 'RUNNING') {
-      if (sidecar) runningSidecar(container, status, verdicts, done, again);
+      if (sidecar) runningSidecar(container, status, verdicts, resized, done, again);
     } else if (sidecar) again(status.state === 'UNKNOWN' ? 'is in "unknown" state, try killing it before restart' : undefined, 'Unknown');
     else if (status.state === 'EXITED' && succeeded(status)) done();
     else {
@@ -206,6 +211,7 @@ function runningSidecar(
   container: Container,
   status: ContainerStatus,
   verdicts: ProbeVerdicts,
+  resized: ResizeRestarts,
   done: () => void,
   again: (message?: string, reason?: KillReason) => void,
 ): void {
@@ -217,4 +223,5 @@ function runningSidecar(
   done();
   if (isChanged(container, status)) again('definition changed', 'Changed');
   else if (container.livenessProbe && verdicts.liveness(status.id) === false) again('failed liveness probe', 'LivenessProbe');
+  else if (resized(status.id)) again('resize requires restart', 'Resize');
 }

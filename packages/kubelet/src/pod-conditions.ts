@@ -2,11 +2,10 @@ import type { ContainerStatus, Pod, PodCondition } from '@oarlock/api/types/core
 import type { Time } from '@oarlock/api/object';
 import { isSidecar, statusOf } from './pods.ts';
 import type { PodPhase } from './pod-phase.ts';
+import type { ResizeReport } from './pod-resize.ts';
 
-/** Conditions that the kubelet alone writes, in the order in which it does. */
-export const ownConditions = ['PodReadyToStartContainers', 'Initialized', 'Ready', 'ContainersReady', 'PodScheduled'] as const;
-const owned: ReadonlySet<string> = new Set(ownConditions);
-export const isOwnCondition = (type: string): boolean => owned.has(type);
+/** Conditions that the kubelet alone writes, and that are only there as long as they are true (KEP-1287). */
+export const passingConditions: ReadonlySet<string> = new Set(['PodResizePending', 'PodResizeInProgress']);
 
 interface Verdict {
   readonly status: 'True' | 'False';
@@ -64,29 +63,47 @@ function ready(pod: Pod, containers: Verdict): Verdict {
   return wrong.length === 0 ? good : bad('ReadinessGatesNotReady', wrong.join(', '));
 }
 
+function resizing({ pending, progress }: Partial<ResizeReport> = {}): readonly (readonly [string, Verdict])[] {
+  return [
+    ...(pending ? [['PodResizePending', { status: 'True', ...pending }] as const] : []),
+    ...(progress
+      ? [
+          [
+            'PodResizeInProgress',
+            { status: 'True', ...(progress.failure !== undefined && { reason: 'Error', message: progress.failure }) },
+          ] as const,
+        ]
+      : []),
+  ];
+}
+
 export interface ConditionSources {
   readonly init: readonly ContainerStatus[];
   readonly regular: readonly ContainerStatus[];
   readonly phase: PodPhase;
   readonly sandboxReady: boolean;
+  readonly resize?: ResizeReport | undefined;
   /** What was reported before, for the times of transition. */
   readonly before: readonly PodCondition[];
   readonly now: Time;
 }
 
 /** The kubelet's own conditions. A transition time changes when the status of a condition does. */
-export function podConditions(pod: Pod, { init, regular, phase, sandboxReady, before, now }: ConditionSources): readonly PodCondition[] {
+export function podConditions(
+  pod: Pod,
+  { init, regular, phase, sandboxReady, resize, before, now }: ConditionSources,
+): readonly PodCondition[] {
   const containers = containersReady(pod, init, regular, phase);
-  const verdicts: readonly Verdict[] = [
-    sandboxReady ? good : { status: 'False' },
-    initialized(pod, init, regular, phase),
-    ready(pod, containers),
-    containers,
-    good,
+  const verdicts: readonly (readonly [type: string, verdict: Verdict])[] = [
+    ['PodReadyToStartContainers', sandboxReady ? good : { status: 'False' }],
+    ['Initialized', initialized(pod, init, regular, phase)],
+    ['Ready', ready(pod, containers)],
+    ['ContainersReady', containers],
+    ['PodScheduled', good],
+    ...resizing(resize),
   ];
   const { generation } = pod.metadata ?? {};
-  return ownConditions.map((type, index) => {
-    const verdict = verdicts[index] as Verdict;
+  return verdicts.map(([type, verdict]) => {
     const old = before.find((condition) => condition.type === type);
     const since = old?.status === verdict.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : now;
     return { type, ...verdict, lastTransitionTime: since, ...(generation !== undefined && { observedGeneration: generation }) };

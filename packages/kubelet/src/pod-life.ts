@@ -84,6 +84,11 @@ export class PodLife {
     if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
   }
 
+  /** The pod has been taken in: it has its share of the node. */
+  get admitted(): boolean {
+    return this.#admitted;
+  }
+
   terminate(): void {
     if (this.stage === 'syncing') this.stage = 'terminating';
   }
@@ -151,6 +156,7 @@ export class PodLife {
     this.#touched = true;
     await this.#look(pass);
     if (this.#pastDeadline(pass)) return;
+    if (record.resize?.decide() === true) this.#content.changed();
     // what probes found before this kubelet began still holds
     if (record.adopted) this.#syncProbes();
     if (record.status === undefined || !record.state.isEmpty) {
@@ -169,7 +175,9 @@ export class PodLife {
     if (await prepareVolumes(pass)) {
       this.#volumeBackoff = undefined;
       await this.#content.refresh(pass);
+      await record.resize?.apply(pass);
       await applySpec(pass, this.#options.listener);
+      record.resize?.ended();
     } else
       pass.retryIn(
         (this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next(),
@@ -281,6 +289,7 @@ export class PodLife {
         messages: record.messages,
         runtimeName: runtime?.hub.name ?? '',
         ended,
+        resize: ended ? undefined : record.resize,
         before: record.status ?? pod.status,
         hostIPs: this.#node.addresses,
         now: this.#node.clock.now(),

@@ -3,6 +3,7 @@ import type { StartFailure } from './container-status.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { PodState } from './pod-state.ts';
 import type { PodProbes } from './probes/pod-probes.ts';
+import type { PodResize } from './pod-resize.ts';
 import { RestartBackoff } from './restart-backoff.ts';
 import type { StatusSubject } from './status-manager.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
@@ -18,7 +19,7 @@ export class PodRecord implements StatusSubject {
   readonly namespace: string;
   readonly name: string;
   readonly node: NodeContext;
-  /** What to run: the newest spec and metadata that were seen. */
+  /** What to run: the newest spec and metadata that were seen, with the resources that it was given. */
   pod: Pod;
   api: Pod | undefined;
   report: StatusSubject['report'];
@@ -28,6 +29,8 @@ export class PodRecord implements StatusSubject {
   handler = '';
   readonly state = new PodState();
   probes: PodProbes | undefined;
+  /** Made when the pod first asks for other resources than it was given. */
+  resize: PodResize | undefined;
   /** Found in the runtime when the kubelet began, rather than started by it. */
   adopted = false;
   readonly startedAt: number;

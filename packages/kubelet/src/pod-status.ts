@@ -1,8 +1,9 @@
 import { formatTime } from '@oarlock/api/time';
-import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import type { Pod, PodStatus, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import { containerStatuses, type StatusSources } from './container-status.ts';
 import { isHostNetwork, isTerminalPhase } from './pods.ts';
 import { podConditions } from './pod-conditions.ts';
+import type { ResizeReport } from './pod-resize.ts';
 import { podPhase, type PodPhase } from './pod-phase.ts';
 import { qosClass } from './resources.ts';
 
@@ -13,6 +14,8 @@ export interface PodStatusSources extends StatusSources {
   readonly now: number;
   /** When the kubelet first saw the pod. */
   readonly startedAt: number;
+  /** What is told of resizes; absent when there never was one. */
+  readonly resize?: { readonly report: ResizeReport; has(id: string): ResourceRequirements | undefined } | undefined;
   /** Set when the kubelet itself ended the pod: `DeadlineExceeded`, `OutOfcpu`. The pod has failed then. */
   readonly verdict?: { readonly reason: string; readonly message: string } | undefined;
 }
@@ -37,6 +40,7 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
       init,
       regular,
       phase,
+      resize: sources.resize?.report,
       sandboxReady: state.readySandbox !== undefined && podIPs.length > 0,
       before: before?.conditions ?? none,
       now: formatTime(now),

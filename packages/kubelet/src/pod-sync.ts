@@ -43,7 +43,7 @@ export async function prepareVolumes(pass: SyncPass): Promise<boolean> {
 export async function applySpec(pass: SyncPass, listener: RuntimeListener): Promise<void> {
   const { record, signal } = pass;
   const { state } = record;
-  const actions = computePodActions(record.pod, state, verdictsOf(record));
+  const actions = computePodActions(record.pod, state, verdictsOf(record), (id) => record.resize?.restarts(id) === true);
   if (actions.killPod) {
     if (actions.createSandbox && state.sandboxes.length > 0)
       record.event('Normal', 'SandboxChanged', 'Pod sandbox changed, it will be killed and re-created.');

@@ -5,6 +5,7 @@ import type { Cause } from '@oarlock/kernel/tracing';
 import type { NodeContext } from './node-context.ts';
 import { compare } from './pod-changes.ts';
 import { PodLife, type PodLifeOptions, type Stage } from './pod-life.ts';
+import { PodResize, withReportedResources, withResourcesOf, type ResizeRefusal } from './pod-resize.ts';
 import { describePod, isDeleted, isTerminalPhase } from './pods.ts';
 import { PodRecord } from './pod-record.ts';
 import type { RuntimeListener } from './runtime-hub.ts';
@@ -14,6 +15,8 @@ import { SyncPass } from './sync-pass.ts';
 export interface PodWorkerOptions extends Pick<PodLifeOptions, 'found' | 'orphan' | 'admit' | 'released'> {
   readonly node: NodeContext;
   readonly pod: Pod;
+  /** Takes other resources for a pod that was admitted, or says why not. */
+  resize(pod: Pod): ResizeRefusal | undefined;
   /** Nothing is left to do, and the API object is gone. */
   finished(): void;
 }
@@ -45,8 +48,13 @@ export class PodWorker implements RuntimeListener {
   constructor(options: PodWorkerOptions) {
     this.#options = options;
     this.#node = options.node;
-    const { node, pod, found, orphan = false, admit, released } = options;
-    this.record = new PodRecord(node, pod, orphan ? undefined : pod);
+    const { node, pod, found, orphan = false, admit, resize, released } = options;
+    const reported = withReportedResources(pod);
+    this.record = new PodRecord(node, reported, orphan ? undefined : pod);
+    if (reported !== pod) {
+      this.record.resize = new PodResize(this.record, resize);
+      this.record.resize.want(pod);
+    }
     this.#life = new PodLife({
       record: this.record,
       listener: this,
@@ -75,7 +83,7 @@ export class PodWorker implements RuntimeListener {
     const { spec, metadata, gates } = compare(record.pod, pod);
     const graceBefore = record.pod.metadata?.deletionGracePeriodSeconds;
     const wasDeleted = isDeleted(record.pod);
-    record.pod = pod;
+    this.#take(pod, spec);
     take(record, pod);
     if (!isDeleted(pod)) this.#node.statuses.assert(record, cause);
     if (metadata) this.#life.contentChanged();
@@ -132,6 +140,15 @@ export class PodWorker implements RuntimeListener {
     this.#retry?.cancel();
     this.#life.close();
     this.#tellWatchers();
+  }
+
+  /** A pod that was admitted keeps the resources it was given until a pass has given it others (KEP-1287). */
+  #take(pod: Pod, changed: boolean): void {
+    const { record } = this;
+    const held = this.#life.admitted && changed ? withResourcesOf(pod, record.pod) : pod;
+    if (held !== pod) record.resize ??= new PodResize(record, this.#options.resize);
+    if (record.resize) record.resize.want(pod);
+    else record.pod = pod;
   }
 
   /** Forward only; what is under way for the stage before ends. */

@@ -1,5 +1,6 @@
 import { jsonEqual } from '@oarlock/api/json';
 import type { PodCondition, PodStatus } from '@oarlock/api/types/core-v1';
+import { passingConditions } from './pod-conditions.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -60,9 +61,12 @@ export function statusPatch(
         before?.conditions?.find(({ type }) => type === condition.type),
       ),
   );
-  if (conditions.length > 0) {
+  const over = (before?.conditions ?? []).filter(
+    ({ type }) => passingConditions.has(type) && after.conditions?.some((condition) => condition.type === type) !== true,
+  );
+  if (conditions.length + over.length > 0) {
     // a reason that is gone has to be taken out of the condition that is merged into
-    status['conditions'] = conditions.map((condition) => {
+    const changed = conditions.map((condition) => {
       const old = before?.conditions?.find(({ type }) => type === condition.type);
       return {
         ...condition,
@@ -70,6 +74,7 @@ export function statusPatch(
         ...(old?.message !== undefined && condition.message === undefined && { message: null }),
       };
     });
+    status['conditions'] = [...changed, ...over.map(({ type }) => ({ $patch: 'delete', type }))];
   }
   return Object.keys(status).length === 0 ? undefined : { metadata: { uid }, status };
 }

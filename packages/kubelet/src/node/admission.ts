@@ -1,5 +1,6 @@
 import { milliValue, parseQuantity, value, type Amount } from '@oarlock/api/quantity';
 import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
+import type { ResizeRefusal } from '../pod-resize.ts';
 import { podUid } from '../pods.ts';
 import { podRequest, type Amounts } from '../resources.ts';
 
@@ -61,6 +62,32 @@ export class NodeAdmission {
     return undefined;
   }
 
+  /** Gives a pod that was taken in other resources, or says why not. What is made smaller always fits. */
+  resize(pod: Pod): ResizeRefusal | undefined {
+    const usage = usageOf(pod);
+    const held = this.#pods.get(podUid(pod)) ?? nothing;
+    const allocatable = this.#allocatable();
+    const capacityOf = (name: Counted) => (allocatable[name] === undefined ? 0 : units(name, allocatable[name]));
+    const larger = counted.filter((name) => usage[name] > held[name]);
+    for (const name of larger) {
+      const capacity = capacityOf(name);
+      if (usage[name] > capacity)
+        return {
+          reason: 'Infeasible',
+          message: `Node didn't have enough capacity: ${name}, requested: ${usage[name]}, capacity: ${capacity}`,
+        };
+    }
+    for (const name of larger) {
+      const capacity = capacityOf(name);
+      const used = this.#used[name] - held[name];
+      if (used + usage[name] > capacity)
+        return { reason: 'Deferred', message: `Node didn't have enough resource: ${lack(name, usage[name], used, capacity)}` };
+    }
+    this.release(podUid(pod));
+    this.#take(pod, usage);
+    return undefined;
+  }
+
   /** Counts a pod that runs already. */
   adopt(pod: Pod): void {
     if (!this.#pods.has(podUid(pod))) this.#take(pod, usageOf(pod));
@@ -85,9 +112,12 @@ const usageOf = (pod: Pod): Usage => ({
   'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
 });
 
+const nothing: Usage = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
+const lack = (name: string, requested: number, used: number, capacity: number) =>
+  `${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const outOf = (name: string, requested: number, used: number, capacity: number): Refusal => ({
   reason: `OutOf${name}`,
-  message: `Pod was rejected: Node didn't have enough resource: ${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`,
+  message: `Pod was rejected: Node didn't have enough resource: ${lack(name, requested, used, capacity)}`,
 });
 
 /** `nodeSelector` and the required node affinity. */

@@ -2,6 +2,7 @@ import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { Cause } from '@oarlock/kernel/tracing';
 import { names } from '../labels.ts';
 import type { NodeContext, PodRuntime } from '../node-context.ts';
+import type { ResizeRefusal } from '../pod-resize.ts';
 import { isTerminalPhase, podUid } from '../pods.ts';
 import { PodWorker } from '../pod-worker.ts';
 import type { Found } from '../runtime-hub.ts';
@@ -19,6 +20,8 @@ export class NodePods {
   readonly #workers = new Map<string, PodWorker>();
   /** By `namespace/name`: for requests that name a pod. The last one that came, when one replaces another. */
   readonly #byKey = new Map<string, PodWorker>();
+  /** Pods that wait for room to be resized, in the order in which they came. */
+  readonly #deferred = new Set<PodWorker>();
 
   constructor(node: NodeContext, object: () => Node | undefined) {
     this.#node = node;
@@ -46,15 +49,16 @@ export class NodePods {
       known.update(pod, cause);
       return;
     }
-    const worker = new PodWorker({
+    const worker: PodWorker = new PodWorker({
       node: this.#node,
       pod,
       found,
       admit: (one) => this.#admission.admit(one),
-      released: () => this.#admission.release(uid),
+      resize: (one) => this.#resize(worker, one),
+      released: () => this.#release(uid),
       finished: () => this.#forget(uid),
     });
-    if (!isTerminalPhase(pod.status?.phase) && (found || pod.status?.startTime !== undefined)) this.#admission.adopt(pod);
+    if (!isTerminalPhase(pod.status?.phase) && (found || pod.status?.startTime !== undefined)) this.#admission.adopt(worker.record.pod);
     this.#keep(worker);
     worker.wake(cause);
   }
@@ -82,6 +86,7 @@ export class NodePods {
       found,
       orphan: true,
       admit: () => undefined,
+      resize: () => undefined,
       released: () => undefined,
       finished: () => this.#forget(uid),
     });
@@ -99,6 +104,30 @@ export class NodePods {
     for (const worker of this.#workers.values()) worker.close();
   }
 
+  #resize(worker: PodWorker, pod: Pod): ResizeRefusal | undefined {
+    const refusal = this.#admission.resize(pod);
+    if (refusal?.reason === 'Deferred') this.#deferred.add(worker);
+    else {
+      this.#deferred.delete(worker);
+      // it may have become smaller
+      if (!refusal) this.#node.turns.push(() => this.#resizeDeferred());
+    }
+    return refusal;
+  }
+
+  #release(uid: string): void {
+    this.#admission.release(uid);
+    this.#resizeDeferred();
+  }
+
+  /** Asks again for those that wait: the most important first, then those that wait longest. */
+  #resizeDeferred(): void {
+    if (this.#deferred.size === 0) return;
+    const waiting = [...this.#deferred].sort((a, b) => (b.record.pod.spec?.priority ?? 0) - (a.record.pod.spec?.priority ?? 0));
+    this.#deferred.clear();
+    for (const worker of waiting) worker.wake(undefined);
+  }
+
   #keep(worker: PodWorker): void {
     this.#workers.set(worker.record.uid, worker);
     this.#byKey.set(worker.record.key, worker);
@@ -108,7 +137,8 @@ export class NodePods {
     const worker = this.#workers.get(uid);
     if (!worker) return;
     this.#workers.delete(uid);
+    this.#deferred.delete(worker);
     if (this.#byKey.get(worker.record.key) === worker) this.#byKey.delete(worker.record.key);
-    this.#admission.release(uid);
+    this.#release(uid);
   }
 }

@@ -1,0 +1,268 @@
+import { jsonEqual } from '@oarlock/api/json';
+import { parseQuantity, value } from '@oarlock/api/quantity';
+import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { Quantity } from '@oarlock/api/types/meta-v1';
+import type { LinuxResources } from '@oarlock/spi/runtime';
+import { memoryCapacityOf } from './field-values.ts';
+import { isSidecar, statusesOf, statusOf } from './pods.ts';
+import type { PodRecord } from './pod-record.ts';
+import { linuxResources } from './resources.ts';
+import type { SyncPass } from './sync-pass.ts';
+
+/** Why a pod does not get now what it asks for (KEP-1287). `Deferred`: when others have gone. `Infeasible`: never on this node. */
+export interface ResizeRefusal {
+  readonly reason: 'Deferred' | 'Infeasible';
+  readonly message: string;
+}
+
+/** What of a resize is to be told: absent parts have nothing to tell. */
+export interface ResizeReport {
+  readonly pending: ResizeRefusal | undefined;
+  /** Running containers do not have yet what their pod was given; why, when it was tried. */
+  readonly progress: { readonly failure: string | undefined } | undefined;
+}
+
+const names = ['cpu', 'memory'] as const;
+const parts = ['requests', 'limits'] as const;
+const retryMs = 10_000;
+const none: ResourceRequirements = {};
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+function sameAmount(a: Quantity | undefined, b: Quantity | undefined): boolean {
+  if (a === b) return true;
+  return a !== undefined && b !== undefined && parseQuantity(a).compare(parseQuantity(b)) === 0;
+}
+const differs = (name: (typeof names)[number], a: ResourceRequirements, b: ResourceRequirements) =>
+  parts.some((part) => !sameAmount(a[part]?.[name], b[part]?.[name]));
+const sameAmounts = (a: ResourceRequirements = none, b: ResourceRequirements = none) =>
+  a === b || jsonEqual(a, b) || !names.some((name) => differs(name, a, b));
+
+/** `resources` with the cpu and memory of `from`: all that changes in place. */
+function withAmounts(resources: ResourceRequirements = none, from: ResourceRequirements): ResourceRequirements {
+  const result: Record<string, unknown> = { ...resources };
+  for (const part of parts) {
+    const amounts: Record<string, Quantity> = { ...resources[part] };
+    for (const name of names) {
+      const amount = from[part]?.[name];
+      if (amount === undefined) delete amounts[name];
+      else amounts[name] = amount;
+    }
+    if (Object.keys(amounts).length === 0) delete result[part];
+    else result[part] = amounts;
+  }
+  return result;
+}
+
+/** Containers that can be resized: the regular ones and sidecars. */
+function* resizable(pod: Pod): Generator<Container> {
+  for (const container of pod.spec?.initContainers ?? []) if (isSidecar(container)) yield container;
+  yield* pod.spec?.containers ?? [];
+}
+
+function withResources(pod: Pod, of: (container: Container) => ResourceRequirements | undefined): Pod {
+  const replaced = new Map<string, Container>();
+  for (const container of resizable(pod)) {
+    const resources = of(container);
+    if (resources !== undefined && !sameAmounts(container.resources, resources))
+      replaced.set(container.name, { ...container, resources: withAmounts(container.resources, resources) });
+  }
+  if (replaced.size === 0 || pod.spec === undefined) return pod;
+  const replace = (list: readonly Container[]) => list.map((container) => replaced.get(container.name) ?? container);
+  const { containers, initContainers } = pod.spec;
+  return {
+    ...pod,
+    spec: { ...pod.spec, containers: replace(containers), ...(initContainers && { initContainers: replace(initContainers) }) },
+  };
+}
+
+/** The pod with what `held`, an earlier state of it, has been given. The pod itself when that is what it asks for. */
+export function withResourcesOf(pod: Pod, held: Pod): Pod {
+  const given = new Map([...resizable(held)].map(({ name, resources }) => [name, resources ?? none]));
+  return withResources(pod, ({ name }) => given.get(name));
+}
+
+/** The pod with what its status says that its containers have: what holds when a kubelet begins. */
+export function withReportedResources(pod: Pod): Pod {
+  if (pod.status?.containerStatuses === undefined) return pod;
+  return withResources(pod, (container) => {
+    const status = statusOf(statusesOf(pod.status, isSidecar(container) ? 'init' : 'regular'), container.name);
+    return status?.containerID ? (status.resources ?? none) : undefined;
+  });
+}
+
+/** Whether a change of resources needs the container to be started anew, by its `resizePolicy`. */
+function needsRestart({ resizePolicy = [], resources = none }: Container, has: ResourceRequirements): boolean {
+  return names.some(
+    (name) =>
+      differs(name, has, resources) && resizePolicy.some((one) => one.resourceName === name && one.restartPolicy === 'RestartContainer'),
+  );
+}
+
+function told(pod: Pod, error?: string): string {
+  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  const list = (all: readonly Container[]) => all.map(({ name, resources }) => ({ name, ...(resources && { resources }) }));
+  const sidecars = initContainers.filter(isSidecar);
+  return JSON.stringify({
+    ...(sidecars.length > 0 && { initContainers: list(sidecars) }),
+    containers: list(containers),
+    generation: pod.metadata?.generation ?? 0,
+    ...(error !== undefined && { error }),
+  });
+}
+
+/**
+ * What one pod has been given of what it asks for. The record's pod always shows what was given: everything that runs follows it alone.
+ * Nothing of it needs to be kept: statuses say what containers have, and applying something again does no harm.
+ */
+export class PodResize {
+  readonly #record: PodRecord;
+  readonly #admit: (pod: Pod) => ResizeRefusal | undefined;
+  #wanted: Pod | undefined;
+  #pending: ResizeRefusal | undefined;
+  /** What running containers still have, by id, where that is not what the pod was given. */
+  readonly #has = new Map<string, ResourceRequirements>();
+  #failure: string | undefined;
+
+  constructor(record: PodRecord, admit: (pod: Pod) => ResizeRefusal | undefined) {
+    this.#record = record;
+    this.#admit = admit;
+  }
+
+  get report(): ResizeReport {
+    return { pending: this.#pending, progress: this.#has.size > 0 ? { failure: this.#failure } : undefined };
+  }
+  has(id: string): ResourceRequirements | undefined {
+    return this.#has.get(id);
+  }
+
+  /** The newest state of the pod. It keeps what it was given until the next pass. */
+  want(pod: Pod): void {
+    this.#wanted = pod;
+    this.#record.pod = withResourcesOf(pod, this.#record.pod);
+  }
+
+  /** Gives the pod what it asks for, if that can be now. Returns whether its resources have changed. To be called when it is known what runs. */
+  decide(): boolean {
+    const wanted = this.#wanted;
+    if (!wanted) return false;
+    const record = this.#record;
+    const held = withResourcesOf(wanted, record.pod);
+    if (held === wanted) {
+      this.#settle(wanted);
+      return false;
+    }
+    const refusal = this.#admit(wanted);
+    if (refusal) {
+      if (!jsonEqual(refusal, this.#pending))
+        record.event('Warning', `Resize${refusal.reason}`, `Pod resize ${refusal.reason}: ${told(wanted, refusal.message)}`);
+      this.#pending = refusal;
+      return false;
+    }
+    for (const { name, resources } of resizable(held)) {
+      const id = this.#runningId(name);
+      if (id !== undefined && !this.#has.has(id)) this.#has.set(id, resources ?? none);
+    }
+    this.#settle(wanted);
+    this.#failure = undefined;
+    this.#forgetEnded();
+    if (this.#has.size > 0) record.event('Normal', 'ResizeStarted', `Pod resize started: ${told(wanted)}`);
+    return true;
+  }
+
+  /** The container has to be started anew for what it was given. */
+  restarts(id: string): boolean {
+    const has = this.#has.get(id);
+    if (has === undefined) return false;
+    const container = this.#containerOf(id);
+    return container !== undefined && needsRestart(container, has);
+  }
+
+  /** Changes running containers that need no restart. What fails is told, and tried again later. */
+  async apply(pass: SyncPass): Promise<void> {
+    const { runtime } = this.#record;
+    if (!runtime || this.#has.size === 0) return;
+    this.#forgetEnded();
+    for (const [id, has] of this.#has) {
+      const container = this.#containerOf(id);
+      if (container === undefined || needsRestart(container, has)) continue;
+      try {
+        await this.#refuseTooLittle(id, container, has, pass.signal);
+        await pass.step(
+          'UpdateContainerResources',
+          (call) => runtime.hub.driver.updateContainerResources(id, this.#linux(container), call),
+          { 'oarlock.container': container.name },
+        );
+        this.#has.delete(id);
+      } catch (error) {
+        pass.signal.throwIfAborted();
+        const failure = messageOf(error);
+        if (failure !== this.#failure) this.#record.event('Warning', 'ResizeError', `Pod resize error: ${told(this.#record.pod, failure)}`);
+        this.#failure = failure;
+        pass.retryIn(retryMs);
+      }
+    }
+    this.#tellCompleted();
+  }
+
+  /** Forgets containers that do not run any more: what comes after them has what the pod was given. */
+  ended(): void {
+    if (this.#has.size === 0) return;
+    this.#forgetEnded();
+    this.#tellCompleted();
+  }
+
+  #forgetEnded(): void {
+    for (const [id, has] of this.#has) {
+      const container = this.#containerOf(id);
+      if (container === undefined || sameAmounts(container.resources, has)) this.#has.delete(id);
+    }
+  }
+
+  #settle(pod: Pod): void {
+    this.#record.pod = pod;
+    this.#wanted = undefined;
+    this.#pending = undefined;
+  }
+
+  #tellCompleted(): void {
+    if (this.#has.size > 0) return;
+    this.#failure = undefined;
+    this.#record.event('Normal', 'ResizeCompleted', `Pod resize completed: ${told(this.#record.pod)}`);
+  }
+
+  #containerOf(id: string): Container | undefined {
+    for (const container of resizable(this.#record.pod)) if (this.#runningId(container.name) === id) return container;
+    return undefined;
+  }
+
+  #runningId(name: string): string | undefined {
+    const status = this.#record.state.latest(name);
+    return status?.state === 'RUNNING' ? status.id : undefined;
+  }
+
+  /** A limit below what is used would end the container rather than make it smaller. */
+  async #refuseTooLittle(id: string, { resources }: Container, has: ResourceRequirements, signal: AbortSignal): Promise<void> {
+    const limit = resources?.limits?.['memory'];
+    const before = has.limits?.['memory'];
+    if (limit === undefined || (before !== undefined && value(before) <= value(limit))) return;
+    const { memoryWorkingSetBytes } = (await this.#record.runtime?.hub.driver.containerStats(id, { signal })) ?? {
+      memoryWorkingSetBytes: 0,
+    };
+    if (memoryWorkingSetBytes > value(limit))
+      throw new Error(`attempting to set container memory limit (${value(limit)}) below current usage (${memoryWorkingSetBytes})`);
+  }
+
+  /** Only what can change while a container runs. */
+  #linux(container: Container): LinuxResources {
+    const { pod, node } = this.#record;
+    const {
+      oomScoreAdj: _,
+      unified: __,
+      ...resources
+    } = linuxResources(pod, container, {
+      memoryCapacity: memoryCapacityOf(node.capacity),
+      cgroupV2: node.cgroupV2,
+    });
+    return resources;
+  }
+}

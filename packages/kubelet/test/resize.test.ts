@@ -1,0 +1,191 @@
+import { pods } from '@oarlock/api/resources';
+import type { Container, ContainerResizePolicy, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { LinuxResources, RuntimeDriver } from '@oarlock/spi/runtime';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { app, Bench, container, podOf } from './bench.ts';
+
+/** `cpu memory` of requests, then of limits. */
+const amounts = (requests: string, limits?: string): ResourceRequirements => {
+  const of = (text: string) => ({ cpu: text.split(' ')[0] ?? '', memory: text.split(' ')[1] ?? '' });
+  return { requests: of(requests), ...(limits !== undefined && { limits: of(limits) }) };
+};
+const restart: readonly ContainerResizePolicy[] = [{ resourceName: 'memory', restartPolicy: 'RestartContainer' }];
+
+describe('a resize of a pod in place', () => {
+  let bench: Bench;
+  let updates: [name: string, resources: LinuxResources][];
+  let refuse: string | undefined;
+  let usage: number;
+  const wrap = (driver: RuntimeDriver): RuntimeDriver =>
+    new Proxy(driver, {
+      get(target, key) {
+        if (key === 'updateContainerResources')
+          return async (id: string, resources: LinuxResources) => {
+            if (refuse !== undefined) throw new Error(refuse);
+            updates.push([(await target.containerStatus(id)).metadata.name, resources]);
+          };
+        if (key === 'containerStats') return async (id: string) => ({ ...(await target.containerStats(id)), memoryWorkingSetBytes: usage });
+        const value = Reflect.get(target, key) as unknown;
+        return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
+      },
+    });
+
+  beforeEach(async () => {
+    updates = [];
+    refuse = undefined;
+    usage = 0;
+    bench = await new Bench({ wrap, config: { capacity: { cpu: '2', memory: '4Gi' } } }).start();
+  });
+  afterEach(() => bench.dispose());
+
+  const start = async (name: string, ...containers: Partial<Container>[]) => {
+    bench.create(podOf(name, { containers: containers.map((one) => app(one)) }));
+    return bench.ready(name);
+  };
+  const resize = (name: string, sizes: Readonly<Record<string, ResourceRequirements>>) =>
+    bench.api.client().patch(pods, { namespace: 'default', name }, 'strategic', {
+      spec: { containers: Object.entries(sizes).map(([one, resources]) => ({ name: one, resources })) },
+    });
+  const condition = (name: string, type: string) => bench.pod(name)?.status?.conditions?.find((one) => one.type === type);
+  const has = (name: string, one: string, resources: ResourceRequirements) =>
+    bench.until(name, (pod) => JSON.stringify(container(pod, one)?.resources) === JSON.stringify(resources), {
+      within: 60_000,
+      what: `${one} has what was asked for`,
+    });
+
+  it('of a guaranteed pod with multiple containers changes all of them without a restart', async () => {
+    await start(
+      'web',
+      { name: 'c1', resources: amounts('100m 128Mi', '100m 128Mi') },
+      { name: 'c2', resources: amounts('200m 256Mi', '200m 256Mi') },
+      { name: 'c3', resources: amounts('300m 512Mi', '300m 512Mi') },
+    );
+    await resize('web', {
+      c1: amounts('140m 200Mi', '140m 200Mi'),
+      c2: amounts('150m 240Mi', '150m 240Mi'),
+      c3: amounts('340m 512Mi', '340m 512Mi'),
+    });
+    const pod = await has('web', 'c3', amounts('340m 512Mi', '340m 512Mi'));
+    expect(
+      pod.status?.containerStatuses?.map(({ resources, allocatedResources, restartCount }) => ({
+        resources,
+        allocatedResources,
+        restartCount,
+      })),
+    ).toEqual(
+      ['140m 200Mi', '150m 240Mi', '340m 512Mi'].map((size) => ({
+        resources: amounts(size, size),
+        allocatedResources: amounts(size).requests,
+        restartCount: 0,
+      })),
+    );
+    expect(updates).toEqual([
+      ['c1', { cpuShares: 143, cpuPeriod: 100_000, cpuQuota: 14_000, memoryLimitBytes: 200 * 2 ** 20 }],
+      ['c2', { cpuShares: 153, cpuPeriod: 100_000, cpuQuota: 15_000, memoryLimitBytes: 240 * 2 ** 20 }],
+      ['c3', { cpuShares: 348, cpuPeriod: 100_000, cpuQuota: 34_000, memoryLimitBytes: 512 * 2 ** 20 }],
+    ]);
+    expect(condition('web', 'PodResizePending') ?? condition('web', 'PodResizeInProgress')).toBeUndefined();
+    expect(bench.events.lines.filter((line) => line.includes('Resize')).map((line) => line.split(': ')[0])).toEqual([
+      'web Normal ResizeStarted',
+      'web Normal ResizeCompleted',
+    ]);
+  });
+
+  it('of burstable pods adds requests and limits, and shows equivalents as they were asked for', async () => {
+    await start('web', { name: 'c1', resources: amounts('2m 64Mi') }, { name: 'c2' });
+    await resize('web', { c1: amounts('1m 64Mi'), c2: amounts('100m 64Mi', '200m 128Mi') });
+    const pod = await has('web', 'c2', amounts('100m 64Mi', '200m 128Mi'));
+    expect(container(pod, 'c1')?.resources).toEqual(amounts('1m 64Mi'));
+    // another way to write the same is no resize
+    await resize('web', { c2: amounts('0.1 65536Ki', '0.2 131072Ki') });
+    await bench.clock.advance(30_000);
+    expect(updates.map(([name]) => name)).toEqual(['c1', 'c2']);
+  });
+
+  it('restarts the container where its policy says so', async () => {
+    await start('web', { resources: amounts('100m 64Mi', '200m 128Mi'), resizePolicy: restart });
+    await resize('web', { app: amounts('150m 64Mi', '200m 128Mi') });
+    await has('web', 'app', amounts('150m 64Mi', '200m 128Mi'));
+    expect(container(bench.pod('web'))?.restartCount).toBe(0);
+    await resize('web', { app: amounts('150m 64Mi', '200m 256Mi') });
+    const pod = await bench.until('web', (one) => container(one)?.restartCount === 1 && container(one)?.state?.running !== undefined, {
+      within: 60_000,
+    });
+    expect(container(pod)?.resources).toEqual(amounts('150m 64Mi', '200m 256Mi'));
+    expect(bench.events.of('Killing')).toEqual(['web Normal Killing spec.containers{app}: Container app resize requires restart']);
+    expect(bench.events.of('ResizeCompleted')).toHaveLength(2);
+    expect(updates).toHaveLength(1);
+    expect(condition('web', 'PodResizeInProgress')).toBeUndefined();
+  });
+
+  it('waits for room, and says when there never will be any', async () => {
+    await start('a', { resources: amounts('1200m 64Mi') });
+    await start('b', { resources: amounts('500m 64Mi') });
+    await resize('b', { app: amounts('1 64Mi') });
+    await bench.until('b', () => condition('b', 'PodResizePending') !== undefined, { within: 60_000 });
+    expect(condition('b', 'PodResizePending')).toMatchObject({
+      status: 'True',
+      reason: 'Deferred',
+      message: "Node didn't have enough resource: cpu, requested: 1000, used: 1200, capacity: 2000",
+    });
+    expect(container(bench.pod('b'))?.resources).toEqual(amounts('500m 64Mi'));
+    await resize('b', { app: amounts('3 64Mi') });
+    await bench.until('b', () => condition('b', 'PodResizePending')?.reason === 'Infeasible', { within: 60_000 });
+    expect(condition('b', 'PodResizePending')?.message).toBe("Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000");
+    await resize('b', { app: amounts('1 64Mi') });
+    await bench.until('b', () => condition('b', 'PodResizePending')?.reason === 'Deferred', { within: 60_000 });
+    expect(updates).toEqual([]);
+    // a smaller one makes room
+    await resize('a', { app: amounts('900m 64Mi') });
+    await has('b', 'app', amounts('1 64Mi'));
+    expect(condition('b', 'PodResizePending')).toBeUndefined();
+  });
+
+  it('gives a pod that waits what another leaves behind', async () => {
+    await start('a', { resources: amounts('1200m 64Mi') });
+    await start('b', { resources: amounts('500m 64Mi') });
+    await resize('b', { app: amounts('1 64Mi') });
+    await bench.until('b', () => condition('b', 'PodResizePending') !== undefined, { within: 60_000 });
+    await bench.delete('a', 1);
+    await has('b', 'app', amounts('1 64Mi'));
+  });
+
+  it('goes on where it was after the kubelet was killed', async () => {
+    await start('a', { resources: amounts('1200m 64Mi') });
+    await start('b', { resources: amounts('500m 64Mi') });
+    await resize('b', { app: amounts('1 64Mi') });
+    await bench.until('b', () => condition('b', 'PodResizePending') !== undefined, { within: 60_000 });
+    await bench.restart(1000);
+    await bench.clock.advance(10_000);
+    expect(condition('b', 'PodResizePending')?.reason).toBe('Deferred');
+    expect(container(bench.pod('b'))?.resources).toEqual(amounts('500m 64Mi'));
+    await bench.delete('a', 1);
+    await has('b', 'app', amounts('1 64Mi'));
+    expect(container(bench.pod('b'))?.restartCount).toBe(0);
+    expect(updates.map(([name]) => name)).toEqual(['app']);
+  });
+
+  it('tells what fails, never goes below what is used, and tries again', async () => {
+    await start('web', { resources: amounts('100m 64Mi', '200m 256Mi') });
+    usage = 200 * 2 ** 20;
+    await resize('web', { app: amounts('100m 64Mi', '200m 128Mi') });
+    await bench.until('web', () => condition('web', 'PodResizeInProgress') !== undefined, { within: 60_000 });
+    expect(condition('web', 'PodResizeInProgress')).toMatchObject({
+      status: 'True',
+      reason: 'Error',
+      message: 'attempting to set container memory limit (134217728) below current usage (209715200)',
+    });
+    expect(container(bench.pod('web'))).toMatchObject({
+      resources: amounts('100m 64Mi', '200m 256Mi'),
+      allocatedResources: amounts('100m 64Mi').requests,
+    });
+    usage = 0;
+    refuse = 'the runtime is busy';
+    await bench.until('web', () => condition('web', 'PodResizeInProgress')?.message === refuse, { within: 60_000 });
+    refuse = undefined;
+    await has('web', 'app', amounts('100m 64Mi', '200m 128Mi'));
+    expect(condition('web', 'PodResizeInProgress')).toBeUndefined();
+    expect(bench.events.of('ResizeError')).toHaveLength(2);
+    expect(bench.events.of('ResizeCompleted')).toHaveLength(1);
+  });
+});
