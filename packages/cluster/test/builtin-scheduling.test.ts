@@ -1,6 +1,6 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { builtin } from '@oarlock/scheduler/builtin';
-import { Client } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { schedulingContract } from '@oarlock/spi/scheduling.contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -11,7 +11,11 @@ for (const plugin of builtin) {
   schedulingContract(plugin.id, () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
-    const [created] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Scheduling);
+    const [created] = new PluginHost({ clock })
+      .provide(Client, api.client())
+      .provide(Informers, api.informers)
+      .place({ plugin })
+      .get(Scheduling);
     if (created === undefined) throw new Error(`${plugin.id} was not created`);
     return { plugin: created, dispose: () => api.stop() };
   });

@@ -1,6 +1,7 @@
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import type { NodeInfo, PodInfo, Snapshot } from '@oarlock/spi/scheduling';
+import type { NodeInfo, PodInfo, PodSelection, Snapshot } from '@oarlock/spi/scheduling';
 import { allocatableOf, podInfo, Tally } from './amounts.ts';
+import { PodCounts } from './pod-counts.ts';
 
 const placeholder = (name: string): Node => ({ metadata: { name } });
 
@@ -14,10 +15,14 @@ export function hostPorts({ spec }: Pod): readonly string[] {
   return found ?? [];
 }
 
+const hasAffinity = ({ pod: { spec } }: PodInfo): boolean =>
+  spec?.affinity !== undefined && (spec.affinity.podAffinity !== undefined || spec.affinity.podAntiAffinity !== undefined);
+
 /** A node with its pods. It changes between scheduling cycles, never during one: a cycle runs without interruption. */
 export class NodeState implements NodeInfo {
   readonly name: string;
   readonly pods: PodInfo[] = [];
+  #podsWithAffinity: PodInfo[] | undefined;
   readonly requested = new Tally();
   readonly nonZeroRequested = new Tally();
   readonly #usedPorts = new Set<string>();
@@ -44,6 +49,9 @@ export class NodeState implements NodeInfo {
   get images(): ReadonlyMap<string, number> {
     return this.#images;
   }
+  get podsWithAffinity(): readonly PodInfo[] {
+    return this.#podsWithAffinity ?? [];
+  }
   get usedPorts(): ReadonlySet<string> {
     return this.#usedPorts;
   }
@@ -67,19 +75,20 @@ export class NodeState implements NodeInfo {
     this.pods.push(pod);
     this.requested.add(pod.requests);
     this.nonZeroRequested.add(pod.nonZeroRequests);
+    if (hasAffinity(pod)) (this.#podsWithAffinity ??= []).push(pod);
     for (const port of hostPorts(pod.pod)) {
       this.#usedPorts.add(port);
       this.#ports.set(port, (this.#ports.get(port) ?? 0) + 1);
     }
   }
 
-  remove(key: string): void {
+  remove(key: string): PodInfo | undefined {
     const index = this.#at.get(key);
     const pod = index === undefined ? undefined : this.pods[index];
     const last = this.pods.pop();
     if (index === undefined || pod === undefined || last === undefined) {
       if (last !== undefined) this.pods.push(last);
-      return;
+      return undefined;
     }
     this.#at.delete(key);
     if (last !== pod) {
@@ -88,6 +97,7 @@ export class NodeState implements NodeInfo {
     }
     this.requested.add(pod.requests, -1);
     this.nonZeroRequested.add(pod.nonZeroRequests, -1);
+    if (hasAffinity(pod)) this.#podsWithAffinity = this.#podsWithAffinity?.filter((each) => each !== pod);
     for (const port of hostPorts(pod.pod)) {
       const left = (this.#ports.get(port) ?? 1) - 1;
       this.#ports.set(port, left);
@@ -95,6 +105,15 @@ export class NodeState implements NodeInfo {
       this.#ports.delete(port);
       this.#usedPorts.delete(port);
     }
+    return pod;
+  }
+
+  /** A copy to try pods on and off. */
+  copy(): NodeState {
+    const copy = new NodeState(this.name);
+    copy.setNode(this.#node);
+    for (const pod of this.pods) copy.add(pod);
+    return copy;
   }
 }
 
@@ -103,6 +122,8 @@ export class NodeCache implements Snapshot {
   readonly #states = new Map<string, NodeState>();
   readonly #nodeOfPod = new Map<string, string>();
   readonly #assumed = new Set<string>();
+  readonly #withAffinity = new Set<NodeState>();
+  readonly #counts = new PodCounts();
   #list: NodeState[] | undefined;
 
   /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. */
@@ -112,6 +133,12 @@ export class NodeCache implements Snapshot {
   get(name: string): NodeState | undefined {
     const state = this.#states.get(name);
     return state?.present ? state : undefined;
+  }
+  get nodesWithAffinity(): Iterable<NodeState> {
+    return this.#withAffinity;
+  }
+  count(selection: PodSelection): ReadonlyMap<string, number> {
+    return this.#counts.of(selection, this.#states.values());
   }
   isAssumed(key: string): boolean {
     return this.#assumed.has(key);
@@ -158,7 +185,10 @@ export class NodeCache implements Snapshot {
 
   #place(pod: PodInfo, node: string): void {
     this.#nodeOfPod.set(pod.key, node);
-    this.#state(node).add(pod);
+    const state = this.#state(node);
+    state.add(pod);
+    if (state.podsWithAffinity.length > 0) this.#withAffinity.add(state);
+    this.#counts.placed(pod, node, 1);
   }
 
   #remove(key: string): void {
@@ -166,7 +196,9 @@ export class NodeCache implements Snapshot {
     if (name === undefined) return;
     this.#nodeOfPod.delete(key);
     const state = this.#states.get(name);
-    state?.remove(key);
+    const removed = state?.remove(key);
+    if (removed !== undefined) this.#counts.placed(removed, name, -1);
+    if (state?.podsWithAffinity.length === 0) this.#withAffinity.delete(state);
     if (state !== undefined && !state.present && state.pods.length === 0) this.#states.delete(name);
   }
 

@@ -101,6 +101,7 @@ export class Scheduler {
     if (signal.aborted) stop(); // the event has been and gone
     try {
       await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
+      await Promise.all(this.#options.framework.plugins.map((plugin) => plugin.ready?.(signal)));
       this.#running = true;
       for (let waiting = await this.#queue.next(); waiting !== undefined; waiting = await this.#queue.next()) {
         if (signal.aborted) break;

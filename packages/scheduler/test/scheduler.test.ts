@@ -9,7 +9,7 @@ import { builtin } from '@oarlock/scheduler/builtin';
 import { Framework } from '@oarlock/scheduler/framework';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
-import { Client } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
@@ -23,7 +23,7 @@ let told: { reason: string; message: string }[];
 let scheduler: Scheduler;
 
 async function start(): Promise<void> {
-  const host = new PluginHost({ clock }).provide(Client, api.client());
+  const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers);
   for (const plugin of builtin) host.place({ plugin });
   await host.start();
   scheduler = new Scheduler({

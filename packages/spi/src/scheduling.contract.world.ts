@@ -86,6 +86,9 @@ export function nodeInfo({
     node: deepFreeze(node),
     name,
     pods: Object.freeze([...pods]),
+    podsWithAffinity: Object.freeze(
+      pods.filter(({ pod }) => (pod.spec?.affinity?.podAffinity ?? pod.spec?.affinity?.podAntiAffinity) !== undefined),
+    ),
     allocatable: amounts(milliCpu, memory, maxPods),
     requested: sum('requests'),
     nonZeroRequested: sum('nonZeroRequests'),
@@ -97,7 +100,18 @@ export function nodeInfo({
 /** The state of one cycle over some nodes. */
 export function cycleState(nodes: readonly NodeInfo[]): CycleState {
   const values = new Map<symbol, unknown>();
-  const snapshot: Snapshot = { nodes, get: (name) => nodes.find((node) => node.name === name) };
+  const snapshot: Snapshot = {
+    nodes,
+    nodesWithAffinity: nodes.filter(({ podsWithAffinity }) => podsWithAffinity.length > 0),
+    get: (name) => nodes.find((node) => node.name === name),
+    count: ({ namespaces, selects }) =>
+      new Map(
+        nodes.flatMap(({ name, pods }) => {
+          const count = pods.filter(({ pod }) => namespaces?.has(pod.metadata?.namespace ?? '') !== false && selects(pod)).length;
+          return count === 0 ? [] : [[name, count] as const];
+        }),
+      ),
+  };
   return {
     snapshot,
     read: <T>(key: symbol) => values.get(key) as T | undefined,

@@ -27,6 +27,8 @@ export interface NodeInfo {
   readonly node: Node;
   readonly name: string;
   readonly pods: readonly PodInfo[];
+  /** Those of `pods` that ask for or against the company of other pods. */
+  readonly podsWithAffinity: readonly PodInfo[];
   readonly allocatable: Amounts;
   readonly requested: Amounts;
   readonly nonZeroRequested: Amounts;
@@ -36,10 +38,24 @@ export interface NodeInfo {
   readonly images: ReadonlyMap<string, number>;
 }
 
+/** A choice of pods that are counted by node. */
+export interface PodSelection {
+  /** Says all that the choice depends on: equal keys mean equal choices. */
+  readonly key: string;
+  /** Absent: all namespaces. */
+  readonly namespaces?: ReadonlySet<string>;
+  /** Goes by the pod alone. */
+  selects(pod: Pod): boolean;
+}
+
 /** One consistent view of the cluster, taken at the start of a cycle. */
 export interface Snapshot {
   readonly nodes: readonly NodeInfo[];
+  /** Nodes whose `podsWithAffinity` is not empty. */
+  readonly nodesWithAffinity: Iterable<NodeInfo>;
   get(name: string): NodeInfo | undefined;
+  /** How many pods of a choice each node has; nodes without any are left out. Kept up to date between cycles: asking again is cheap. */
+  count(selection: PodSelection): ReadonlyMap<string, number>;
 }
 
 /** What plugins keep from one extension point to the next of the same cycle, by a key of their own. */
@@ -94,6 +110,8 @@ export interface SchedulingPlugin {
   /** Weight of `score`; default 1. */
   readonly weight?: number;
   readonly requeueOn?: readonly RequeueOn[];
+  /** Resolves when the caches that the plugin looks things up in are filled: no pod is tried before. */
+  ready?(signal: AbortSignal): Promise<void>;
   preEnqueue?(pod: Pod): Outcome;
   /** Exactly one plugin of the chain has it. Negative when `a` goes first. */
   queueSort?(a: QueuedPod, b: QueuedPod): number;

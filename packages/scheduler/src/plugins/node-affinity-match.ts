@@ -1,4 +1,4 @@
-import type { Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm } from '@oarlock/api/types/core-v1';
+import type { Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod } from '@oarlock/api/types/core-v1';
 
 const compare: Readonly<Record<string, (value: string | undefined, wanted: readonly string[]) => boolean>> = {
   In: (value, wanted) => value !== undefined && wanted.includes(value),
@@ -23,3 +23,10 @@ export function matchesTerm(node: Node, { matchExpressions = [], matchFields = [
 
 export const matchesSelector = (node: Node, { nodeSelectorTerms }: NodeSelector): boolean =>
   nodeSelectorTerms.some((term) => matchesTerm(node, term));
+
+/** Whether a node is one that the pod's node selector and its required node affinity ask for. */
+export function matchesRequired({ spec }: Pod, node: Node): boolean {
+  for (const [key, value] of Object.entries(spec?.nodeSelector ?? {})) if (node.metadata?.labels?.[key] !== value) return false;
+  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return required === undefined || matchesSelector(node, required);
+}

@@ -1,7 +1,7 @@
 import type { Toleration } from '@oarlock/api/types/core-v1';
 import { Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
-import { matchesSelector, matchesTerm } from './node-affinity-match.ts';
+import { matchesRequired, matchesTerm } from './node-affinity-match.ts';
 import { normalizeByMax } from './normalize.ts';
 import { tolerates, untolerated } from './tolerations.ts';
 
@@ -75,14 +75,8 @@ export const nodeAffinity = Scheduling.plugin({
         ? { code: 'success', nodes: new Set(named.flatMap((values) => values ?? [])) }
         : success;
     },
-    filter(_state, { pod }, { node }) {
-      const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-      for (const [key, value] of Object.entries(pod.spec?.nodeSelector ?? {}))
-        if (node.metadata?.labels?.[key] !== value) return unresolvable("node(s) didn't match Pod's node affinity/selector");
-      return required === undefined || matchesSelector(node, required)
-        ? success
-        : unresolvable("node(s) didn't match Pod's node affinity/selector");
-    },
+    filter: (_state, { pod }, { node }) =>
+      matchesRequired(pod, node) ? success : unresolvable("node(s) didn't match Pod's node affinity/selector"),
     preScore: (_state, { pod }) =>
       (pod.spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution?.length ?? 0) > 0 ? success : skip,
     score: (_state, { pod }, { node }) =>

@@ -1,0 +1,91 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { nodes, pods } from '@oarlock/api/resources';
+import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { noTracer } from '@oarlock/kernel/tracing';
+import { builtin } from '@oarlock/scheduler/builtin';
+import { Framework } from '@oarlock/scheduler/framework';
+import { Scheduler } from '@oarlock/scheduler/scheduler';
+import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
+import { Client, Informers } from '@oarlock/spi/client';
+import { Scheduling } from '@oarlock/spi/scheduling';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi, sequence } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
+
+/** A scheduler with all its plugins over fakes in memory. */
+export function world() {
+  const clock = new FakeClock();
+  const api = memoryApi({ clock });
+  const abort = new AbortController();
+  const told: { about: string; type: string; reason: string; message: string }[] = [];
+  let scheduler: Scheduler | undefined;
+  const recorder = {
+    event: (about: KubeObject, type: string, reason: string, message: string) => {
+      told.push({ about: about.metadata?.name ?? '', type, reason, message });
+    },
+  };
+  return {
+    clock,
+    api,
+    told,
+    get scheduler(): Scheduler {
+      if (scheduler === undefined) throw new Error('the scheduler has not been started');
+      return scheduler;
+    },
+    async start(): Promise<void> {
+      const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers);
+      for (const plugin of builtin) host.place({ plugin });
+      await host.start();
+      const started: Scheduler = new Scheduler({
+        client: api.client(),
+        informers: api.informers,
+        framework: new Framework(host.get(Scheduling)),
+        clock,
+        log: silentLogger,
+        tracer: noTracer,
+        random: sequence(7),
+        recorder,
+        metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => started.depth),
+        schedulerName: 'default-scheduler',
+        parallelBinds: 10,
+        initialBackoffMs: 1000,
+        maxBackoffMs: 10_000,
+      });
+      scheduler = started;
+      void started.run(abort.signal);
+      await clock.settle();
+    },
+    async stop(): Promise<void> {
+      abort.abort();
+      await api.stop();
+    },
+    async submit(...some: Pod[]): Promise<void> {
+      for (const each of some) await api.client().create(pods, each);
+      await clock.settle();
+    },
+    seedNodes(...some: Node[]): void {
+      api.seed(nodes, ...some);
+    },
+    placeOf: (name: string, namespace = 'd') => api.object(pods, { namespace, name })?.spec?.nodeName,
+    podOf: (name: string, namespace = 'd') => api.object(pods, { namespace, name }),
+    whyNot: (name: string, namespace = 'd') =>
+      api.object(pods, { namespace, name })?.status?.conditions?.find(({ type }) => type === 'PodScheduled')?.message,
+  };
+}
+
+export const node = (name: string, labels: Record<string, string> = {}, more: { cpu?: string; spec?: Node['spec'] } = {}): Node => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name, labels: { 'kubernetes.io/hostname': name, ...labels } },
+  ...(more.spec && { spec: more.spec }),
+  status: { allocatable: { cpu: more.cpu ?? '4', memory: '8Gi', pods: '110' } },
+});
+
+export const pod = (name: string, spec: Partial<PodSpec> = {}, labels: Record<string, string> = {}, namespace = 'd'): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace, name, labels },
+  spec: { containers: [{ name: 'c', image: 'a:1' }], ...spec },
+});
