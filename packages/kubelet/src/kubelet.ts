@@ -14,7 +14,7 @@ import { LogRotation, type WrittenLog } from './log-rotation.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
-import { NodeNetworkSetup } from './node/node-network.ts';
+import { NodeNetworkSetup, type Held } from './node/node-network.ts';
 import { Situation } from './node/situation.ts';
 import { PodSource } from './pod-source.ts';
 import { podUid } from './pods.ts';
@@ -170,7 +170,7 @@ export class Kubelet {
     const source = new PodSource(this.context, this.agents);
     const held = await source.look(this.runtimes);
     await this.#situation?.refresh();
-    this.#setUpNetwork(() => held);
+    this.#setUpNetwork(held);
     const observe = (node: Node) => this.agents.get(node.metadata?.name ?? '')?.observed(node);
     informers
       .of(nodes, nodeName === undefined ? {} : { fieldSelector: `metadata.name=${nodeName}` })
@@ -200,7 +200,7 @@ export class Kubelet {
     }
   }
 
-  #setUpNetwork(held: () => Parameters<NodeNetworkSetup['collect']>[0]): void {
+  #setUpNetwork(ours: readonly Held[]): void {
     const { config, facts } = this.#needs;
     const { network, clock, log, random, signal } = this.context;
     if (!network) return;
@@ -213,10 +213,17 @@ export class Kubelet {
       log,
       random,
       signal,
+      held: (call) => (network.traits.namespace === 'node' ? Promise.resolve(ours) : this.#sandboxes(call)),
       ready: () => this.#networkReady(),
     });
     this.#network = setup;
-    if (setup.needsNoRange) void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]).then(() => setup.collect(held()));
+    if (setup.needsNoRange) void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]);
+  }
+
+  /** Every sandbox there is, as the runtimes connect them: other kubelets may share a runtime and its network. */
+  async #sandboxes(signal: AbortSignal): Promise<readonly Held[]> {
+    const lists = await Promise.all([...this.runtimes].map(({ hub }) => hub.driver.listPodSandbox({}, { signal })));
+    return lists.flat().map(({ id }) => ({ containerId: id, ifName: 'eth0' }));
   }
 
   /** The plugin is set up; the runtime may take a moment to see it. */

@@ -257,4 +257,39 @@ describe('what a container is given', () => {
     await bench.until('web', (pod) => pod === undefined);
     expect(held.size).toBe(0);
   });
+
+  it('frees what no sandbox holds any more where runtimes connect pods, before pods begin', async () => {
+    await bench.dispose();
+    const calls: string[] = [];
+    let sandboxes = 0;
+    const network: NetworkDriver = {
+      traits: { namespace: 'pod', podCIDR: '10.244.0.0/16', serviceCIDR: '10.96.0.0/16' },
+      async setup({ podCIDRs }) {
+        calls.push(`setup ${podCIDRs.join()}`);
+      },
+      add: () => Promise.reject(new Error('the runtime does that')),
+      check: () => Promise.resolve(),
+      del: () => Promise.resolve(),
+      status: () => Promise.resolve({ ready: true, message: '' }),
+      async gc(valid) {
+        sandboxes = (await bench.runtime.listPodSandbox()).length;
+        calls.push(`gc ${valid.map(({ containerId, ifName }) => `${containerId}/${ifName}`).join()}`);
+      },
+    };
+    bench = new Bench({
+      network,
+      wrap: (driver) => withTraits(driver, { simulated: false }),
+      config: { files: false, port: 0, podCIDR: '10.244.7.0/24' },
+    });
+    bench.create(podOf('web'));
+    await bench.start();
+    await bench.ready('web');
+    expect(calls).toEqual(['setup 10.244.7.0/24', 'gc ']);
+    const [sandbox] = await bench.runtime.listPodSandbox();
+    await bench.restart();
+    await bench.clock.advance(60_000);
+    expect(calls.slice(2)).toEqual(['setup 10.244.7.0/24', `gc ${sandbox?.id}/eth0`]);
+    expect(sandboxes).toBe(1);
+    expect(container(bench.pod('web'))?.restartCount).toBe(0);
+  });
 });

@@ -13,15 +13,20 @@ export interface NodeNetworkSetupOptions {
   readonly log: Logger;
   readonly random: () => number;
   readonly signal: AbortSignal;
+  /** What must keep its addresses: everything that runs, of others too. Asked for while no pod of this node can begin. */
+  held(signal: AbortSignal): Promise<readonly Held[]>;
   /** The plugin can give addresses. */
   ready(): Promise<void>;
 }
+
+export type Held = Pick<Attachment, 'containerId' | 'ifName'>;
 
 /** Tells the network plugin what the node has for its pods: as soon as that is known, and again when it changes. */
 export class NodeNetworkSetup {
   readonly #options: NodeNetworkSetupOptions;
   #wanted: readonly string[] | undefined;
   #running = false;
+  #collected = false;
 
   constructor(options: NodeNetworkSetupOptions) {
     this.#options = options;
@@ -49,6 +54,7 @@ export class NodeNetworkSetup {
             { signal },
           );
           backoff.reset();
+          if (!this.#collected) await this.#collect();
         } catch (error) {
           if (signal.aborted) return;
           log.warn({ err: error }, "the node's network could not be set up; trying again");
@@ -62,11 +68,12 @@ export class NodeNetworkSetup {
     if (!signal.aborted) await ready();
   }
 
-  /** Frees addresses that were given to sandboxes which are not there any more. */
-  async collect(valid: readonly Attachment[]): Promise<void> {
-    const { network, log, signal } = this.#options;
+  /** Frees addresses that were given to sandboxes which are not there any more, before the first pod gets one: later, one might be freed that is new. */
+  async #collect(): Promise<void> {
+    const { network, held, log, signal } = this.#options;
+    this.#collected = true;
     try {
-      await network.gc(valid, { signal });
+      await network.gc(await held(signal), { signal });
     } catch (error) {
       if (!signal.aborted) log.warn({ err: error }, 'addresses that nobody holds could not be freed');
     }
