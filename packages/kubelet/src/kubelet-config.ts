@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isNamespacedSysctl } from './node/sysctls.ts';
 
 const milliseconds = (least: number) => z.number().int().min(least).max(86_400_000);
 const quantities = z.record(z.string(), z.string());
@@ -47,6 +48,10 @@ export const kubeletConfig = z.strictObject({
     .prefault({}),
   /** The runtime of pods without a RuntimeClass; by default the first. */
   runtime: z.string().min(1).optional(),
+  /** Sysctls that pods may set besides the safe ones: names, or `prefix*`. */
+  allowedUnsafeSysctls: z
+    .array(z.string().min(1).max(253).refine(isNamespacedSysctl, 'pods share this sysctl with the node: it cannot be allowed'))
+    .default([]),
   /** Cgroup below which pods get theirs; by default the runtime decides. */
   cgroupRoot: z.string().startsWith('/').optional(),
   resolvConf: z.string().default('/etc/resolv.conf'),

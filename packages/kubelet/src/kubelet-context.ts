@@ -113,6 +113,7 @@ export function kubeletParts(
     network: defaultRuntime.hub.simulated ? undefined : needs.network,
     hostname: hostname(),
     cgroupRoot: config.cgroupRoot,
+    unsafeSysctls: config.allowedUnsafeSysctls,
     resolvConf: config.resolvConf,
   };
   return { context, runtimes, defaultRuntime };

@@ -45,6 +45,8 @@ export interface KubeletContext {
   readonly hostname: string;
   /** Below which pods get their cgroups; undefined: where the runtime puts them. */
   readonly cgroupRoot: string | undefined;
+  /** What pods may set besides the safe sysctls: names, or `prefix*`. */
+  readonly unsafeSysctls: readonly string[];
   readonly resolvConf: string;
   /** Ended when the kubelet stops; pods go on running. */
   readonly signal: AbortSignal;

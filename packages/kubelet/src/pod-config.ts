@@ -8,6 +8,7 @@ import { expand } from './expansion.ts';
 import { memoryCapacityOf, type PodFacts } from './field-values.ts';
 import { hostNetworkHostsFile, hostsFile, podHostname } from './hosts-file.ts';
 import { containerAnnotations, containerLabels, names, sandboxLabels } from './labels.ts';
+import { dottedSysctl } from './node/sysctls.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { allContainers, isHostNetwork, podUid } from './pods.ts';
 import { linuxResources, qosClass } from './resources.ts';
@@ -68,7 +69,8 @@ export async function sandboxConfig(
     linux: {
       ...(parent !== undefined && { cgroupParent: parent }),
       security: sandboxSecurity(pod, { rootDir: node.paths.root, nodeNetwork }),
-      ...(sysctls && sysctls.length > 0 && { sysctls: Object.fromEntries(sysctls.map(({ name: key, value }) => [key, value])) }),
+      ...(sysctls &&
+        sysctls.length > 0 && { sysctls: Object.fromEntries(sysctls.map(({ name: key, value }) => [dottedSysctl(key), value])) }),
     },
   };
 }

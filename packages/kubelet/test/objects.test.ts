@@ -1,6 +1,9 @@
 import { configMaps, nodes, leases, pods, runtimeClasses, secrets, services } from '@oarlock/api/resources';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PodSpec } from '@oarlock/api/types/core-v1';
 import type { NetworkDriver } from '@oarlock/spi/network';
+import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
+import { kubeletConfig } from '../src/kubelet-config.ts';
 import { app, Bench, container, podOf, withTraits } from './bench.ts';
 
 describe('what a container is given', () => {
@@ -168,6 +171,42 @@ describe('what a container is given', () => {
     await bench.until('a', (one) => one === undefined);
     bench.create(podOf('d', { containers: [app({ resources: { requests: { cpu: '900m' } } })] }));
     await bench.ready('d');
+  });
+
+  it('[sig-node] Sysctls: sets those that are safe or allowed, and refuses the others', async () => {
+    await bench.dispose();
+    const set: unknown[] = [];
+    bench = await new Bench({
+      config: { allowedUnsafeSysctls: ['net.ipv4.conf.*'] },
+      wrap: (driver) =>
+        new Proxy<RuntimeDriver>(driver, {
+          get(target, key) {
+            const value = Reflect.get(target, key) as unknown;
+            if (key !== 'runPodSandbox') return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+            return (config: PodSandboxConfig, handler: string) => {
+              set.push(config.linux.sysctls);
+              return target.runPodSandbox(config, handler);
+            };
+          },
+        }),
+    }).start();
+    const asking = (name: string, sysctl: string, spec: Partial<PodSpec> = {}) =>
+      bench.create(podOf(name, { ...spec, securityContext: { sysctls: [{ name: sysctl, value: '1' }] } }));
+    asking('safe', 'kernel/shm_rmid_forced');
+    asking('allowed', 'net/ipv4/conf/eth0.1/forwarding');
+    await Promise.all([bench.ready('safe'), bench.ready('allowed')]);
+    expect(set).toEqual(expect.arrayContaining([{ 'kernel.shm_rmid_forced': '1' }, { 'net.ipv4.conf.eth0/1.forwarding': '1' }]));
+    asking('unsafe', 'kernel.msgmax');
+    asking('shared', 'net.ipv4.tcp_syncookies', { hostNetwork: true });
+    for (const [name, why] of [
+      ['unsafe', 'forbidden sysctl: "kernel.msgmax" not allowlisted'],
+      ['shared', 'forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled'],
+    ] as const) {
+      const pod = await bench.until(name, (one) => one?.status?.phase === 'Failed');
+      expect(pod.status).toMatchObject({ reason: 'SysctlForbidden', message: `Pod was rejected: ${why}` });
+    }
+    expect(bench.events.of('SysctlForbidden')).toHaveLength(2);
+    expect(() => kubeletConfig.parse({ nodeName: 'a', allowedUnsafeSysctls: ['kernel.*'] })).toThrow('cannot be allowed');
   });
 
   it('says which runtime class is missing', async () => {

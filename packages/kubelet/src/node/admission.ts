@@ -3,6 +3,7 @@ import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toler
 import type { ResizeRefusal } from '../pod-resize.ts';
 import { podUid } from '../pods.ts';
 import { podRequest, type Amounts } from '../resources.ts';
+import { forbiddenSysctl } from './sysctls.ts';
 
 export interface Refusal {
   readonly reason: string;
@@ -23,10 +24,12 @@ export class NodeAdmission {
   readonly #used: Record<Counted, number> = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
   readonly #allocatable: () => Amounts;
   readonly #node: () => Node | undefined;
+  readonly #unsafeSysctls: readonly string[];
 
-  constructor(allocatable: () => Amounts, node: () => Node | undefined) {
+  constructor(allocatable: () => Amounts, node: () => Node | undefined, unsafeSysctls: readonly string[] = []) {
     this.#allocatable = allocatable;
     this.#node = node;
+    this.#unsafeSysctls = unsafeSysctls;
   }
 
   get pods(): number {
@@ -58,6 +61,8 @@ export class NodeAdmission {
       };
     if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux')
       return { reason: 'PodOSNotSupported', message: "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS" };
+    const forbidden = forbiddenSysctl(pod, this.#unsafeSysctls);
+    if (forbidden !== undefined) return { reason: 'SysctlForbidden', message: `Pod was rejected: ${forbidden}` };
     this.#take(pod, usage);
     return undefined;
   }

@@ -25,7 +25,7 @@ export class NodePods {
 
   constructor(node: NodeContext, object: () => Node | undefined) {
     this.#node = node;
-    this.#admission = new NodeAdmission(() => node.allocatable, object);
+    this.#admission = new NodeAdmission(() => node.allocatable, object, node.unsafeSysctls);
   }
 
   get workers(): Iterable<PodWorker> {
