@@ -1,6 +1,6 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { builtin } from '@oarlock/scheduler/builtin';
-import { Client, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { schedulingContract } from '@oarlock/spi/scheduling.contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -14,6 +14,7 @@ for (const plugin of builtin) {
     const [created] = new PluginHost({ clock })
       .provide(Client, api.client())
       .provide(Informers, api.informers)
+      .provide(Events, { recorder: () => ({ event() {} }) })
       .place({ plugin })
       .get(Scheduling);
     if (created === undefined) throw new Error(`${plugin.id} was not created`);

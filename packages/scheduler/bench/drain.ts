@@ -5,7 +5,7 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { nodes, pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { Client, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -24,7 +24,10 @@ for (let i = 0; i < nodeCount; i++)
     status: { allocatable: { cpu: '8', memory: '32Gi', pods: '110' } },
   });
 for (let i = 0; i < podCount; i++) api.seed(pods, { metadata: { namespace: 'b', name: `p${i}` }, spec });
-const host = new PluginHost().provide(Client, api.client()).provide(Informers, api.informers);
+const host = new PluginHost()
+  .provide(Client, api.client())
+  .provide(Informers, api.informers)
+  .provide(Events, { recorder: () => ({ event() {} }) });
 for (const plugin of builtin) host.place({ plugin });
 await host.start();
 const abort = new AbortController();

@@ -1,6 +1,7 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { imageLocality, nodeName, nodePorts, prioritySort, schedulingGates } from './plugins/basics.ts';
 import { defaultBinder } from './plugins/default-binder.ts';
+import { defaultPreemption } from './plugins/default-preemption.ts';
 import { interPodAffinity } from './plugins/inter-pod-affinity.ts';
 import { nodeAffinity, nodeUnschedulable, taintToleration } from './plugins/node-constraints.ts';
 import { nodeResourcesBalancedAllocation, nodeResourcesFit } from './plugins/node-resources.ts';
@@ -20,5 +21,6 @@ export const builtin: readonly Plugin[] = [
   interPodAffinity,
   nodeResourcesBalancedAllocation,
   imageLocality,
+  defaultPreemption,
   defaultBinder,
 ];

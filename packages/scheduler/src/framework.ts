@@ -10,7 +10,10 @@ import {
   type RequeueOn,
   type SchedulingPlugin,
   type Snapshot,
+  type Trial,
 } from '@oarlock/spi/scheduling';
+import { NodeState } from './node-cache.ts';
+import type { Nominations } from './nominations.ts';
 
 /** The chain's plugins by extension point, worked out once. */
 export class Framework {
@@ -73,8 +76,19 @@ export class Cycle implements CycleState {
   readonly snapshot: Snapshot;
   readonly #values = new Map<symbol, unknown>();
   readonly skipped = new Set<SchedulingPlugin>();
-  constructor(snapshot: Snapshot) {
+  readonly nominations: Nominations | undefined;
+  readonly #framework: Framework;
+  constructor(snapshot: Snapshot, framework: Framework, nominations?: Nominations) {
     this.snapshot = snapshot;
+    this.nominations = nominations;
+    this.#framework = framework;
+  }
+  trial(pod: PodInfo, name: string): Trial | undefined {
+    const node = this.snapshot.get(name);
+    return node && new NodeTrial(this.#framework, this, pod, node);
+  }
+  nominatedNode({ key }: PodInfo): string | undefined {
+    return this.nominations?.nodeOf(key);
   }
   read<T>(key: symbol): T | undefined {
     return this.#values.get(key) as T | undefined;
@@ -110,8 +124,68 @@ export function preFilter(
   return nodes === undefined ? {} : { nodes };
 }
 
-/** The first plugin that refuses the node, or undefined when all let it pass. */
+/** Keeps the state of the plugins that filter in step with a copy of a node. */
+class NodeTrial implements Trial {
+  readonly node: NodeState;
+  readonly #framework: Framework;
+  readonly #cycle: Cycle;
+  readonly #pod: PodInfo;
+  readonly #undo: (() => void)[] = [];
+
+  constructor(framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo) {
+    this.node = NodeState.copyOf(node);
+    this.#framework = framework;
+    this.#cycle = cycle;
+    this.#pod = pod;
+  }
+  add(pod: PodInfo): void {
+    this.#put(pod);
+    this.#undo.push(() => this.#take(pod));
+  }
+  remove(pod: PodInfo): void {
+    this.#take(pod);
+    this.#undo.push(() => this.#put(pod));
+  }
+  refusal(): Outcome | undefined {
+    return refusal(this.#framework, this.#cycle, this.#pod, this.node)?.outcome;
+  }
+  end(): void {
+    for (let undo = this.#undo.pop(); undo !== undefined; undo = this.#undo.pop()) undo();
+  }
+  #put(pod: PodInfo): void {
+    this.node.add(pod);
+    for (const plugin of this.#framework.at('preFilter'))
+      if (!this.#cycle.skipped.has(plugin)) plugin.addPod?.(this.#cycle, this.#pod, pod, this.node);
+  }
+  #take(pod: PodInfo): void {
+    this.node.remove(pod.key);
+    for (const plugin of this.#framework.at('preFilter'))
+      if (!this.#cycle.skipped.has(plugin)) plugin.removePod?.(this.#cycle, this.#pod, pod, this.node);
+  }
+}
+
+/**
+ * The first plugin that refuses the node, or undefined when all let it pass. Where room was made for pods that matter as much, the
+ * pod must fit beside them; and without them too, for they may never come.
+ */
 export function refusal(
+  framework: Framework,
+  cycle: Cycle,
+  pod: PodInfo,
+  node: NodeInfo,
+): { readonly plugin: string; readonly outcome: Outcome } | undefined {
+  const others = cycle.nominations?.ahead(node.name, pod);
+  if (others !== undefined) {
+    const trial = new NodeTrial(framework, cycle, pod, node);
+    for (const other of others) trial.add(other);
+    const found = refusalAt(framework, cycle, pod, trial.node);
+    trial.end();
+    if (found !== undefined) return found;
+  }
+  return refusalAt(framework, cycle, pod, node);
+}
+
+function refusalAt(
   framework: Framework,
   cycle: Cycle,
   pod: PodInfo,

@@ -109,10 +109,10 @@ export class NodeState implements NodeInfo {
   }
 
   /** A copy to try pods on and off. */
-  copy(): NodeState {
-    const copy = new NodeState(this.name);
-    copy.setNode(this.#node);
-    for (const pod of this.pods) copy.add(pod);
+  static copyOf({ name, node, pods }: NodeInfo): NodeState {
+    const copy = new NodeState(name);
+    copy.setNode(node);
+    for (const pod of pods) copy.add(pod);
     return copy;
   }
 }

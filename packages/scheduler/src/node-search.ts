@@ -44,6 +44,11 @@ export class NodeSearch {
       } as const;
       for (const { name } of nodes) if (!narrowed.has(name)) refusals.set(name, outside);
     }
+    const nominated = all ? undefined : cycle.nominatedNode(pod);
+    if (nominated !== undefined && narrowed?.has(nominated) !== false) {
+      const node = cycle.snapshot.get(nominated);
+      if (node !== undefined && refusal(this.#framework, cycle, pod, node) === undefined) return { fits: [node], tried: 1, refusals };
+    }
     const wanted = all ? candidates.length : enough(candidates.length, this.#percentage);
     let tried = 0;
     for (; tried < candidates.length && fits.length < wanted; tried++) {

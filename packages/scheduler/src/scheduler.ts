@@ -13,6 +13,7 @@ import type { Tracer } from '@opentelemetry/api';
 import { podInfo } from './amounts.ts';
 import { bind, Cycle, reserve, score, unreserve, type Framework } from './framework.ts';
 import { NodeCache } from './node-cache.ts';
+import { Nominations, priorityOf } from './nominations.ts';
 import { countReasons, NodeSearch, unschedulableMessage, type SearchResult } from './node-search.ts';
 import { SchedulingQueue, type Waiting } from './scheduling-queue.ts';
 import type { SchedulerMetrics } from './scheduler-metrics.ts';
@@ -43,6 +44,7 @@ const noNodes = 'no nodes';
 export class Scheduler {
   readonly #options: SchedulerOptions;
   readonly #cache = new NodeCache();
+  readonly #nominations = new Nominations();
   readonly #queue: SchedulingQueue;
   readonly #search: NodeSearch;
   readonly #pods: Informer<Pod>;
@@ -129,7 +131,7 @@ export class Scheduler {
     readonly scores?: Readonly<Record<string, number>>;
   }[] {
     const info = podInfo(pod);
-    const cycle = new Cycle(this.#cache);
+    const cycle = this.#cycle();
     const { fits, refusals } = this.#search.run(cycle, info, true);
     const parts = new Map<string, Float64Array>();
     const totals = fits.length === 0 ? new Float64Array() : score(this.#options.framework, cycle, info, fits, parts);
@@ -145,6 +147,10 @@ export class Scheduler {
         reasons: 'reasons' in outcome ? outcome.reasons : [],
       })),
     ];
+  }
+
+  #cycle(): Cycle {
+    return new Cycle(this.#cache, this.#options.framework, this.#nominations);
   }
 
   #podChanged(pod: Pod, old: Pod | undefined, cause: Cause | undefined): void {
@@ -165,6 +171,7 @@ export class Scheduler {
       )
         return;
       this.#cache.setPod(pod);
+      this.#nominations.delete(key);
       this.#queue.remove(key);
       this.#queue.moved('AssignedPod', before === undefined ? 'added' : 'updated', before, pod, cause);
       return;
@@ -172,15 +179,18 @@ export class Scheduler {
     if ((pod.spec?.schedulerName || 'default-scheduler') !== this.#options.schedulerName) return;
     if (pod.metadata?.deletionTimestamp !== undefined) {
       this.#queue.remove(key);
+      this.#nominations.delete(key);
       return;
     }
     if (this.#cache.isAssumed(key)) return;
+    this.#nominations.changed(pod, old);
     this.#queue.update(pod, cause);
   }
 
   #podGone(pod: Pod, cause: Cause | undefined): void {
     const key = objectKey(pod);
     this.#queue.remove(key);
+    this.#nominations.delete(key);
     this.#cache.removePod(key);
     if (pod.spec?.nodeName) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
   }
@@ -192,21 +202,23 @@ export class Scheduler {
       cause: waiting.cause,
       attributes: { 'oarlock.key': waiting.key, 'oarlock.enqueued_at': waiting.enqueuedAt },
     });
-    const cycle = new Cycle(this.#cache);
+    const cycle = this.#cycle();
     const own = causeOf(span);
     try {
       const found = this.#filter(cycle, waiting, own);
       if (found.fits.length === 0) {
         metrics.attempt('unschedulable', clock.monotonic() - began);
         const message = unschedulableMessage(this.#cache.nodes.length, found.refusals);
-        failSpan(span, message);
-        await this.#postFilter(cycle, waiting, found);
         const refusedBy = this.#cache.nodes.length === 0 ? [noNodes] : [...found.refusals.values()].map(({ plugin }) => plugin);
-        this.#refused(waiting, new Set(refusedBy), 'Unschedulable', message, own);
+        const { more, nominated } = this.#cache.nodes.length === 0 ? nothingMore : await this.#postFilter(cycle, waiting, found);
+        if (nominated !== undefined) this.#nominate(waiting, nominated, own);
+        failSpan(span, message + more);
+        this.#refused(waiting, new Set(refusedBy), 'Unschedulable', message + more, own, nominated);
         return;
       }
       const node = this.#choose(cycle, waiting, found.fits, own);
       this.#cache.assume(waiting, node.name);
+      this.#nominations.delete(waiting.key);
       const reserved = framework.at('reserve').length === 0 ? undefined : await reserve(framework, cycle, waiting, node.name);
       if (reserved !== undefined && reserved.code !== 'success') {
         this.#cache.forget(waiting.key);
@@ -289,24 +301,56 @@ export class Scheduler {
     span.end();
   }
 
-  async #postFilter(cycle: Cycle, waiting: Waiting, { refusals }: SearchResult): Promise<void> {
+  /** Until one plugin has made room. What those say that could not is told with the reasons of the filters. */
+  async #postFilter(
+    cycle: Cycle,
+    waiting: Waiting,
+    { refusals }: SearchResult,
+  ): Promise<{ readonly more: string; readonly nominated?: string }> {
+    let more = '';
+    let nominated: string | undefined;
     for (const plugin of this.#options.framework.at('postFilter')) {
       const outcome = await plugin.postFilter?.(cycle, waiting, refusals);
-      if (outcome?.code === 'success') return;
+      if (outcome === undefined) continue;
+      nominated = outcome.nominated ?? nominated;
+      if (outcome.code === 'success') return { more: '', ...(nominated !== undefined && { nominated }) };
+      if ('reasons' in outcome) more += ` ${outcome.reasons.join(', ')}`;
     }
+    return { more, ...(nominated !== undefined && { nominated }) };
+  }
+
+  /** Keeps the room that was made; who was to have it and matters less looks for another place. */
+  #nominate(pod: PodInfo, node: string, cause: Cause | undefined): void {
+    if (node === '') {
+      this.#nominations.delete(pod.key);
+      return;
+    }
+    if (!this.#queue.has(pod.key)) return; // gone meanwhile
+    for (const other of this.#nominations.on(node)) {
+      if (priorityOf(other) >= priorityOf(pod)) continue;
+      this.#nominations.delete(other.key);
+      this.#track(this.#patchStatus(other.pod, { nominatedNodeName: null }, cause));
+    }
+    this.#nominations.set(pod, node);
   }
 
   /** Back to the queue, and said on the pod. */
-  #refused(waiting: Waiting, by: ReadonlySet<string>, reason: string, message: string, cause: Cause | undefined): void {
+  #refused(waiting: Waiting, by: ReadonlySet<string>, reason: string, message: string, cause: Cause | undefined, nominated?: string): void {
     this.#queue.failed(waiting, by);
     this.#options.recorder.event(waiting.pod, 'Warning', 'FailedScheduling', message);
-    const task: Promise<void> = this.#condition(waiting.pod, reason, message, cause).finally(() => this.#binding.delete(task));
+    this.#track(this.#condition(waiting.pod, reason, message, cause, nominated));
+  }
+
+  #track(work: Promise<void>): void {
+    const task: Promise<void> = work.finally(() => this.#binding.delete(task));
     this.#binding.add(task);
   }
 
-  async #condition(pod: Pod, reason: string, message: string, cause: Cause | undefined): Promise<void> {
+  async #condition(pod: Pod, reason: string, message: string, cause: Cause | undefined, nominated: string | undefined): Promise<void> {
     const old = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
-    if (old?.status === 'False' && old.reason === reason && old.message === message) return;
+    const same = old?.status === 'False' && old.reason === reason && old.message === message;
+    const moved = nominated !== undefined && nominated !== (pod.status?.nominatedNodeName ?? '');
+    if (same && !moved) return;
     const condition = {
       type: 'PodScheduled',
       status: 'False',
@@ -314,6 +358,10 @@ export class Scheduler {
       message,
       lastTransitionTime: old?.status === 'False' ? (old.lastTransitionTime ?? null) : formatTime(this.#options.clock.now()),
     };
+    await this.#patchStatus(pod, { conditions: [condition], ...(moved && { nominatedNodeName: nominated || null }) }, cause);
+  }
+
+  async #patchStatus(pod: Pod, status: object, cause: Cause | undefined): Promise<void> {
     try {
       await this.#options.client
         .causedBy(cause)
@@ -321,15 +369,17 @@ export class Scheduler {
           pods,
           { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
           'strategic',
-          { metadata: { uid: pod.metadata?.uid }, status: { conditions: [condition] } },
+          { metadata: { uid: pod.metadata?.uid }, status },
           { subresource: 'status' },
         );
     } catch (error) {
       if (!isStatus(error, 'NotFound', 'Conflict'))
-        this.#options.log.warn({ pod: objectKey(pod), err: error }, 'the condition PodScheduled could not be written');
+        this.#options.log.warn({ pod: objectKey(pod), err: error }, 'the status of a pod could not be written');
     }
   }
 }
+
+const nothingMore: { readonly more: string; readonly nominated?: string } = { more: '' };
 
 const reasonsOf = (outcome: Outcome): string => ('reasons' in outcome ? outcome.reasons.join(', ') : outcome.code);
 

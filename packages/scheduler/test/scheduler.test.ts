@@ -9,7 +9,7 @@ import { builtin } from '@oarlock/scheduler/builtin';
 import { Framework } from '@oarlock/scheduler/framework';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
-import { Client, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
@@ -23,7 +23,10 @@ let told: { reason: string; message: string }[];
 let scheduler: Scheduler;
 
 async function start(): Promise<void> {
-  const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers);
+  const host = new PluginHost({ clock })
+    .provide(Client, api.client())
+    .provide(Informers, api.informers)
+    .provide(Events, { recorder: () => ({ event() {} }) });
   for (const plugin of builtin) host.place({ plugin });
   await host.start();
   scheduler = new Scheduler({
@@ -113,7 +116,9 @@ describe('scheduler', () => {
     await start();
     await submit(pod('a', asking('2')));
     expect(placeOf('a')).toBeUndefined();
-    const message = '0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable.';
+    const message =
+      '0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. ' +
+      'preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.';
     expect(scheduled('a')).toMatchObject({ status: 'False', reason: 'Unschedulable', message });
     expect(told).toContainEqual({ reason: 'FailedScheduling', message });
     await api.client().create(nodes, node('big', { cpu: '8' }));
@@ -127,7 +132,9 @@ describe('scheduler', () => {
     expect(scheduled('a')?.message).toBe('0/0 nodes are available: no nodes available to schedule pods');
     await api.client().create(nodes, node('small', { cpu: '1' }));
     await clock.settle();
-    expect(scheduled('a')?.message).toBe('0/1 nodes are available: 1 Insufficient cpu.');
+    expect(scheduled('a')?.message).toBe(
+      '0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.',
+    );
     await api.client().create(nodes, node('big', { cpu: '8' }));
     await clock.settle();
     expect(placeOf('a')).toBe('big');
@@ -262,13 +269,17 @@ describe('node constraints', () => {
     });
     await submit(pod('a', port()), pod('b', port('10.0.0.1')));
     expect([placeOf('a'), placeOf('b')]).toEqual(['n', undefined]);
-    expect(scheduled('b')?.message).toBe("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.");
+    expect(scheduled('b')?.message).toBe(
+      "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+    );
   });
 
   it('a node takes no more pods than it allows', async () => {
     api.seed(nodes, node('n', { pods: '1' }));
     await start();
     await submit(pod('a'), pod('b'));
-    expect(scheduled('b')?.message).toBe('0/1 nodes are available: 1 Too many pods.');
+    expect(scheduled('b')?.message).toBe(
+      '0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
+    );
   });
 });

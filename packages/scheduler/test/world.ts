@@ -8,7 +8,7 @@ import { builtin } from '@oarlock/scheduler/builtin';
 import { Framework } from '@oarlock/scheduler/framework';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
-import { Client, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
@@ -35,7 +35,10 @@ export function world() {
       return scheduler;
     },
     async start(): Promise<void> {
-      const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers);
+      const host = new PluginHost({ clock })
+        .provide(Client, api.client())
+        .provide(Informers, api.informers)
+        .provide(Events, { recorder: () => recorder });
       for (const plugin of builtin) host.place({ plugin });
       await host.start();
       const started: Scheduler = new Scheduler({

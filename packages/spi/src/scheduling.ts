@@ -63,6 +63,21 @@ export interface CycleState {
   readonly snapshot: Snapshot;
   read<T>(key: symbol): T | undefined;
   write<T>(key: symbol, value: T): void;
+  /** For postFilter, in cycles that get there: whether the pod would fit on a node with other pods. Undefined when there is no such node. */
+  trial?(pod: PodInfo, node: string): Trial | undefined;
+  /** The node on which room was made for a pod before. */
+  nominatedNode?(pod: PodInfo): string | undefined;
+}
+
+/** A copy of a node to put pods on and take them off. One at a time; it must be ended. */
+export interface Trial {
+  readonly node: NodeInfo;
+  add(pod: PodInfo): void;
+  remove(pod: PodInfo): void;
+  /** What the chain's filters say against the pod there now: undefined when it fits. */
+  refusal(): Outcome | undefined;
+  /** Undoes all adding and removing. */
+  end(): void;
 }
 
 /**
@@ -121,7 +136,10 @@ export interface SchedulingPlugin {
   addPod?(state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo): void;
   removePod?(state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo): void;
   filter?(state: CycleState, pod: PodInfo, node: NodeInfo): Outcome;
-  /** When no node fits: may make room and nominate one. */
+  /**
+   * When no node fits: may make room and nominate a node. The reasons of a refusal are told with those of the filters; an empty
+   * `nominated` takes back what was nominated before.
+   */
   postFilter?(state: CycleState, pod: PodInfo, refusals: Refusals): Promise<Outcome & { readonly nominated?: string }>;
   preScore?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[]): Outcome;
   /** Any range when `normalize` is given, else 0 (worst) to 100 (best). */

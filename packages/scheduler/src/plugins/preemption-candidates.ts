@@ -1,0 +1,106 @@
+import { selectorFromObject } from '@oarlock/api/label-selector';
+import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
+import { unresolvable, type Outcome, type PodInfo, type Trial } from '@oarlock/spi/scheduling';
+import { priorityOf } from '../nominations.ts';
+
+/** A node where a pod fits when the victims are gone. */
+export interface Candidate {
+  readonly node: string;
+  /** The most important one first. */
+  readonly victims: readonly PodInfo[];
+  /** How many victims a disruption budget would protect. */
+  readonly violations: number;
+}
+
+const startOf = ({ pod }: PodInfo): number => {
+  const at = pod.status?.startTime ?? pod.metadata?.creationTimestamp;
+  return at === undefined || at === null ? Number.POSITIVE_INFINITY : Date.parse(at);
+};
+/** Higher priority first, then who runs longer. */
+const byImportance = (a: PodInfo, b: PodInfo): number => {
+  const byPriority = priorityOf(b) - priorityOf(a);
+  if (byPriority !== 0) return byPriority;
+  const [x, y] = [startOf(a), startOf(b)];
+  return x === y ? 0 : x - y;
+};
+
+/** Parts pods, in order, into those whose loss a budget does not allow any more and the others. */
+function byBudget(
+  pods: readonly PodInfo[],
+  budgets: (namespace: string) => readonly PodDisruptionBudget[],
+): { readonly violating: readonly PodInfo[]; readonly free: readonly PodInfo[] } {
+  const left = new Map<PodDisruptionBudget, number>();
+  const violating: PodInfo[] = [];
+  const free: PodInfo[] = [];
+  for (const each of pods) {
+    const { namespace = '', name = '', labels } = each.pod.metadata ?? {};
+    let violates = false;
+    if (labels !== undefined && Object.keys(labels).length > 0) {
+      for (const budget of budgets(namespace)) {
+        const selector = selectorFromObject(budget.spec?.selector);
+        // one that selects everything protects nothing here, and who is on its way out already is counted
+        if (selector.empty || !selector.matches(labels) || budget.status?.disruptedPods?.[name] !== undefined) continue;
+        const remaining = (left.get(budget) ?? budget.status?.disruptionsAllowed ?? 0) - 1;
+        left.set(budget, remaining);
+        if (remaining < 0) violates = true;
+      }
+    }
+    (violates ? violating : free).push(each);
+  }
+  return { violating, free };
+}
+
+/** The fewest pods of less priority without which the pod fits; or why that would not help. */
+export function selectVictims(
+  trial: Trial,
+  pod: PodInfo,
+  budgets: (namespace: string) => readonly PodDisruptionBudget[],
+): Candidate | Outcome {
+  const lower = trial.node.pods.filter((other) => priorityOf(other) < priorityOf(pod)).sort(byImportance);
+  if (lower.length === 0) return unresolvable('No preemption victims found for incoming pod');
+  for (const each of lower) trial.remove(each);
+  const refused = trial.refusal();
+  if (refused !== undefined) return refused;
+  const spare = (each: PodInfo): boolean => {
+    trial.add(each);
+    if (trial.refusal() === undefined) return true;
+    trial.remove(each);
+    return false;
+  };
+  const { violating, free } = byBudget(lower, budgets);
+  const doomed = violating.filter((each) => !spare(each));
+  const victims = [...doomed, ...free.filter((each) => !spare(each))].sort(byImportance);
+  return { node: trial.node.name, victims, violations: doomed.length };
+}
+
+const fewest = (candidates: readonly Candidate[], cost: (candidate: Candidate) => number): readonly Candidate[] => {
+  const costs = candidates.map(cost);
+  const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  return candidates.filter((_each, index) => costs[index] === least);
+};
+const highest = ({ victims: [first] }: Candidate) => (first === undefined ? Number.NEGATIVE_INFINITY : priorityOf(first));
+/** Makes priorities positive, so that a sum grows with the number of victims. */
+const offset = 2 ** 31;
+
+/**
+ * Where preemption hurts least: fewest budgets broken, then the least important first victim, the smallest sum of priorities, the
+ * fewest victims, the most important ones started last; then the first.
+ */
+export function leastHarm(candidates: readonly Candidate[]): Candidate | undefined {
+  const costs: readonly ((candidate: Candidate) => number)[] = [
+    ({ violations }) => violations,
+    highest,
+    ({ victims }) => victims.reduce((sum, victim) => sum + priorityOf(victim) + offset, 0),
+    ({ victims }) => victims.length,
+    (candidate) =>
+      -candidate.victims
+        .filter((victim) => priorityOf(victim) === highest(candidate))
+        .reduce((a, b) => Math.min(a, startOf(b)), Number.POSITIVE_INFINITY),
+  ];
+  let left = candidates;
+  for (const cost of costs) {
+    if (left.length <= 1) break;
+    left = fewest(left, cost);
+  }
+  return left[0];
+}
