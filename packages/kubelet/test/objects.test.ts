@@ -167,6 +167,17 @@ describe('what a container is given', () => {
     });
     bench.create(podOf('c', { nodeSelector: { disk: 'fast' } }));
     expect((await bench.until('c', (one) => one?.status?.phase === 'Failed')).status?.reason).toBe('NodeAffinity');
+    bench.create(podOf('e', { securityContext: { supplementalGroups: [7], supplementalGroupsPolicy: 'Strict' } }));
+    expect((await bench.until('e', (one) => one?.status?.phase === 'Failed')).status).toMatchObject({
+      reason: 'SupplementalGroupsPolicyNotSupported',
+      message: 'Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node',
+    });
+    bench.create(
+      podOf('f', { containers: [app({ resources: { requests: { cpu: '1m' } } })], securityContext: { supplementalGroupsPolicy: 'Merge' } }),
+    );
+    await bench.ready('f');
+    await bench.delete('f');
+    await bench.until('f', (one) => one === undefined);
     await bench.delete('a');
     await bench.until('a', (one) => one === undefined);
     bench.create(podOf('d', { containers: [app({ resources: { requests: { cpu: '900m' } } })] }));

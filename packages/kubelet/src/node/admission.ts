@@ -61,6 +61,12 @@ export class NodeAdmission {
       };
     if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux')
       return { reason: 'PodOSNotSupported', message: "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS" };
+    // runtimes are not asked for it, so groups of the image would be added nevertheless (KEP-3619)
+    if (pod.spec?.securityContext?.supplementalGroupsPolicy === 'Strict')
+      return {
+        reason: 'SupplementalGroupsPolicyNotSupported',
+        message: 'Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node',
+      };
     const forbidden = forbiddenSysctl(pod, this.#unsafeSysctls);
     if (forbidden !== undefined) return { reason: 'SysctlForbidden', message: `Pod was rejected: ${forbidden}` };
     this.#take(pod, usage);
