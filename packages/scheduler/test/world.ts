@@ -9,7 +9,7 @@ import { Framework } from '@oarlock/scheduler/framework';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
 import { Client, Events, Informers } from '@oarlock/spi/client';
-import { Scheduling } from '@oarlock/spi/scheduling';
+import { Scheduling, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
@@ -21,6 +21,7 @@ export function world() {
   const abort = new AbortController();
   const told: { about: string; type: string; reason: string; message: string }[] = [];
   let scheduler: Scheduler | undefined;
+  let chain: readonly SchedulingPlugin[] = [];
   const recorder = {
     event: (about: KubeObject, type: string, reason: string, message: string) => {
       told.push({ about: about.metadata?.name ?? '', type, reason, message });
@@ -34,6 +35,9 @@ export function world() {
       if (scheduler === undefined) throw new Error('the scheduler has not been started');
       return scheduler;
     },
+    get chain(): readonly SchedulingPlugin[] {
+      return chain;
+    },
     async start(): Promise<void> {
       const host = new PluginHost({ clock })
         .provide(Client, api.client())
@@ -41,10 +45,11 @@ export function world() {
         .provide(Events, { recorder: () => recorder });
       for (const plugin of builtin) host.place({ plugin });
       await host.start();
+      chain = host.get(Scheduling);
       const started: Scheduler = new Scheduler({
         client: api.client(),
         informers: api.informers,
-        framework: new Framework(host.get(Scheduling)),
+        framework: new Framework(chain),
         clock,
         log: silentLogger,
         tracer: noTracer,
