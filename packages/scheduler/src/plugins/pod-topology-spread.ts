@@ -69,7 +69,9 @@ function selectorOf({ metadata }: Pod, { labelSelector, matchLabelKeys = [] }: T
 
 function constraintOf(pod: Pod, from: TopologySpreadConstraint, selector = selectorOf(pod, from)): Constraint {
   const namespace = pod.metadata?.namespace ?? '';
-  const byAffinity = from.nodeAffinityPolicy !== 'Ignore';
+  const byAffinity =
+    from.nodeAffinityPolicy !== 'Ignore' &&
+    (pod.spec?.nodeSelector ?? pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution) !== undefined;
   const byTaints = from.nodeTaintsPolicy === 'Honor';
   return {
     key: from.topologyKey,
