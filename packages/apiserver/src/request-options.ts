@@ -80,7 +80,9 @@ export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOpt
   const gvk = { group: '', version: 'v1', kind: 'DeleteOptions' };
   if (!isObject(given)) throw badRequest('the object provided is unrecognized (must be of type DeleteOptions)');
   if (given['kind'] !== undefined && given['kind'] !== '' && given['kind'] !== 'DeleteOptions')
-    throw badRequest(`${String(given['kind'])} cannot be handled as a DeleteOptions`);
+    throw badRequest(
+      `${typeof given['kind'] === 'string' ? given['kind'] : JSON.stringify(given['kind'])} cannot be handled as a DeleteOptions`,
+    );
   const body = conformed(given, { gvk, schema: schemaOf(gvk) }) as {
     readonly gracePeriodSeconds?: number;
     readonly propagationPolicy?: string;
