@@ -1,17 +1,16 @@
 import { request as httpsRequest, Agent, type RequestOptions } from 'node:https';
-import { STATUS_CODES, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { STATUS_CODES, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 import type { Exchange } from './http-exchange.ts';
 import { internalError } from './http-errors.ts';
 import type { PipelineResponse } from './response.ts';
-import { splice } from './upgrade-splice.ts';
+import { joinUpgrade, type UpgradeClient } from './upgrade-join.ts';
 
 type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
 
 const connectMs = 30_000;
-const lingerMs = 2_000;
 const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
 /** Of one connection, or of the sender's credentials: not for the kubelet. */
@@ -31,15 +30,9 @@ const keptBack: ReadonlySet<string> = new Set([
   'http2-settings',
 ]);
 
-export interface Upgrade {
+export interface Upgrade extends UpgradeClient {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  readonly socket: Duplex;
-  readonly head: Buffer;
-  /** Ends both connections. */
-  readonly signal: AbortSignal;
-  /** Called with the answer's code when the client's connection stops being HTTP, as late as possible: refusals before are thrown. */
-  begin(code: number): void;
 }
 
 /** Goes on at a node: the API server as a client of kubelets, which it knows by the cluster's CA and which know it by its certificate. */
@@ -95,30 +88,13 @@ export class KubeletProxy {
       path: target.path,
       headers: { ...passedOn(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
     });
-    const abandon = () => {
-      request.destroy();
-    };
-    socket.once('close', abandon);
-    signal.addEventListener('abort', abandon, { once: true });
+    request.setTimeout(connectMs, () => {
+      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+    });
     try {
-      const { response, upgraded } = await answerOf(request);
-      const code = response.statusCode ?? 502;
-      begin(upgraded === undefined ? code : 101);
-      if (upgraded === undefined) {
-        await passRefusal(response, socket);
-        return;
-      }
-      const stop = () => {
-        socket.destroy();
-        upgraded.socket.destroy();
-      };
-      signal.addEventListener('abort', stop, { once: true });
-      socket.write(headText(101, response));
-      await splice(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
+      await joinUpgrade(request, { socket, head, signal, begin }, passRefusal);
     } catch (error) {
       throw unreachable(target, error);
-    } finally {
-      socket.off('close', abandon);
     }
   }
 
@@ -162,28 +138,6 @@ export class KubeletProxy {
     }
     return this.#agent;
   }
-}
-
-interface Answer {
-  readonly response: IncomingMessage;
-  readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
-}
-
-function answerOf(request: ClientRequest): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    request.setTimeout(connectMs, () => {
-      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
-    });
-    request.once('error', reject);
-    request.once('response', (response) => {
-      resolve({ response });
-    });
-    request.once('upgrade', (response, socket, head) => {
-      socket.setTimeout(0);
-      resolve({ response, upgraded: { socket, head } });
-    });
-    request.end();
-  });
 }
 
 function agentOf({ certificate, key }: KeyPair, ca: string): Agent {
@@ -244,10 +198,4 @@ async function passRefusal(response: IncomingMessage, socket: Duplex): Promise<v
   socket.end(
     `HTTP/1.1 ${code} ${STATUS_CODES[code] ?? ''}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
   );
-}
-
-function headText(code: number, response: IncomingMessage): string {
-  const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
-  for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) lines.push(`${response.rawHeaders[i]}: ${response.rawHeaders[i + 1]}`);
-  return `${lines.join('\r\n')}\r\n\r\n`;
 }

@@ -1,7 +1,6 @@
 import {
   Agent as HttpAgent,
   request as httpRequest,
-  STATUS_CODES,
   type ClientRequest,
   type IncomingHttpHeaders,
   type IncomingMessage,
@@ -11,7 +10,7 @@ import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 
 import type { Duplex, Readable } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../http-exchange.ts';
-import { splice } from '../upgrade-splice.ts';
+import { answerOf, headText, joinUpgrade } from '../upgrade-join.ts';
 import { HtmlLinks } from './html-links.ts';
 import { rewriteLocation, type Rewriting } from './location.ts';
 
@@ -38,7 +37,6 @@ export interface ProxyUpgrade {
 }
 
 const connectMs = 30_000;
-const lingerMs = 2_000;
 const maxSockets = 256;
 const maxAgents = 256;
 const unknownPeer: ProxyTls = { rejectUnauthorized: false };
@@ -117,30 +115,11 @@ export class ReverseProxy {
       upgrade: exchange.headers.upgrade ?? '',
     };
     const request = this.#request(target, method, headers, true);
-    const abandon = () => {
-      request.destroy();
-    };
-    socket.once('close', abandon);
-    signal.addEventListener('abort', abandon, { once: true });
+    boundDial(request);
     try {
-      const { response, upgraded } = await answerOf(request);
-      const code = response.statusCode ?? 502;
-      begin(upgraded === undefined ? code : 101);
-      if (upgraded === undefined) {
-        await passOn(response, socket);
-        return;
-      }
-      const stop = () => {
-        socket.destroy();
-        upgraded.socket.destroy();
-      };
-      signal.addEventListener('abort', stop, { once: true });
-      socket.write(headText(101, response));
-      await splice(socket, upgraded.socket, { headA: head, headB: upgraded.head, lingerMs });
+      await joinUpgrade(request, { socket, head, signal, begin }, passOn);
     } catch (error) {
       throw unreachable(error);
-    } finally {
-      socket.off('close', abandon);
     }
   }
 
@@ -156,6 +135,7 @@ export class ReverseProxy {
     };
     within.addEventListener('abort', abandon, { once: true });
     try {
+      boundDial(request);
       const { response } = await answerOf(request);
       const chunks: Buffer[] = [];
       let size = 0;
@@ -295,26 +275,6 @@ function unreachable(error: unknown): StatusError {
   return new StatusError(status, { cause: error });
 }
 
-interface Answer {
-  readonly response: IncomingMessage;
-  readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
-}
-
-function answerOf(request: ClientRequest): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    boundDial(request);
-    request.once('error', reject);
-    request.once('response', (response) => {
-      resolve({ response });
-    });
-    request.once('upgrade', (response, socket, head) => {
-      socket.setTimeout(0);
-      resolve({ response, upgraded: { socket, head } });
-    });
-    request.end();
-  });
-}
-
 /** Who cannot be reached is not waited for; how long an answer takes is between the two. */
 function boundDial(request: ClientRequest): void {
   request.once('socket', (socket) => {
@@ -335,14 +295,4 @@ async function passOn(response: IncomingMessage, socket: Duplex): Promise<void> 
     if (socket.destroyed) return;
   }
   socket.end();
-}
-
-function headText(code: number, response: IncomingMessage, more = ''): string {
-  const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
-  for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) {
-    const name = response.rawHeaders[i] ?? '';
-    if (code !== 101 && /^(connection|transfer-encoding|keep-alive)$/i.test(name)) continue;
-    lines.push(`${name}: ${response.rawHeaders[i + 1]}`);
-  }
-  return `${lines.join('\r\n')}\r\n${more}\r\n`;
 }
