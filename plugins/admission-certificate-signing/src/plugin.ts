@@ -1,29 +1,9 @@
 import { jsonEqual } from '@oarlock/api/json';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
-import type { Identity } from '@oarlock/spi/authn';
-import { Authz, decisionOf, type Authorizer } from '@oarlock/spi/authz';
+import { Authz } from '@oarlock/spi/authz';
+import { maySign } from '@oarlock/spi/signers';
 import { z } from 'zod';
-
-/** Whether somebody may use a signer: by its name, or by its domain's `domain/*`. */
-async function permitted(authz: readonly Authorizer[], identity: Identity, verb: string, signerName: string): Promise<boolean> {
-  const domain = signerName.split('/')[0] ?? '';
-  for (const name of [signerName, `${domain}/*`]) {
-    const { decision } = await decisionOf(authz, {
-      kind: 'resource',
-      identity,
-      verb,
-      group: 'certificates.k8s.io',
-      version: '*',
-      resource: 'signers',
-      subresource: '',
-      namespace: '',
-      name,
-    });
-    if (decision === 'allow') return true;
-  }
-  return false;
-}
 
 const failed = ({ status }: CertificateSigningRequest) => (status?.conditions ?? []).filter(({ type }) => type === 'Failed');
 
@@ -41,7 +21,7 @@ export default Admission.plugin({
       ];
       if (next.status?.certificate === before.status?.certificate && jsonEqual(failed(next), failed(before))) return allow;
       const signerName = before.spec?.signerName ?? '';
-      return (await permitted(authz, identity, 'sign', signerName))
+      return (await maySign(authz, identity, 'sign', signerName))
         ? allow
         : deny(`user not permitted to sign requests with signerName ${JSON.stringify(signerName)}`);
     },

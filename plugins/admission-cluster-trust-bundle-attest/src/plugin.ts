@@ -1,29 +1,9 @@
 import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
-import type { Identity } from '@oarlock/spi/authn';
-import { Authz, decisionOf, type Authorizer } from '@oarlock/spi/authz';
+import { Authz } from '@oarlock/spi/authz';
+import { maySign } from '@oarlock/spi/signers';
 import { z } from 'zod';
-
-/** Whether somebody may use a signer: by its name, or by its domain's `domain/*`. */
-async function permitted(authz: readonly Authorizer[], identity: Identity, verb: string, signerName: string): Promise<boolean> {
-  const domain = signerName.split('/')[0] ?? '';
-  for (const name of [signerName, `${domain}/*`]) {
-    const { decision } = await decisionOf(authz, {
-      kind: 'resource',
-      identity,
-      verb,
-      group: 'certificates.k8s.io',
-      version: '*',
-      resource: 'signers',
-      subresource: '',
-      namespace: '',
-      name,
-    });
-    if (decision === 'allow') return true;
-  }
-  return false;
-}
 
 interface Bundle extends KubeObject {
   readonly spec?: { readonly signerName?: string; readonly trustBundle?: string };
@@ -40,7 +20,7 @@ export default Admission.plugin({
       const next: Bundle = object ?? {};
       if (old !== undefined && jsonEqual(next.spec, (old as Bundle).spec)) return allow;
       const signerName = next.spec?.signerName ?? '';
-      return signerName === '' || (await permitted(authz, identity, 'attest', signerName))
+      return signerName === '' || (await maySign(authz, identity, 'attest', signerName))
         ? allow
         : deny(`user not permitted to attest for signerName ${JSON.stringify(signerName)}`);
     },
