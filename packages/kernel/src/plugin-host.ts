@@ -22,6 +22,17 @@ export interface Placement {
   readonly path?: string;
   readonly configPath?: string;
   locate?(path: readonly PropertyKey[]): SourcePosition | undefined;
+  /** Stands before each instance that is made, such as a guard or an observer. The lifecycle stays with the instance. */
+  wrap?(made: Lifecycle, context: PluginContext): object;
+  /** What others hold instead of the first instance, so that `replace` can put another in its place. */
+  front?(first: object, context: PluginContext): Front;
+}
+
+/** An instance that others hold on to while what is behind it is replaced. */
+export interface Front {
+  readonly instance: object;
+  /** Sends new calls to `next`. Resolves when the one before is not used any more. */
+  swap(next: object): Promise<void>;
 }
 
 /** What the host hands on to every plugin. Tests give a fake clock and leave out the rest. */
@@ -32,11 +43,19 @@ export interface Facilities {
   readonly dataDir?: string;
 }
 
-interface Unit extends PlacedNode {
+/** What one instance of a plugin has for itself: a new one for each that takes its place. */
+interface Generation {
+  readonly plugin: Plugin;
   readonly config: unknown;
   readonly abort: AbortController;
   readonly metrics: Registry;
   instance?: Lifecycle;
+}
+
+interface Unit extends PlacedNode {
+  readonly placement: Placement;
+  now: Generation;
+  front?: Front | undefined;
 }
 
 export interface UnitInfo {
@@ -64,6 +83,8 @@ export class PluginHost {
   /** In order of creation, so dependencies come first. */
   readonly #created: Unit[] = [];
   #started: Unit[] = [];
+  /** Ends instances that were replaced and are still in use. */
+  readonly #retiring = new Set<() => Promise<void>>();
 
   constructor({ clock = systemClock, log = silentLogger, tracer = () => noTracer, dataDir = '.oarlock' }: Facilities = {}) {
     this.#facilities = { clock, log, tracer, dataDir };
@@ -86,37 +107,49 @@ export class PluginHost {
   place(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
-    const parsed = plugin.config.safeParse(placement.config ?? {});
-    if (!parsed.success) {
-      for (const issue of configIssues(parsed.error, placement.config, plugin.config)) {
-        const spot = placement.locate?.(issue.locate) ?? at;
-        const keys = [...(placement.configPath === undefined ? [] : [placement.configPath]), ...issue.path.map(String)].join('.');
-        this.#faults.push({
-          code: 'ConfigInvalid',
-          message: `${name}: ${issue.message}`,
-          ...(spot && { at: spot }),
-          path: keys,
-          remedy: issue.remedy ?? `the README of ${plugin.id} describes its config`,
-        });
-      }
+    const checked = this.#configOf(placement, name, plugin, placement.config);
+    if ('faults' in checked) {
+      this.#faults.push(...checked.faults);
       this.#refused.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
       return this;
     }
     const unit: Unit = {
       name,
       plugin,
-      config: parsed.data,
-      abort: new AbortController(),
-      metrics: new Registry(),
+      placement,
+      now: { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() },
       ...(at && { at }),
       ...(path !== undefined && { path }),
     };
     this.#units.push(unit);
     this.#container.factory(plugin.provides.token, () => {
-      const instance = this.#create(unit);
+      const instance = this.#first(unit);
       return plugin.provides.arity === 'named' ? { name, instance } : instance;
     });
     return this;
+  }
+
+  #configOf(
+    { at, configPath, locate }: Pick<Placement, 'at' | 'configPath' | 'locate'>,
+    name: string,
+    plugin: Plugin,
+    config: unknown,
+  ): { readonly config: unknown } | { readonly faults: readonly Fault[] } {
+    const parsed = plugin.config.safeParse(config ?? {});
+    if (parsed.success) return { config: parsed.data };
+    return {
+      faults: configIssues(parsed.error, config, plugin.config).map((issue): Fault => {
+        const spot = locate?.(issue.locate) ?? at;
+        const keys = [...(configPath === undefined ? [] : [configPath]), ...issue.path.map(String)].join('.');
+        return {
+          code: 'ConfigInvalid',
+          message: `${name}: ${issue.message}`,
+          ...(spot && { at: spot }),
+          path: keys,
+          remedy: issue.remedy ?? `the README of ${plugin.id} describes its config`,
+        };
+      }),
+    };
   }
 
   /** Everything that is wrong, found without running anything. */
@@ -128,7 +161,7 @@ export class PluginHost {
   async probe(): Promise<readonly Fault[]> {
     const answers = await Promise.all(
       this.#units.map(async (unit): Promise<Fault | undefined> => {
-        const answer = await unit.plugin.probe?.(unit.config);
+        const answer = await unit.plugin.probe?.(unit.now.config);
         return answer === undefined || answer.available
           ? undefined
           : {
@@ -164,7 +197,7 @@ export class PluginHost {
       this.#started.push(unit); // before start: stop() must see a half-started unit
       try {
         signal.throwIfAborted();
-        await unit.instance?.start?.(signal);
+        await unit.now.instance?.start?.(signal);
       } catch (cause) {
         const stopped = await this.stop().then(
           () => [],
@@ -178,14 +211,16 @@ export class PluginHost {
   /** Stops in reverse. One that fails does not keep the others from being stopped. @throws WiringError `StopFailed` */
   async stop(): Promise<void> {
     const faults: Fault[] = [];
-    for (const unit of this.#started.reverse()) {
-      unit.abort.abort();
+    const end = async (unit: Unit, generation: Generation) => {
+      generation.abort.abort();
       try {
-        await unit.instance?.stop?.();
+        await generation.instance?.stop?.();
       } catch (error) {
         faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error));
       }
-    }
+    };
+    for (const retire of this.#retiring) await retire().catch(() => {}); // told to who replaced it
+    for (const unit of this.#started.reverse()) await end(unit, unit.now);
     this.#started = [];
     if (faults.length > 0) throw new WiringError(faults);
   }
@@ -193,33 +228,92 @@ export class PluginHost {
   get units(): readonly UnitInfo[] {
     return this.#units.map((unit) => ({
       name: unit.name,
-      plugin: unit.plugin,
+      plugin: unit.now.plugin,
       started: this.#started.includes(unit),
-      metrics: unit.metrics,
+      metrics: unit.now.metrics,
     }));
   }
 
-  #create(unit: Unit): Lifecycle {
-    const { clock, log, tracer, dataDir } = this.#facilities;
-    const given = Object.fromEntries(Object.entries(unit.plugin.needs).map(([key, need]) => [key, this.get(need)]));
-    const context: PluginContext = {
-      name: unit.name,
-      clock,
-      metrics: unit.metrics,
-      signal: unit.abort.signal,
-      log: log.child({ plugin: unit.name }),
-      tracer: tracer(unit.name),
-      dataDir: join(dataDir, unit.name),
+  /**
+   * Puts another version of a plugin, or the same with another config, in the place of one that runs and has a `front`. Resolves when new
+   * calls go to it; `retired` when the one before has ended. With a fault the one before stays.
+   * @throws WiringError with every fault
+   */
+  async replace(slot: Slot<unknown>, name: string, plugin: Plugin, config: unknown): Promise<{ readonly retired: Promise<void> }> {
+    const unit = this.#units.find((each) => each.name === name && each.plugin.provides.token === slot.token);
+    if (unit?.front === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
+    const { at, path } = unit;
+    const checked = this.#configOf(unit.placement, name, plugin, config);
+    const faults = [...('faults' in checked ? checked.faults : [])];
+    if (plugin.provides.token !== slot.token)
+      faults.push({
+        code: 'WrongSlot',
+        message: `${name} fills slot ${plugin.provides.id} now, and stands in ${slot.id}`,
+        ...(at && { at }),
+        ...(path !== undefined && { path }),
+      });
+    const others = this.#units.filter((each) => each !== unit);
+    const here = { name, plugin, ...(at && { at }), ...(path !== undefined && { path }) };
+    faults.push(...checkGraph([...others, here], this.#provided));
+    if (faults.length > 0 || 'faults' in checked) throw new WiringError(faults);
+    const next: Generation = { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() };
+    const shown = this.#make(unit, next);
+    const endOf = async (generation: Generation) => {
+      generation.abort.abort();
+      await generation.instance?.stop?.();
     };
     try {
-      unit.instance = unit.plugin.create({ ...given, config: unit.config }, context);
+      await next.instance?.start?.(next.abort.signal);
+    } catch (cause) {
+      await endOf(next).catch(() => {}); // what failed to start is the news
+      throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause)], { cause });
+    }
+    const before = unit.now;
+    unit.now = next;
+    let ended: Promise<void> | undefined;
+    const retire = () => {
+      this.#retiring.delete(retire);
+      return (ended ??= endOf(before));
+    };
+    this.#retiring.add(retire);
+    return { retired: unit.front.swap(shown).then(retire) };
+  }
+
+  #first(unit: Unit): object {
+    const shown = this.#make(unit, unit.now);
+    unit.front = unit.placement.front?.(shown, this.#contextOf(unit, unit.now));
+    const held = unit.front?.instance ?? shown;
+    namePlugin(held, unit.name);
+    this.#created.push(unit);
+    return held;
+  }
+
+  /** Makes an instance; what others see of it is what `wrap` says. */
+  #make(unit: Unit, generation: Generation): object {
+    const { plugin, config } = generation;
+    const context = this.#contextOf(unit, generation);
+    const given = Object.fromEntries(Object.entries(plugin.needs).map(([key, need]) => [key, this.get(need)]));
+    try {
+      const made = plugin.create({ ...given, config }, context);
+      generation.instance = made;
+      return unit.placement.wrap?.(made, context) ?? made;
     } catch (cause) {
       if (cause instanceof WiringError) throw cause;
       throw new WiringError([this.#fault('CreateFailed', unit, 'could not be created', cause)], { cause });
     }
-    namePlugin(unit.instance, unit.name);
-    this.#created.push(unit);
-    return unit.instance;
+  }
+
+  #contextOf({ name }: Unit, { metrics, abort }: Generation): PluginContext {
+    const { clock, log, tracer, dataDir } = this.#facilities;
+    return {
+      name,
+      clock,
+      metrics,
+      signal: abort.signal,
+      log: log.child({ plugin: name }),
+      tracer: tracer(name),
+      dataDir: join(dataDir, name),
+    };
   }
 
   #fault(code: Fault['code'], unit: Unit, what: string, cause: unknown): Fault {

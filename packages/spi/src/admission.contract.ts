@@ -1,7 +1,7 @@
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import { groupResource, type Resource } from '@oarlock/api/resource';
+import type { Resource } from '@oarlock/api/resource';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isVerdict, type AdmissionPlugin, type AdmissionRequest, type AdmissionRule, type Verdict } from './admission.ts';
+import { isVerdict, reaches, type AdmissionPlugin, type AdmissionRequest, type Verdict } from './admission.ts';
 import type { Identity } from './authn.ts';
 
 /** One request and what becomes of it. */
@@ -54,18 +54,6 @@ export function admissionRequest<T extends KubeObject>(
   };
 }
 
-/** Whether the server asks the plugin about a request. `*` is every resource and subresource. */
-export function admissionMatches(
-  rules: readonly AdmissionRule[],
-  { operation, resource, subresource }: Pick<AdmissionRequest, 'operation' | 'resource' | 'subresource'>,
-): boolean {
-  const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
-  return rules.some(
-    ({ resources, operations }) =>
-      (operations.includes('*') || operations.includes(operation)) && (resources.includes('*') || resources.includes(what)),
-  );
-}
-
 interface Answer {
   readonly verdict: Verdict;
   readonly object: KubeObject | undefined;
@@ -91,7 +79,7 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
         options: deepFreeze(asked.options),
         identity: deepFreeze(asked.identity),
       });
-      if (!admissionMatches(plugin.matches, frozen)) return { verdict: { allowed: true }, object: frozen.object, same: true };
+      if (!reaches(plugin.matches, frozen)) return { verdict: { allowed: true }, object: frozen.object, same: true };
       let { object } = frozen;
       if (object !== undefined && plugin.mutate !== undefined) {
         const answer = await plugin.mutate(frozen);
@@ -134,7 +122,7 @@ export function admissionContract(name: string, open: () => Promise<AdmissionFix
 
     it('reaches every request of its cases that it is to decide', () => {
       for (const { title, request, outcome } of fixture.cases)
-        if (outcome !== 'ignored') expect(admissionMatches(fixture.plugin.matches, request), title).toBe(true);
+        if (outcome !== 'ignored') expect(reaches(fixture.plugin.matches, request), title).toBe(true);
     });
 
     it('leaves what it is given as it was', async () => {

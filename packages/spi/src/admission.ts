@@ -1,7 +1,8 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Resource } from '@oarlock/api/resource';
+import { groupResource, type Resource } from '@oarlock/api/resource';
 import type { Status } from '@oarlock/api/status';
 import { slot } from '@oarlock/kernel/slot';
+import type { Cause } from '@oarlock/kernel/tracing';
 import type { Identity } from './authn.ts';
 
 export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
@@ -25,10 +26,25 @@ export interface AdmissionRequest {
   readonly dryRun: boolean;
   /** Adds a `Warning` header to the response. */
   warn(message: string): void;
-  /** Adds an annotation to the request's audit event. */
-  annotate(key: string, value: string): void;
+  /** Adds an annotation to the request's audit event; with `Request`, only where that shows what was sent, too. */
+  annotate(key: string, value: string, level?: 'Request'): void;
+  /** The span of the request: what the plugin asks of others is caused by it. The same object for all that one request asks of plugins. */
+  readonly cause?: Cause;
+  /** The other versions of what the request is about; undefined where there is but the one. */
+  versions?(): Versions | undefined;
   /** While the request is mutated; absent where a plugin is asked alone. */
   readonly round?: MutationRound;
+}
+
+/** The same objects under other names: for rules that are for all versions of a resource, whichever they name (`matchPolicy: Equivalent`). */
+export interface Versions {
+  /** All that are served, the request's own among them. */
+  readonly resources: readonly Resource[];
+  /**
+   * The object as the version of `to` has it. What is of another kind than these resources, as a Scale is, stays what it is.
+   * @throws StatusError InternalError where a conversion webhook fails
+   */
+  convert(object: KubeObject, to: Resource): KubeObject | Promise<KubeObject>;
 }
 
 /**
@@ -69,6 +85,18 @@ export interface AdmissionRule {
   /** `pods`, `deployments.apps`, `pods/binding`, or `*`. */
   readonly resources: readonly string[];
   readonly operations: readonly (Operation | '*')[];
+}
+
+/** Whether a plugin's rules reach a request: as the server works it out, once for each kind of request. */
+export function reaches(
+  rules: readonly AdmissionRule[],
+  { operation, resource, subresource }: Pick<AdmissionRequest, 'operation' | 'resource' | 'subresource'>,
+): boolean {
+  const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
+  return rules.some(
+    ({ resources, operations }) =>
+      (operations.includes('*') || operations.includes(operation)) && (resources.includes('*') || resources.includes(what)),
+  );
 }
 
 export interface AdmissionPlugin {

@@ -35,6 +35,8 @@ export interface CertificateRequest {
 export interface ClusterKeys {
   /** PEM of every CA certificate that clients and servers of this cluster trust. */
   readonly caBundle: string;
+  /** This process has certificates to trust only: `issue` and `sign` always reject. */
+  readonly trustOnly?: boolean;
   /** Signs a new key pair with the cluster's CA; throws where this process does not hold the CA's key. */
   issue(request: CertificateRequest): Promise<KeyPair>;
   /** Signs for the key of a PKCS #10 request (PEM); its own subject and names are ignored in favour of `request`. Returns PEM. */

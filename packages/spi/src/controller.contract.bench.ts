@@ -5,7 +5,7 @@ import type { Lifecycle } from '@oarlock/kernel/plugin';
 import { noTracer, startSpan } from '@oarlock/kernel/tracing';
 import type { Client, Informers } from './client.ts';
 import { CuttingClient, Life, type Writes } from './controller.contract.client.ts';
-import type { Controller } from './controller.ts';
+import type { Controller, Watch } from './controller.ts';
 
 /** An API in memory: `memoryApi` of @oarlock/testing is one. */
 export interface ContractApi {
@@ -56,6 +56,7 @@ export class ControllerLife<A extends ContractApi> {
   readonly #delayed = new Map<ObjectKey, Timer>();
   readonly #failures = new Map<ObjectKey, number>();
   readonly #seen = new Set<ObjectKey>();
+  readonly #watched = new Set<Watch>();
   readonly controller: Controller & Lifecycle;
   /** What reconciles threw, in order. */
   readonly errors: unknown[] = [];
@@ -84,21 +85,29 @@ export class ControllerLife<A extends ContractApi> {
   }
 
   async start(): Promise<void> {
-    for (const { informer, keys } of this.controller.watches) {
-      const wake = (found: Iterable<ObjectKey>) => {
-        for (const key of found) this.wake(key);
-      };
-      this.#off.push(
-        informer.on({
-          added: (object) => wake(keys(object, undefined)),
-          updated: (object, old) => wake(keys(object, old)),
-          deleted: (object) => wake(keys(object, undefined)),
-        }),
-      );
-    }
+    for (const each of this.controller.watches) this.#off.push(this.#subscribe(each));
+    const leave = this.controller.follow?.((each) => this.#subscribe(each));
+    if (leave !== undefined) this.#off.push(leave);
     this.#informers.start();
     await this.controller.start?.(this.#life.signal);
     await this.#world.clock.settle();
+  }
+
+  #subscribe(watch: Watch): () => void {
+    const { informer, keys } = watch;
+    const wake = (found: Iterable<ObjectKey>) => {
+      for (const key of found) this.wake(key);
+    };
+    this.#watched.add(watch);
+    const off = informer.on({
+      added: (object) => wake(keys(object, undefined)),
+      updated: (object, old) => wake(keys(object, old)),
+      deleted: (object) => wake(keys(object, undefined)),
+    });
+    return () => {
+      this.#watched.delete(watch);
+      off();
+    };
   }
 
   async end(): Promise<void> {
@@ -116,7 +125,7 @@ export class ControllerLife<A extends ContractApi> {
 
   /** Wakes every key that any cached object stands for. */
   wakeAll(): void {
-    for (const { informer, keys } of this.controller.watches)
+    for (const { informer, keys } of this.#watched)
       for (const object of informer.list()) for (const key of keys(object, undefined)) this.wake(key);
   }
 

@@ -1,34 +1,19 @@
-import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { request as plainRequest } from 'node:http';
-
-export interface JsonEndpoint {
-  /** `https://...`; `http://` only to this very host (127.0.0.1 or ::1). */
-  readonly url: string;
-  /** PEM file of the CA that signed its certificate; the system's CAs unless given. */
-  readonly caFile?: string | undefined;
-  /** PEM files with which this client proves who it is. */
-  readonly certificateFile?: string | undefined;
-  readonly keyFile?: string | undefined;
-  /** Sent as a bearer token. */
-  readonly tokenFile?: string | undefined;
-}
+import { readEndpoint, type Endpoint, type JsonEndpoint } from './json-endpoint.ts';
 
 export interface JsonAnswer {
   readonly code: number;
   readonly body: unknown;
 }
 
+interface TextAnswer {
+  readonly code: number;
+  readonly text: string;
+}
+
 const maxBytes = 4 * 1024 * 1024;
 const maxSockets = 32;
-const here: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]', 'localhost']);
-
-/** Whether an endpoint may be asked: nobody on the way may read or change what is decided there. */
-export function isSafeUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname } = new URL(text);
-  return protocol === 'https:' || (protocol === 'http:' && here.has(hostname));
-}
 
 function jsonOf(text: string): { readonly value: unknown } | Error {
   try {
@@ -43,38 +28,44 @@ function jsonOf(text: string): { readonly value: unknown } | Error {
  * @throws Error from a call when there is no answer, the deadline has passed, or it is no JSON
  */
 export class JsonClient {
-  readonly #endpoint: JsonEndpoint;
+  readonly #endpoint: Endpoint;
   readonly #agent: Agent | undefined;
-  readonly #token: string | undefined;
 
   constructor(endpoint: JsonEndpoint) {
-    const { url, caFile, certificateFile, keyFile, tokenFile } = endpoint;
-    this.#endpoint = endpoint;
-    const read = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8'));
-    const [ca, cert, key] = [read(caFile), read(certificateFile), read(keyFile)];
+    this.#endpoint = readEndpoint(endpoint);
+    const { url, ca, certificate: cert, key } = this.#endpoint;
     this.#agent = url.startsWith('https:')
       ? new Agent({ keepAlive: true, maxSockets, minVersion: 'TLSv1.2', ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) })
       : undefined;
-    this.#token = read(tokenFile)?.trim();
   }
 
-  post(body: unknown, timeoutMs: number): Promise<JsonAnswer> {
-    return this.#ask('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs);
+  async post(body: unknown, timeoutMs: number): Promise<JsonAnswer> {
+    return this.#parsed(this.#endpoint.url, await this.#ask('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
   }
   /** Of a URL that need not be the endpoint's own; the token stays here then. */
-  get(url: string, timeoutMs: number): Promise<JsonAnswer> {
-    return this.#ask('GET', url, undefined, timeoutMs);
+  async get(url: string, timeoutMs: number): Promise<JsonAnswer> {
+    return this.#parsed(url, await this.#ask('GET', url, undefined, timeoutMs));
+  }
+  /** Sends JSON that has been written already, to be told the code of the answer alone. */
+  async send(text: string, timeoutMs: number): Promise<number> {
+    return (await this.#ask('POST', this.#endpoint.url, text, timeoutMs)).code;
   }
   close(): void {
     this.#agent?.destroy();
   }
 
-  #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<JsonAnswer> {
+  #parsed(url: string, { code, text }: TextAnswer): JsonAnswer {
+    const parsed = jsonOf(text);
+    if (parsed instanceof Error) throw new Error(`${new URL(url).host} answered ${code} and no JSON`, { cause: parsed });
+    return { code, body: parsed.value };
+  }
+
+  #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextAnswer> {
     return new Promise((resolve, reject) => {
       const headers = {
         accept: 'application/json',
         ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-        ...(this.#token !== undefined && url === this.#endpoint.url && { authorization: `Bearer ${this.#token}` }),
+        ...(this.#endpoint.token !== undefined && url === this.#endpoint.url && { authorization: `Bearer ${this.#endpoint.token}` }),
       };
       const options = { method, headers, signal: AbortSignal.timeout(timeoutMs) };
       const sent = url.startsWith('https:')
@@ -91,10 +82,7 @@ export class JsonClient {
         });
         response.on('error', reject);
         response.on('end', () => {
-          const code = response.statusCode ?? 0;
-          const parsed = jsonOf(Buffer.concat(chunks).toString('utf8'));
-          if (parsed instanceof Error) reject(new Error(`${new URL(url).host} answered ${code} and no JSON`, { cause: parsed }));
-          else resolve({ code, body: parsed.value });
+          resolve({ code: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') });
         });
       });
       sent.end(body);

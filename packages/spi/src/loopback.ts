@@ -28,8 +28,8 @@ export interface ApiRequest {
   readonly authentication?: { readonly from: number; readonly to: number };
   readonly cause?: Cause | undefined;
   readonly signal?: AbortSignal;
-  /** Is told what the request's audit event is to be annotated with. */
-  annotate?(key: string, value: string): void;
+  /** Is told what the request's audit event is to be annotated with; from a level on, where one is given. Absent: there is no event. */
+  annotate?(key: string, value: string, level?: 'Request'): void;
   /** Is told what the sender of a request that was refused is to be warned of; other answers carry their warnings. */
   warn?(message: string): void;
 }

@@ -8,9 +8,11 @@ export interface ProxyEndpoint {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
+  /** For traffic policies `Local` only: the policy `Cluster` has better ones, ready ones or some that are nearer. */
+  readonly localOnly?: boolean;
 }
 
-/** One port of one Service with where its traffic goes. `key` is `namespace/name:port`. */
+/** One port of one Service with where its traffic goes: the endpoints of the policy `Cluster` and, where a policy is `Local`, those of this node. `key` is `namespace/name:port`. */
 export interface ServicePort {
   readonly key: string;
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';

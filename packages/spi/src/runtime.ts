@@ -74,6 +74,9 @@ export interface Mount {
   readonly readonly?: boolean;
   readonly propagation?: 'PRIVATE' | 'HOST_TO_CONTAINER' | 'BIDIRECTIONAL';
   readonly selinuxRelabel?: boolean;
+  /** Mounts the content of this image, or of a directory in it, instead of `hostPath` (KEP-4639). It is there already. */
+  readonly image?: string;
+  readonly imageSubPath?: string;
 }
 export interface Device {
   readonly containerPath: string;

@@ -1,6 +1,6 @@
 import { deepFreeze, objectKey } from '@oarlock/api/object';
 import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
-import type { Amounts, CycleState, NodeInfo, PodInfo, Snapshot } from './scheduling.ts';
+import type { Amounts, CycleState, NodeInfo, PodInfo, PodSelection, Snapshot } from './scheduling.ts';
 
 const gib = 1024 ** 3;
 const amounts = (milliCpu: number, memory: number, pods: number): Amounts => ({
@@ -86,9 +86,6 @@ export function nodeInfo({
     node: deepFreeze(node),
     name,
     pods: Object.freeze([...pods]),
-    podsWithAffinity: Object.freeze(
-      pods.filter(({ pod }) => (pod.spec?.affinity?.podAffinity ?? pod.spec?.affinity?.podAntiAffinity) !== undefined),
-    ),
     allocatable: amounts(milliCpu, memory, maxPods),
     requested: sum('requests'),
     nonZeroRequested: sum('nonZeroRequests'),
@@ -97,20 +94,28 @@ export function nodeInfo({
   });
 }
 
+const mindsCompany = ({ spec }: Pod) => (spec?.affinity?.podAffinity ?? spec?.affinity?.podAntiAffinity) !== undefined;
+
 /** The state of one cycle over some nodes. */
 export function cycleState(nodes: readonly NodeInfo[]): CycleState {
   const values = new Map<symbol, unknown>();
+  const count = ({ namespaces, selects }: PodSelection, keyOf: (node: NodeInfo) => string | undefined) => {
+    const sums = new Map<string, number>();
+    for (const node of nodes) {
+      const key = keyOf(node);
+      const chosen = node.pods.filter(({ pod }) => namespaces?.has(pod.metadata?.namespace ?? '') !== false && selects(pod)).length;
+      if (key !== undefined && chosen > 0) sums.set(key, (sums.get(key) ?? 0) + chosen);
+    }
+    return sums;
+  };
   const snapshot: Snapshot = {
     nodes,
-    nodesWithAffinity: nodes.filter(({ podsWithAffinity }) => podsWithAffinity.length > 0),
+    affinityGroups: nodes.flatMap(({ name, pods }) =>
+      pods.filter(({ pod }) => mindsCompany(pod)).map(({ pod }) => ({ pod, byNode: new Map([[name, 1]]) })),
+    ),
     get: (name) => nodes.find((node) => node.name === name),
-    count: ({ namespaces, selects }) =>
-      new Map(
-        nodes.flatMap(({ name, pods }) => {
-          const count = pods.filter(({ pod }) => namespaces?.has(pod.metadata?.namespace ?? '') !== false && selects(pod)).length;
-          return count === 0 ? [] : [[name, count] as const];
-        }),
-      ),
+    count: (selection) => count(selection, ({ name }) => name),
+    countBy: (selection, label) => count(selection, ({ node }) => node.metadata?.labels?.[label]),
   };
   return {
     snapshot,

@@ -1,3 +1,4 @@
+import type { Resource } from '@oarlock/api/resource';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
@@ -27,8 +28,6 @@ export interface NodeInfo {
   readonly node: Node;
   readonly name: string;
   readonly pods: readonly PodInfo[];
-  /** Those of `pods` that ask for or against the company of other pods. */
-  readonly podsWithAffinity: readonly PodInfo[];
   readonly allocatable: Amounts;
   readonly requested: Amounts;
   readonly nonZeroRequested: Amounts;
@@ -48,14 +47,24 @@ export interface PodSelection {
   selects(pod: Pod): boolean;
 }
 
+/** Pods with nodes whose pod affinity and anti-affinity mean the same. */
+export interface AffinityGroup {
+  /** One of them. */
+  readonly pod: Pod;
+  /** How many of them each node has; nodes without any are left out. */
+  readonly byNode: ReadonlyMap<string, number>;
+}
+
 /** One consistent view of the cluster, taken at the start of a cycle. */
 export interface Snapshot {
   readonly nodes: readonly NodeInfo[];
-  /** Nodes whose `podsWithAffinity` is not empty. */
-  readonly nodesWithAffinity: Iterable<NodeInfo>;
+  /** The pods that ask for or against the company of others, those together that ask for the same. */
+  readonly affinityGroups: Iterable<AffinityGroup>;
   get(name: string): NodeInfo | undefined;
   /** How many pods of a choice each node has; nodes without any are left out. Kept up to date between cycles: asking again is cheap. */
   count(selection: PodSelection): ReadonlyMap<string, number>;
+  /** The same by the value of a label of the nodes; nodes without it are left out. */
+  countBy(selection: PodSelection, label: string): ReadonlyMap<string, number>;
 }
 
 /** What plugins keep from one extension point to the next of the same cycle, by a key of their own. */
@@ -67,6 +76,8 @@ export interface CycleState {
   trial?(pod: PodInfo, node: string): Trial | undefined;
   /** The node on which room was made for a pod before. */
   nominatedNode?(pod: PodInfo): string | undefined;
+  /** For postFilter: what extenders leave of the places where room could be made. Absent when no extender has a say in it. */
+  extendPreemption?(pod: PodInfo, places: readonly Eviction[]): Promise<readonly Eviction[]>;
 }
 
 /** A copy of a node to put pods on and take them off. One at a time; it must be ended. */
@@ -83,16 +94,19 @@ export interface Trial {
 /**
  * `unschedulable`: no, but preemption may help. `unresolvable`: no, and preemption does not help. `skip`: this plugin has
  * nothing to say on this pod. `wait`: hold at permit, at most `timeoutMs`. `pending`: wait for something outside (preEnqueue, reserve).
+ * `error`: something failed that has nothing to do with the pod or the node: tried again after a back-off.
  */
 export type Outcome =
   | { readonly code: 'success' }
   | { readonly code: 'skip' }
-  | { readonly code: 'unschedulable' | 'unresolvable' | 'pending'; readonly reasons: readonly string[] }
+  | { readonly code: 'unschedulable' | 'unresolvable' | 'pending' | 'error'; readonly reasons: readonly string[] }
   | { readonly code: 'wait'; readonly timeoutMs: number };
 export const success: Outcome = { code: 'success' };
 export const skip: Outcome = { code: 'skip' };
 export const unschedulable = (...reasons: string[]): Outcome => ({ code: 'unschedulable', reasons });
 export const unresolvable = (...reasons: string[]): Outcome => ({ code: 'unresolvable', reasons });
+export const pending = (...reasons: string[]): Outcome => ({ code: 'pending', reasons });
+export const failed = (...reasons: string[]): Outcome => ({ code: 'error', reasons });
 
 export interface QueuedPod extends PodInfo {
   /** Milliseconds since the epoch when the pod first came to the queue. */
@@ -100,15 +114,56 @@ export interface QueuedPod extends PodInfo {
   readonly attempts: number;
 }
 
-/** What may make a pod that this plugin refused schedulable. `hint` says whether this very change is worth a try. */
+/**
+ * What may make a pod that this plugin refused schedulable. `hint` says whether this very change is worth a try. `AssignedPod`: a pod with a
+ * node. `Pod`: the waiting pod itself, whose changes always count. Else a kind of the API; one that the server does not have by default
+ * is named by its `resource` as well.
+ */
 export interface RequeueOn {
   readonly kind: 'Pod' | 'AssignedPod' | 'Node' | 'PersistentVolumeClaim' | 'PersistentVolume' | 'StorageClass' | 'CSINode' | (string & {});
+  readonly resource?: Resource;
   readonly on: readonly ('added' | 'updated' | 'deleted')[];
   hint?(pod: Pod, old: unknown, now: unknown): 'queue' | 'skip';
 }
 
 /** Nodes by name to why each was refused. */
 export type Refusals = ReadonlyMap<string, { readonly plugin: string; readonly outcome: Outcome }>;
+
+/** A pod that permit holds. */
+export interface HeldPod {
+  readonly pod: PodInfo;
+  readonly node: string;
+  allow(plugin: string): void;
+  reject(plugin: string, reason: string): void;
+}
+
+/** What a plugin may ask of the scheduler that runs it. */
+export interface SchedulerHandle {
+  /** Tries a pod again soon, whatever refused it. */
+  activate(key: string): void;
+  held(key: string): HeldPod | undefined;
+}
+
+/** Pods that get their nodes together, or none of them does. */
+export interface PodTeam {
+  readonly key: string;
+  /** So many of them must have a node, those that have one already included. */
+  readonly atLeast: number;
+  has(pod: Pod): boolean;
+  /** Sets of nodes, one of which all members have to stay within, the best one first; absent: they may be anywhere. */
+  domains?(snapshot: Snapshot): readonly ReadonlySet<string>[];
+  /** Told after each attempt, with how many have a node now. Must not wait. */
+  settled(placed: number, message: string): void;
+}
+
+/** Where room can be made, and by whose loss. */
+export interface Eviction {
+  readonly node: string;
+  /** The most important one first. */
+  readonly victims: readonly PodInfo[];
+  /** How many of them a disruption budget would protect. */
+  readonly violations: number;
+}
 
 /** Side effects a plugin may need at bind time. The client comes through the plugin's `needs`. */
 export interface BindContext {
@@ -127,7 +182,14 @@ export interface SchedulingPlugin {
   readonly requeueOn?: readonly RequeueOn[];
   /** Resolves when the caches that the plugin looks things up in are filled: no pod is tried before. */
   ready?(signal: AbortSignal): Promise<void>;
+  /** The same plugin with arguments of a profile (`pluginConfig`). @throws when they are not right, saying what is wrong */
+  withArgs?(args: unknown): SchedulingPlugin;
+  /** Called once, before the first pod. */
+  attach?(scheduler: SchedulerHandle): void;
+  /** Refused pods wait outside the queue for what `requeueOn` names. */
   preEnqueue?(pod: Pod): Outcome;
+  /** The team that a pod must be placed with. */
+  team?(pod: Pod): PodTeam | undefined;
   /** Exactly one plugin of the chain has it. Negative when `a` goes first. */
   queueSort?(a: QueuedPod, b: QueuedPod): number;
   /** May narrow the nodes to try: return `nodes`. `skip` leaves out this plugin's filter for the pod. */
@@ -138,9 +200,13 @@ export interface SchedulingPlugin {
   filter?(state: CycleState, pod: PodInfo, node: NodeInfo): Outcome;
   /**
    * When no node fits: may make room and nominate a node. The reasons of a refusal are told with those of the filters; an empty
-   * `nominated` takes back what was nominated before.
+   * `nominated` takes back what was nominated before. Writes are for the background: the queue stands still meanwhile.
    */
-  postFilter?(state: CycleState, pod: PodInfo, refusals: Refusals): Promise<Outcome & { readonly nominated?: string }>;
+  postFilter?(
+    state: CycleState,
+    pod: PodInfo,
+    refusals: Refusals,
+  ): Promise<Outcome & { readonly nominated?: string }> | (Outcome & { readonly nominated?: string });
   preScore?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[]): Outcome;
   /** Any range when `normalize` is given, else 0 (worst) to 100 (best). */
   score?(state: CycleState, pod: PodInfo, node: NodeInfo): number;

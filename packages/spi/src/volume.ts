@@ -24,6 +24,8 @@ export interface VolumeCall {
  * Makes volumes of one kind usable on a node. `mount` and `unmount` are idempotent, and `unmount` succeeds on what is gone.
  */
 export interface VolumeDriver {
+  /** Called once, before any volume: the node that it is on. Does not wait. */
+  begin?(nodeName: string): void;
   /** Whether this driver is the one for the volume. Exactly one of a node's drivers says yes. */
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean;
   /** Returns the host path to give to containers. @throws VolumeError */

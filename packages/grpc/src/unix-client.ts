@@ -1,0 +1,102 @@
+import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
+import { GrpcError, type GrpcCode } from './grpc-error.ts';
+import type { MessageTable } from './message-table.ts';
+
+const largestMessage = 16 * 1024 * 1024;
+
+export interface UnixClientOptions {
+  readonly socket: string;
+  readonly table: MessageTable;
+  /** For calls that state no time of their own. Milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** One gRPC connection to a socket. It comes back by itself when the server was restarted. */
+export class UnixClient {
+  readonly #client: Client;
+  readonly #table: MessageTable;
+  readonly #timeoutMs: number;
+
+  constructor({ socket, table, timeoutMs }: UnixClientOptions) {
+    this.#table = table;
+    this.#timeoutMs = timeoutMs;
+    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
+      // Go's server refuses a path as the authority
+      'grpc.default_authority': 'localhost',
+      'grpc.max_receive_message_length': largestMessage,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.min_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 3_000,
+    });
+  }
+
+  /** `service` is `csi.v1.Node`; messages are called `<method>Request` and `<method>Response` unless named. @throws GrpcError; the signal's reason when it aborts */
+  call<Response extends object>(
+    service: string,
+    method: string,
+    request: object,
+    {
+      signal,
+      timeoutMs = this.#timeoutMs,
+      types = [`${method}Request`, `${method}Response`],
+    }: { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number; readonly types?: readonly [string, string] } = {},
+  ): Promise<Response> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    return new Promise((resolve, reject) => {
+      const abort = () => call.cancel();
+      const done = (error: ServiceError | null, response?: Response) => {
+        signal?.removeEventListener('abort', abort);
+        if (!error && response) resolve(response);
+        else if (signal?.aborted) reject(signal.reason);
+        else reject(toGrpcError(error));
+      };
+      const call = this.#client.makeUnaryRequest(
+        `/${service}/${method}`,
+        this.#table.codec(types[0]).encode,
+        this.#table.codec<Response>(types[1]).decode,
+        request,
+        { deadline: Date.now() + timeoutMs },
+        done,
+      );
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  /** What a server goes on sending, until it ends, or the signal aborts. Types are named as for `call`. @throws GrpcError when it ends badly */
+  async *stream<Response extends object>(
+    service: string,
+    method: string,
+    request: object,
+    { signal, types }: { readonly signal: AbortSignal; readonly types: readonly [string, string] },
+  ): AsyncGenerator<Response> {
+    signal.throwIfAborted();
+    const call = this.#client.makeServerStreamRequest(
+      `/${service}/${method}`,
+      this.#table.codec(types[0]).encode,
+      this.#table.codec<Response>(types[1]).decode,
+      request,
+    );
+    const abort = () => call.cancel();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      for await (const response of call as AsyncIterable<Response>) yield response;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw toGrpcError(error as ServiceError);
+    } finally {
+      signal.removeEventListener('abort', abort);
+      call.cancel();
+    }
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}
+
+const names = new Map(Object.entries(status).flatMap(([name, code]) => (typeof code === 'number' ? [[code, name as GrpcCode]] : [])));
+
+function toGrpcError(error: ServiceError | null): GrpcError {
+  if (!error) return new GrpcError('UNKNOWN', 'the call ended without an answer');
+  return new GrpcError(names.get(error.code) ?? 'UNKNOWN', error.details || error.message, { cause: error });
+}
