@@ -1,0 +1,86 @@
+import { BlockList, isIPv6 } from 'node:net';
+import type { Labels } from '@oarlock/api/label-selector';
+import type { PeerPod, Protocol } from './peer-pod.ts';
+import type { Block, Direction, Peers, PolicyRules, Ports } from './policy-rules.ts';
+
+/** One end of a connection: an address, and the pod that has it, if it is one's own. */
+export interface TrafficEnd {
+  readonly ip: string;
+  readonly pod?: PeerPod;
+}
+
+export interface Traffic {
+  readonly from: TrafficEnd;
+  readonly to: TrafficEnd;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+export interface TrafficVerdict {
+  readonly direction: Direction;
+  readonly allowed: boolean;
+  /** `namespace/name` of the policies that isolate the pod in this direction; none: it is open. */
+  readonly isolatedBy: readonly string[];
+  /** The rules that let it through: a policy and the place of the rule in its list, from 0. */
+  readonly allowedBy: readonly { readonly policy: string; readonly rule: number }[];
+}
+
+/** What decides whether a connection may begin: egress of the one end, then ingress of the other. Nodes and what shares their network are no pods here. */
+export function explainTraffic(
+  traffic: Traffic,
+  policies: readonly PolicyRules[],
+  namespaces: ReadonlyMap<string, Labels>,
+): readonly [egress: TrafficVerdict, ingress: TrafficVerdict] {
+  const { from, to } = traffic;
+  const itself = from.pod !== undefined && from.pod === to.pod;
+  const verdict = (direction: Direction, pod: PeerPod | undefined, peer: TrafficEnd): TrafficVerdict => {
+    const isolating = itself || pod === undefined ? [] : policies.filter((policy) => isolates(policy, direction, pod));
+    const allowedBy = isolating.flatMap((policy) =>
+      (policy[direction] ?? []).flatMap(({ peers, ports }, rule) =>
+        meets(peers, peer, namespaces) && opens(ports, traffic) ? [{ policy: nameOf(policy), rule }] : [],
+      ),
+    );
+    return { direction, allowed: isolating.length === 0 || allowedBy.length > 0, isolatedBy: isolating.map(nameOf), allowedBy };
+  };
+  return [verdict('egress', from.pod, to), verdict('ingress', to.pod, from)];
+}
+
+const nameOf = ({ namespace, name }: PolicyRules) => `${namespace}/${name}`;
+const isolates = (policy: PolicyRules, direction: Direction, { namespace, labels }: PeerPod) =>
+  policy[direction] !== undefined && policy.namespace === namespace && policy.pods.matches(labels);
+
+function meets(peers: Peers | undefined, { ip, pod }: TrafficEnd, namespaces: ReadonlyMap<string, Labels>): boolean {
+  if (peers === undefined || peers.blocks.some((block) => holds(block, ip))) return true;
+  if (pod === undefined) return false;
+  return peers.selections.some(
+    ({ namespace, namespaces: selector, pods }) =>
+      pods.matches(pod.labels) &&
+      (namespace === undefined ? selector?.matches(namespaces.get(pod.namespace)) === true : namespace === pod.namespace),
+  );
+}
+
+function opens(ports: Ports | undefined, { to, protocol, port }: Traffic): boolean {
+  if (ports === undefined) return true;
+  return (
+    ports.ranges.some(
+      (range) => range.protocol === protocol && (range.from === undefined || (range.from <= port && port <= (range.to ?? range.from))),
+    ) ||
+    ports.names.some(
+      (named) =>
+        named.protocol === protocol &&
+        to.pod?.ports.some((own) => own.name === named.name && own.protocol === protocol && own.port === port) === true,
+    )
+  );
+}
+
+function holds({ cidr, except }: Block, ip: string): boolean {
+  const inside = (text: string) => {
+    const [address = '', bits = ''] = text.split('/');
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4';
+    if (isIPv6(ip) !== (family === 'ipv6')) return false;
+    const list = new BlockList();
+    list.addSubnet(address, Number(bits), family);
+    return list.check(ip, family);
+  };
+  return inside(cidr) && !except.some(inside);
+}

@@ -1,0 +1,84 @@
+import { everything, selectorFromObject, type Selector } from '@oarlock/api/label-selector';
+import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from '@oarlock/api/types/networking-v1';
+import type { PortName, Selection } from './member-set.ts';
+import type { Protocol } from './peer-pod.ts';
+
+export type Direction = 'ingress' | 'egress';
+export const directions: readonly Direction[] = ['ingress', 'egress'];
+
+export interface Block {
+  readonly cidr: string;
+  readonly except: readonly string[];
+}
+
+/** Any of the selections or blocks; `undefined`: whoever it is. */
+export interface Peers {
+  readonly selections: readonly Selection[];
+  readonly blocks: readonly Block[];
+}
+
+/** Without `from`: every port of the protocol. */
+export interface PortRange {
+  readonly protocol: Protocol;
+  readonly from?: number;
+  readonly to?: number;
+}
+
+/** Any of the ranges or names; `undefined`: whatever it is, of every protocol. */
+export interface Ports {
+  readonly ranges: readonly PortRange[];
+  readonly names: readonly PortName[];
+}
+
+export interface PolicyRule {
+  readonly peers: Peers | undefined;
+  readonly ports: Ports | undefined;
+}
+
+/** A NetworkPolicy as its directions say it; a direction that it does not isolate is absent. */
+export interface PolicyRules {
+  readonly namespace: string;
+  readonly name: string;
+  readonly pods: Selector;
+  readonly ingress?: readonly PolicyRule[];
+  readonly egress?: readonly PolicyRule[];
+}
+
+/** What a NetworkPolicy (networking.k8s.io/v1) says. An absent list of peers or ports means all of them, as an empty one does. */
+export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules {
+  const { namespace = '', name = '' } = metadata;
+  const types = spec?.policyTypes ?? ['Ingress', ...(spec?.egress === undefined ? [] : ['Egress'])];
+  const rule = (peers: readonly NetworkPolicyPeer[] = [], ports: readonly NetworkPolicyPort[] = []): PolicyRule => ({
+    peers: peers.length === 0 ? undefined : peersOf(peers, namespace),
+    ports: ports.length === 0 ? undefined : portsOf(ports),
+  });
+  return {
+    namespace,
+    name,
+    pods: selectorFromObject(spec?.podSelector ?? {}),
+    ...(types.includes('Ingress') && { ingress: (spec?.ingress ?? []).map(({ from, ports }) => rule(from, ports)) }),
+    ...(types.includes('Egress') && { egress: (spec?.egress ?? []).map(({ to, ports }) => rule(to, ports)) }),
+  };
+}
+
+function peersOf(peers: readonly NetworkPolicyPeer[], namespace: string): Peers {
+  return {
+    blocks: peers.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : [{ cidr: ipBlock.cidr, except: ipBlock.except ?? [] }])),
+    selections: peers.flatMap(({ ipBlock, namespaceSelector, podSelector }) => {
+      if (ipBlock !== undefined) return [];
+      const pods = podSelector === undefined ? everything : selectorFromObject(podSelector);
+      return [namespaceSelector === undefined ? { namespace, pods } : { namespaces: selectorFromObject(namespaceSelector), pods }];
+    }),
+  };
+}
+
+function portsOf(ports: readonly NetworkPolicyPort[]): Ports {
+  const ranges: PortRange[] = [];
+  const names: PortName[] = [];
+  for (const { port, endPort, protocol: stated } of ports) {
+    const protocol = (stated ?? 'TCP') as Protocol;
+    if (typeof port === 'string') names.push({ name: port, protocol });
+    else ranges.push({ protocol, ...(port !== undefined && { from: port, to: endPort ?? port }) });
+  }
+  return { ranges, names };
+}

@@ -1,0 +1,69 @@
+import { readFile } from 'node:fs/promises';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
+import type { Family } from './port-plan.ts';
+import { changedDoors, forgetStaleFlows } from './udp-flows.ts';
+
+/** From `before` to `after`; what is absent was not there, or goes. */
+export interface PortChange {
+  readonly before: ServicePort | undefined;
+  readonly after: ServicePort | undefined;
+}
+
+/** Writes rules into the kernel, in a language of its own. */
+export interface RuleWriter {
+  /** Replaces whatever there was, in one step. */
+  replace(ports: readonly ServicePort[]): Promise<void>;
+  change(changes: readonly PortChange[]): Promise<void>;
+  /** Takes everything of ours away. */
+  clear(): Promise<void>;
+}
+
+/** A service proxy that is rules in the kernel. They stay when the process stops: traffic goes on, and the next start replaces them. */
+export class KernelProxy implements ServiceProxy {
+  readonly #writer: RuleWriter;
+  readonly #families: readonly Family[];
+  readonly #log: Logger;
+  #programmed = new Map<string, ServicePort>();
+  #withoutConntrack = false;
+
+  constructor(writer: RuleWriter, families: readonly Family[], log: Logger) {
+    this.#writer = writer;
+    this.#families = families;
+    this.#log = log;
+  }
+
+  async apply({ replace, set, removed }: ProxyChanges): Promise<void> {
+    const known = this.#programmed;
+    const next = replace ? new Map<string, ServicePort>() : new Map(known);
+    for (const key of removed) next.delete(key);
+    for (const port of set) next.set(port.key, port);
+    const gone = replace ? [...known.keys()].filter((key) => !next.has(key)) : removed;
+    if (replace) await this.#writer.replace(set);
+    else
+      await this.#writer.change([
+        ...removed.map((key) => ({ before: known.get(key), after: undefined })),
+        ...set.map((port) => ({ before: known.get(port.key), after: port })),
+      ]);
+    this.#programmed = next;
+    const doors = changedDoors(known, set, gone);
+    if (doors.size === 0 || this.#withoutConntrack || (await forgetStaleFlows(doors, this.#families))) return;
+    this.#withoutConntrack = true;
+    this.#log.warn({}, 'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went');
+  }
+
+  /** Takes all rules away. */
+  async clear(): Promise<void> {
+    await this.#writer.clear();
+    this.#programmed = new Map();
+  }
+}
+
+/** Without it, an answer from one pod to another on the same bridge does not pass the host's rules and keeps its true address: then everything is masqueraded. */
+export async function bridgePassesRules(): Promise<boolean> {
+  try {
+    return (await readFile('/proc/sys/net/bridge/bridge-nf-call-iptables', 'utf8')).trim() === '1';
+  } catch {
+    return false; // no such sysctl: the kernel has no bridge netfilter
+  }
+}

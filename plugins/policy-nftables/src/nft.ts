@@ -1,0 +1,28 @@
+import { execa } from 'execa';
+
+const timeoutMs = 30_000;
+const maxOutput = 1 << 20;
+
+export type NftErrorCode = 'NotInstalled' | 'Refused' | 'TimedOut';
+export class NftError extends Error {
+  override readonly name = 'NftError';
+  readonly code: NftErrorCode;
+  constructor(code: NftErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Runs commands as one transaction: all of them or none. @throws NftError */
+export async function nft(commands: string): Promise<void> {
+  const { failed, exitCode, stderr, timedOut, code } = await execa('nft', ['-f', '-'], {
+    input: commands,
+    reject: false,
+    timeout: timeoutMs,
+    maxBuffer: maxOutput,
+  });
+  if (!failed) return;
+  if (code === 'ENOENT') throw new NftError('NotInstalled', 'nft is not installed');
+  if (timedOut) throw new NftError('TimedOut', `nft did not end within ${timeoutMs / 1000} s`);
+  throw new NftError('Refused', `nft refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
+}

@@ -1,0 +1,185 @@
+import { isIPv6 } from 'node:net';
+import type { Isolation, Pass, PolicyEngine, Touched } from '@oarlock/network-policy/policy-engine';
+import { directions, type Direction, type PortRange } from '@oarlock/network-policy/policy-rules';
+
+export const table = 'oarlock-policy';
+
+type Family = 4 | 6;
+const families: readonly Family[] = [4, 6];
+const protocolOf = { 4: 'ip', 6: 'ip6' } as const;
+const typeOf = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
+/** Which end of a packet is the pod, and which one is its peer. */
+const ends = { ingress: { pod: 'daddr', peer: 'saddr' }, egress: { pod: 'saddr', peer: 'daddr' } } as const;
+const familyOf = (element: string): Family => (isIPv6(element.split(/[ /]/, 1)[0] ?? '') ? 6 : 4);
+const named = (set: string, family: Family) => `${set}-v${family}`;
+const typeOfSet = (set: string, family: Family) =>
+  set.startsWith('doors-') ? `${typeOf[family]} . inet_proto . inet_service` : typeOf[family];
+
+/**
+ * The fixed part. Replaces whatever the table held. A packet passes egress first and ingress then: two base chains, because to accept ends
+ * one of them only while to drop ends everything. What a node sends to or gets from its own pods is not forwarded and passes neither.
+ */
+export function baseRules(): string {
+  const chain = (direction: Direction, priority: number) => `  chain ${direction} {
+    type filter hook forward priority ${priority}; policy accept;
+    ct state established,related accept
+    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept
+    ip saddr . ip daddr @self-v4 accept
+    ip6 saddr . ip6 daddr @self-v6 accept
+    ip ${ends[direction].pod} vmap @${named(direction, 4)}
+    ip6 ${ends[direction].pod} vmap @${named(direction, 6)}
+  }
+`;
+  return `table inet ${table} {}
+delete table inet ${table}
+table inet ${table} {
+${families.map((family) => `  set ${named('self', family)} { type ${typeOf[family]} . ${typeOf[family]}; }\n`).join('')}${directions
+  .flatMap((direction) => families.map((family) => `  map ${named(direction, family)} { type ${typeOf[family]} : verdict; }\n`))
+  .join('')}${chain('egress', -12)}${chain('ingress', -11)}}
+`;
+}
+
+/** What is in the kernel, and how to get from there to what an engine says, in one transaction. */
+export class Ruleset {
+  readonly #sets = new Map<string, Set<string>>();
+  readonly #chains = new Set<string>();
+  readonly #isolations = new Set<string>();
+  readonly #guarded: Readonly<Record<Direction, Map<string, string>>> = { ingress: new Map(), egress: new Map() };
+
+  /** The commands, each a line; none where nothing is different. The ruleset counts as applied from then on. */
+  step(engine: PolicyEngine, touched: Touched): string {
+    const first: string[] = [];
+    const middle: string[] = [];
+    const last: string[] = [];
+    for (const [id, elements] of touched.sets) this.#set(id, elements, engine, first, last);
+    for (const id of touched.chains) {
+      const chain = engine.chains.get(id);
+      define(
+        id,
+        chain?.passes.flatMap((pass) => ruleOf(pass, chain.direction)),
+        this.#chains,
+        first,
+        middle,
+        last,
+      );
+    }
+    for (const id of touched.isolations) {
+      const isolation = engine.isolations.get(id);
+      define(id, isolation && rulesOf(isolation), this.#isolations, first, middle, last);
+    }
+    for (const address of touched.addresses) for (const direction of directions) this.#guard(direction, address, engine, middle);
+    // those that lead somewhere go before what they lead to
+    return [...first, ...middle, ...last.sort((one, other) => rank(one) - rank(other))].map((line) => `${line}\n`).join('');
+  }
+
+  #set(id: string, touched: ReadonlySet<string>, engine: PolicyEngine, first: string[], last: string[]): void {
+    const wanted = engine.sets.get(id);
+    let present = this.#sets.get(id);
+    if (wanted === undefined) {
+      if (present !== undefined) for (const family of families) last.push(`delete set inet ${table} ${named(id, family)}`);
+      this.#sets.delete(id);
+      return;
+    }
+    if (present === undefined) {
+      present = new Set();
+      this.#sets.set(id, present);
+      for (const family of families) first.push(`add set inet ${table} ${named(id, family)} { type ${typeOfSet(id, family)}; }`);
+    }
+    for (const family of families) {
+      const [added, gone]: [string[], string[]] = [[], []];
+      for (const element of touched) {
+        if (familyOf(element) !== family || wanted.has(element) === present.has(element)) continue;
+        if (wanted.has(element)) {
+          added.push(element);
+          present.add(element);
+        } else {
+          gone.push(element);
+          present.delete(element);
+        }
+      }
+      if (gone.length > 0) first.push(`delete element inet ${table} ${named(id, family)} { ${gone.join(', ')} }`);
+      if (added.length > 0) first.push(`add element inet ${table} ${named(id, family)} { ${added.join(', ')} }`);
+    }
+  }
+
+  #guard(direction: Direction, address: string, engine: PolicyEngine, lines: string[]): void {
+    const guarded = this.#guarded[direction];
+    const [before, wanted] = [guarded.get(address), engine.guarded[direction].get(address)];
+    if (before === wanted) return;
+    const family = familyOf(address);
+    const map = `inet ${table} ${named(direction, family)}`;
+    if (before !== undefined) lines.push(`delete element ${map} { ${address} }`);
+    if (wanted !== undefined) lines.push(`add element ${map} { ${address} : goto ${wanted} }`);
+    const other = this.#guarded[direction === 'ingress' ? 'egress' : 'ingress'];
+    if (wanted === undefined) guarded.delete(address);
+    else guarded.set(address, wanted);
+    // what a pod sends to itself, by way of a Service, nothing may forbid
+    const self = `inet ${table} ${named('self', family)} { ${address} . ${address} }`;
+    if (before === undefined && !other.has(address)) lines.push(`add element ${self}`);
+    if (wanted === undefined && !other.has(address)) lines.push(`delete element ${self}`);
+  }
+}
+
+const rank = (line: string) => (line.startsWith('delete set') ? 2 : line.includes('-pods-') ? 0 : 1);
+
+function define(
+  id: string,
+  rules: readonly string[] | undefined,
+  present: Set<string>,
+  first: string[],
+  middle: string[],
+  last: string[],
+): void {
+  if (rules === undefined) {
+    if (!present.delete(id)) return;
+    middle.push(`flush chain inet ${table} ${id}`);
+    last.push(`delete chain inet ${table} ${id}`);
+    return;
+  }
+  first.push(`add chain inet ${table} ${id}`);
+  if (present.has(id)) middle.push(`flush chain inet ${table} ${id}`);
+  present.add(id);
+  for (const rule of rules) middle.push(`add rule inet ${table} ${id} ${rule}`);
+}
+
+const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `jump ${chain}`), 'drop'];
+
+/** A pass is a rule for each family that it can be of, and for each protocol of its ports. */
+function ruleOf({ peers, block, ranges, doors }: Pass, direction: Direction): string[] {
+  const { peer } = ends[direction];
+  const ports = ranges === undefined ? [''] : portMatches(ranges);
+  const both = block === undefined && peers === undefined && doors === undefined;
+  const of = block === undefined ? families : [familyOf(block.cidr)];
+  return (both ? [undefined] : of).flatMap((family) => {
+    const matches: string[] = [];
+    if (family !== undefined) {
+      const ip = protocolOf[family];
+      if (peers !== undefined) matches.push(`${ip} ${peer} @${named(peers, family)}`);
+      if (block !== undefined) matches.push(`${ip} ${peer} ${block.cidr}`);
+      if (block !== undefined && block.except.length > 0) matches.push(`${ip} ${peer} != { ${block.except.join(', ')} }`);
+      if (doors !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${named(doors, family)}`);
+    }
+    return ports.map((port) => [...matches, ...(port === '' ? [] : [port]), 'accept'].join(' '));
+  });
+}
+
+function portMatches(ranges: readonly PortRange[]): string[] {
+  return [...new Set(ranges.map(({ protocol }) => protocol))].map((protocol) => {
+    const of = ranges.filter((range) => range.protocol === protocol);
+    const name = protocol.toLowerCase();
+    if (of.some(({ from }) => from === undefined)) return `meta l4proto ${name}`;
+    return `${name} dport { ${disjoint(of).join(', ')} }`;
+  });
+}
+
+/** nftables refuses intervals that overlap. */
+function disjoint(ranges: readonly PortRange[]): string[] {
+  const sorted = ranges.map(({ from = 0, to = from }) => ({ from, to })).sort((one, other) => one.from - other.from);
+  const joined: { from: number; to: number }[] = [];
+  for (const range of sorted) {
+    const before = joined.at(-1);
+    if (before !== undefined && range.from <= before.to + 1) before.to = Math.max(before.to, range.to);
+    else joined.push({ ...range });
+  }
+  return joined.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
+}
