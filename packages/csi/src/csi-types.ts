@@ -1,0 +1,91 @@
+import type { AccessMode, ControllerRpc, NodeRpc, PluginExpansion, PluginService } from './csi-messages.ts';
+
+// What calls of csi.v1 carry, as far as they are used. In a request whatever is left out has its zero value; in what was decoded nothing is
+// left out but messages.
+
+export type Strings = Readonly<Record<string, string>>;
+
+export interface CapacityRange {
+  readonly requiredBytes?: number;
+  readonly limitBytes?: number;
+}
+export interface VolumeCapability {
+  readonly block?: object;
+  readonly mount?: { readonly fsType?: string; readonly mountFlags?: readonly string[]; readonly volumeMountGroup?: string };
+  readonly accessMode?: { readonly mode: AccessMode };
+}
+export interface Topology {
+  readonly segments: Strings;
+}
+export interface TopologyRequirement {
+  readonly requisite?: readonly Topology[];
+  readonly preferred?: readonly Topology[];
+}
+export interface ContentSource {
+  readonly snapshot?: { readonly snapshotId: string };
+  readonly volume?: { readonly volumeId: string };
+}
+export interface CsiVolume {
+  readonly capacityBytes: number;
+  readonly volumeId: string;
+  readonly volumeContext?: Strings;
+  readonly contentSource?: ContentSource;
+  readonly accessibleTopology?: readonly Topology[];
+}
+export interface CsiSnapshot {
+  readonly sizeBytes: number;
+  readonly snapshotId: string;
+  readonly sourceVolumeId: string;
+  readonly creationTime?: { readonly seconds: number; readonly nanos: number };
+  readonly readyToUse: boolean;
+}
+
+export interface PluginInfo {
+  readonly name: string;
+  readonly vendorVersion: string;
+}
+export interface PluginCapability {
+  readonly service?: { readonly type: PluginService };
+  readonly volumeExpansion?: { readonly type: PluginExpansion };
+}
+
+export interface CreateVolumeRequest {
+  readonly name: string;
+  readonly capacityRange?: CapacityRange;
+  readonly volumeCapabilities: readonly VolumeCapability[];
+  readonly parameters?: Strings;
+  readonly secrets?: Strings;
+  readonly volumeContentSource?: ContentSource;
+  readonly accessibilityRequirements?: TopologyRequirement;
+}
+export interface NodeInfo {
+  readonly nodeId: string;
+  readonly maxVolumesPerNode: number;
+  readonly accessibleTopology?: Topology;
+}
+export interface ControllerCapability {
+  readonly rpc?: { readonly type: ControllerRpc };
+}
+export interface NodeCapability {
+  readonly rpc?: { readonly type: NodeRpc };
+}
+
+export interface PublishRequest {
+  readonly volumeId: string;
+  readonly publishContext?: Strings;
+  readonly stagingTargetPath: string;
+  readonly targetPath: string;
+  readonly volumeCapability?: VolumeCapability;
+  readonly readonly?: boolean;
+  readonly secrets?: Strings;
+  readonly volumeContext?: Strings;
+}
+export type StageRequest = Omit<PublishRequest, 'targetPath' | 'readonly'>;
+export interface ExpandRequest {
+  readonly volumeId: string;
+  readonly volumePath?: string;
+  readonly stagingTargetPath?: string;
+  readonly capacityRange?: CapacityRange;
+  readonly volumeCapability?: VolumeCapability;
+  readonly secrets?: Strings;
+}

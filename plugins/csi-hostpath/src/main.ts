@@ -1,0 +1,36 @@
+import { statfsSync, mkdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { driver } from './driver.ts';
+
+const { values } = parseArgs({
+  options: {
+    endpoint: { type: 'string' },
+    'node-id': { type: 'string' },
+    'data-dir': { type: 'string' },
+    name: { type: 'string', default: 'hostpath.csi.oarlock.dev' },
+    /** In bytes; what the file system of the data directory holds where it is not said. */
+    capacity: { type: 'string' },
+  },
+});
+const { endpoint, 'node-id': nodeId, 'data-dir': dataDir, name, capacity } = values;
+if (endpoint === undefined || nodeId === undefined || dataDir === undefined) {
+  console.error('csi-hostpath: --endpoint, --node-id and --data-dir are needed');
+  process.exit(2);
+}
+mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+const { bsize, blocks } = statfsSync(dataDir);
+const server = await driver({
+  name,
+  endpoint: endpoint.replace(/^unix:(\/\/)?/, ''),
+  nodeId,
+  dataDir,
+  capacityBytes: capacity === undefined ? bsize * blocks : Number(capacity),
+  version: '0.1.0',
+  now: Date.now,
+  failed: (path, error) => console.error(`${path}: ${error instanceof Error ? error.message : String(error)}`),
+});
+console.log('ready');
+const end = () => void server.close().then(() => process.exit(0));
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, end);
+// whoever started it holds its input open
+process.stdin.on('end', end).resume();

@@ -1,0 +1,44 @@
+import type { VolumeCapability } from '@oarlock/csi/csi-types';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
+
+const longestName = 128;
+
+/** @throws GrpcError `INVALID_ARGUMENT` where a field that has to be there is empty */
+export function required(field: string, value: string | undefined): string {
+  if (value === undefined || value === '') throw new GrpcError('INVALID_ARGUMENT', `${field} is missing`);
+  if (Buffer.byteLength(value) > longestName && !field.endsWith('path'))
+    throw new GrpcError('INVALID_ARGUMENT', `${field} has more than ${longestName} bytes`);
+  if (value.includes('\0')) throw new GrpcError('INVALID_ARGUMENT', `${field} contains a null byte`);
+  return value;
+}
+
+/** Whether the volume is to be a block device. @throws GrpcError `INVALID_ARGUMENT` for what cannot be */
+export function isBlock(capabilities: readonly VolumeCapability[] | undefined): boolean {
+  if (capabilities === undefined || capabilities.length === 0) throw new GrpcError('INVALID_ARGUMENT', 'volume_capabilities is missing');
+  for (const { block, mount, accessMode } of capabilities) {
+    if ((block === undefined) === (mount === undefined))
+      throw new GrpcError('INVALID_ARGUMENT', 'a volume capability is either block or mount');
+    const mode = accessMode?.mode ?? 'UNKNOWN_MODE';
+    if (mode === 'UNKNOWN_MODE') throw new GrpcError('INVALID_ARGUMENT', 'a volume capability has no access_mode');
+    if (mode.startsWith('MULTI_NODE'))
+      throw new GrpcError('INVALID_ARGUMENT', `${mode} is not possible: the volumes of this driver are on one node`);
+  }
+  const blocks = capabilities.filter(({ block }) => block !== undefined).length;
+  if (blocks !== 0 && blocks !== capabilities.length)
+    throw new GrpcError('INVALID_ARGUMENT', 'a volume cannot be used as block and as mount');
+  return blocks > 0;
+}
+
+/** A page of a list whose next page begins at a place in it. @throws GrpcError `ABORTED` for a token of nobody's */
+export function page<T>(
+  all: readonly T[],
+  maxEntries: number,
+  token: string,
+): { readonly items: readonly T[]; readonly nextToken: string } {
+  if (maxEntries < 0) throw new GrpcError('INVALID_ARGUMENT', `max_entries ${maxEntries} is negative`);
+  const from = token === '' ? 0 : Number(token);
+  if (!Number.isInteger(from) || from < 0 || from > all.length || (token !== '' && !/^\d{1,9}$/.test(token)))
+    throw new GrpcError('ABORTED', `starting_token ${JSON.stringify(token)} is not one of this list`);
+  const to = maxEntries === 0 ? all.length : Math.min(all.length, from + maxEntries);
+  return { items: all.slice(from, to), nextToken: to < all.length ? String(to) : '' };
+}

@@ -1,0 +1,13 @@
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Volumes } from '@oarlock/spi/volume';
+import { volumeCsiConfig } from './config.ts';
+import { VolumeCsi } from './volume-csi.ts';
+
+/** Volumes of CSI drivers. */
+export default Volumes.plugin({
+  id: 'volume-csi',
+  config: volumeCsiConfig,
+  needs: { client: Client, informers: Informers, events: Events },
+  create: ({ config, client, informers, events }, { clock, log, dataDir }) =>
+    new VolumeCsi({ config, client, informers, events, clock, log, dataDir }),
+});
