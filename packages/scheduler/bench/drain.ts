@@ -1,9 +1,10 @@
-// Pods per second over fakes in memory: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods]
+// Pods per second over fakes in memory: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread]
+// `spread`: behind one Service, so that they are spread over hosts and zones by default.
 import { silentLogger } from '@oarlock/kernel/logger';
 import { systemClock } from '@oarlock/kernel/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
-import { nodes, pods } from '@oarlock/api/resources';
+import { nodes, pods, services } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
@@ -11,19 +12,23 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
 import { builtin } from '../src/builtin.ts';
-import { Framework } from '../src/framework.ts';
+import { configuration } from '../src/configuration.ts';
+import { makeProfiles } from '../src/profiles.ts';
 import { Scheduler } from '../src/scheduler.ts';
 import { SchedulerMetrics } from '../src/scheduler-metrics.ts';
 
-const [nodeCount = 1000, podCount = 3000] = process.argv.slice(2).map(Number);
+const [nodeCount = 1000, podCount = 3000] = process.argv.slice(2, 4).map(Number);
+const spread = process.argv[4] === 'spread';
 const api = memoryApi({ clock: new FakeClock() });
 const spec = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '10m', memory: '10Mi' } } }] };
 for (let i = 0; i < nodeCount; i++)
   api.seed(nodes, {
-    metadata: { name: `n${i}`, labels: { 'topology.kubernetes.io/zone': `z${i % 3}` } },
+    metadata: { name: `n${i}`, labels: { 'kubernetes.io/hostname': `n${i}`, 'topology.kubernetes.io/zone': `z${i % 3}` } },
     status: { allocatable: { cpu: '8', memory: '32Gi', pods: '110' } },
   });
-for (let i = 0; i < podCount; i++) api.seed(pods, { metadata: { namespace: 'b', name: `p${i}` }, spec });
+const labels = { app: 'a' };
+if (spread) api.seed(services, { metadata: { namespace: 'b', name: 's' }, spec: { selector: labels } });
+for (let i = 0; i < podCount; i++) api.seed(pods, { metadata: { namespace: 'b', name: `p${i}`, labels }, spec });
 const host = new PluginHost()
   .provide(Client, api.client())
   .provide(Informers, api.informers)
@@ -45,14 +50,13 @@ const done = new Promise<void>((resolve) => {
 const scheduler: Scheduler = new Scheduler({
   client: api.client(),
   informers: api.informers,
-  framework: new Framework(host.get(Scheduling)),
+  profiles: makeProfiles(configuration.parse({}), host.get(Scheduling)),
   clock: systemClock,
   log: silentLogger,
   tracer: noTracer,
   random: Math.random,
-  recorder: { event() {} },
-  metrics: new SchedulerMetrics(new Registry(), 'x', () => scheduler.depth),
-  schedulerName: 'default-scheduler',
+  events: { recorder: () => ({ event() {} }) },
+  metrics: new SchedulerMetrics(new Registry(), () => scheduler.depth),
   parallelBinds: 200,
   initialBackoffMs: 1000,
   maxBackoffMs: 10_000,

@@ -1,5 +1,6 @@
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import type { NodeInfo, PodInfo, PodSelection, Snapshot } from '@oarlock/spi/scheduling';
+import type { AffinityGroup, NodeInfo, PodInfo, PodSelection, Snapshot } from '@oarlock/spi/scheduling';
+import { AffinityGroups } from './affinity-groups.ts';
 import { allocatableOf, podInfo, Tally } from './amounts.ts';
 import { PodCounts } from './pod-counts.ts';
 
@@ -15,14 +16,10 @@ export function hostPorts({ spec }: Pod): readonly string[] {
   return found ?? [];
 }
 
-const hasAffinity = ({ pod: { spec } }: PodInfo): boolean =>
-  spec?.affinity !== undefined && (spec.affinity.podAffinity !== undefined || spec.affinity.podAntiAffinity !== undefined);
-
 /** A node with its pods. It changes between scheduling cycles, never during one: a cycle runs without interruption. */
 export class NodeState implements NodeInfo {
   readonly name: string;
   readonly pods: PodInfo[] = [];
-  #podsWithAffinity: PodInfo[] | undefined;
   readonly requested = new Tally();
   readonly nonZeroRequested = new Tally();
   readonly #usedPorts = new Set<string>();
@@ -49,9 +46,6 @@ export class NodeState implements NodeInfo {
   get images(): ReadonlyMap<string, number> {
     return this.#images;
   }
-  get podsWithAffinity(): readonly PodInfo[] {
-    return this.#podsWithAffinity ?? [];
-  }
   get usedPorts(): ReadonlySet<string> {
     return this.#usedPorts;
   }
@@ -75,7 +69,6 @@ export class NodeState implements NodeInfo {
     this.pods.push(pod);
     this.requested.add(pod.requests);
     this.nonZeroRequested.add(pod.nonZeroRequests);
-    if (hasAffinity(pod)) (this.#podsWithAffinity ??= []).push(pod);
     for (const port of hostPorts(pod.pod)) {
       this.#usedPorts.add(port);
       this.#ports.set(port, (this.#ports.get(port) ?? 0) + 1);
@@ -97,7 +90,6 @@ export class NodeState implements NodeInfo {
     }
     this.requested.add(pod.requests, -1);
     this.nonZeroRequested.add(pod.nonZeroRequests, -1);
-    if (hasAffinity(pod)) this.#podsWithAffinity = this.#podsWithAffinity?.filter((each) => each !== pod);
     for (const port of hostPorts(pod.pod)) {
       const left = (this.#ports.get(port) ?? 1) - 1;
       this.#ports.set(port, left);
@@ -122,8 +114,8 @@ export class NodeCache implements Snapshot {
   readonly #states = new Map<string, NodeState>();
   readonly #nodeOfPod = new Map<string, string>();
   readonly #assumed = new Set<string>();
-  readonly #withAffinity = new Set<NodeState>();
-  readonly #counts = new PodCounts();
+  readonly #affinity = new AffinityGroups();
+  readonly #counts = new PodCounts((node, label) => this.get(node)?.node.metadata?.labels?.[label]);
   #list: NodeState[] | undefined;
 
   /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. */
@@ -134,11 +126,14 @@ export class NodeCache implements Snapshot {
     const state = this.#states.get(name);
     return state?.present ? state : undefined;
   }
-  get nodesWithAffinity(): Iterable<NodeState> {
-    return this.#withAffinity;
+  get affinityGroups(): Iterable<AffinityGroup> {
+    return this.#affinity.all;
   }
   count(selection: PodSelection): ReadonlyMap<string, number> {
     return this.#counts.of(selection, this.#states.values());
+  }
+  countBy(selection: PodSelection, label: string): ReadonlyMap<string, number> {
+    return this.#counts.by(label, selection, this.#states.values());
   }
   isAssumed(key: string): boolean {
     return this.#assumed.has(key);
@@ -147,6 +142,7 @@ export class NodeCache implements Snapshot {
   setNode(node: Node): void {
     const state = this.#state(node.metadata?.name ?? '');
     const moved = !state.present || zoneOf(state.node) !== zoneOf(node);
+    if (!state.present || !sameLabels(state.node, node)) this.#counts.relabelled();
     state.setNode(node);
     if (moved) this.#list = undefined;
   }
@@ -156,6 +152,7 @@ export class NodeCache implements Snapshot {
     if (state === undefined) return;
     state.present = false;
     this.#list = undefined;
+    this.#counts.relabelled();
     if (state.pods.length === 0) this.#states.delete(name);
   }
 
@@ -167,9 +164,15 @@ export class NodeCache implements Snapshot {
     this.#place(info, pod.spec?.nodeName ?? '');
   }
 
-  removePod(key: string): void {
+  /** Whether it was there. */
+  removePod(key: string): boolean {
+    const known = this.#nodeOfPod.has(key);
     this.#assumed.delete(key);
     this.#remove(key);
+    return known;
+  }
+  nodeOf(key: string): string | undefined {
+    return this.#nodeOfPod.get(key);
   }
 
   /** Counts a pod on a node before its binding has been written. */
@@ -187,8 +190,8 @@ export class NodeCache implements Snapshot {
     this.#nodeOfPod.set(pod.key, node);
     const state = this.#state(node);
     state.add(pod);
-    if (state.podsWithAffinity.length > 0) this.#withAffinity.add(state);
     this.#counts.placed(pod, node, 1);
+    this.#affinity.placed(pod, node, 1);
   }
 
   #remove(key: string): void {
@@ -197,8 +200,10 @@ export class NodeCache implements Snapshot {
     this.#nodeOfPod.delete(key);
     const state = this.#states.get(name);
     const removed = state?.remove(key);
-    if (removed !== undefined) this.#counts.placed(removed, name, -1);
-    if (state?.podsWithAffinity.length === 0) this.#withAffinity.delete(state);
+    if (removed !== undefined) {
+      this.#counts.placed(removed, name, -1);
+      this.#affinity.placed(removed, name, -1);
+    }
     if (state !== undefined && !state.present && state.pods.length === 0) this.#states.delete(name);
   }
 
@@ -209,6 +214,11 @@ export class NodeCache implements Snapshot {
     this.#states.set(name, state);
     return state;
   }
+}
+
+function sameLabels({ metadata: { labels: before = {} } = {} }: Node, { metadata: { labels: after = {} } = {} }: Node): boolean {
+  const keys = Object.keys(after);
+  return before === after || (keys.length === Object.keys(before).length && keys.every((key) => before[key] === after[key]));
 }
 
 const zoneOf = ({ metadata }: Node) =>

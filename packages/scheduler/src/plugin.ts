@@ -4,72 +4,76 @@ import { LeaderElector } from '@oarlock/client/leader-election';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
-import { z } from 'zod';
-import { Framework } from './framework.ts';
+import { configuration, type Configuration } from './configuration.ts';
+import { explaining, type ExplainingRole } from './explain.ts';
+import { Extender } from './extender.ts';
+import { makeProfiles } from './profiles.ts';
 import { Scheduler } from './scheduler.ts';
 import { SchedulerMetrics } from './scheduler-metrics.ts';
 
-const config = z.strictObject({
-  schedulerName: z.string().min(1).default('default-scheduler'),
-  /** How many of the nodes are looked at before the best of those that fit is taken; default: 50 % shrinking to 5 % with size. */
-  percentageOfNodesToScore: z.number().int().min(1).max(100).optional(),
-  parallelBinds: z.number().int().min(1).max(10_000).default(200),
-  podInitialBackoffSeconds: z.number().positive().default(1),
-  podMaxBackoffSeconds: z.number().positive().default(10),
-  /** Plugins that are not to run, by name such as ImageLocality. */
-  disable: z.array(z.string()).default([]),
-  /** Weights of scores by plugin name. */
-  weights: z.record(z.string(), z.number().min(0).max(100)).default({}),
-  leaderElect: z.boolean().default(false),
-  leaseName: z.string().min(1).max(253).default('oarlock-scheduler'),
-});
+/** How the leader is elected; undefined when this is the only scheduler. */
+function electionOf({ leaderElection: own, leaderElect, leaseName }: Configuration) {
+  if (own === undefined) return leaderElect ? { lease: { namespace: 'kube-system', name: leaseName } } : undefined;
+  if (!own.leaderElect) return undefined;
+  return {
+    lease: { namespace: own.resourceNamespace, name: own.resourceName ?? leaseName },
+    leaseDurationMs: own.leaseDuration,
+    renewDeadlineMs: own.renewDeadline,
+    retryPeriodMs: own.retryPeriod,
+  };
+}
 
 export default Roles.plugin({
   id: 'scheduler',
-  config,
+  config: configuration,
   needs: { client: Client, informers: Informers, events: Events, chain: Scheduling },
-  create({ config: settings, client, informers, events, chain }, { clock, log, tracer, metrics }) {
-    for (const name of settings.disable)
-      if (!chain.some((plugin) => plugin.name === name)) throw new Error(`there is no scheduling plugin ${name} to disable`);
-    const framework = new Framework(
-      chain.filter(({ name }) => !settings.disable.includes(name)),
-      settings.weights,
-    );
-    const scheduler: Scheduler = new Scheduler({
-      client,
-      informers,
-      framework,
-      clock,
-      log,
-      tracer,
-      recorder: events.recorder(settings.schedulerName),
-      random: Math.random,
-      schedulerName: settings.schedulerName,
-      metrics: new SchedulerMetrics(metrics, settings.schedulerName, () => scheduler.depth),
-      ...(settings.percentageOfNodesToScore !== undefined && { percentageOfNodesToScore: settings.percentageOfNodesToScore }),
-      parallelBinds: settings.parallelBinds,
-      initialBackoffMs: settings.podInitialBackoffSeconds * 1000,
-      maxBackoffMs: settings.podMaxBackoffSeconds * 1000,
-    });
+  create({ config, client, informers, events, chain }, { clock, log, tracer, metrics }) {
+    const profiles = makeProfiles(config, chain);
+    const extenders = config.extenders.map((each) => new Extender(each));
+    const series = new SchedulerMetrics(metrics, () => scheduler?.depth);
+    let scheduler: Scheduler | undefined;
+    // a new one for each term of office: the caches of the last one may have missed what others did meanwhile
+    const run = (signal: AbortSignal): Promise<void> => {
+      scheduler = new Scheduler({
+        client,
+        informers,
+        profiles,
+        extenders,
+        clock,
+        log,
+        tracer,
+        events,
+        random: Math.random,
+        metrics: series,
+        parallelBinds: config.parallelBinds,
+        initialBackoffMs: config.podInitialBackoffSeconds * 1000,
+        maxBackoffMs: config.podMaxBackoffSeconds * 1000,
+      });
+      return scheduler.run(signal);
+    };
     const stopping = new AbortController();
     let work: Promise<void> | undefined;
     let fault: string | undefined;
-    const elector = settings.leaderElect
-      ? new LeaderElector({
-          client,
-          clock,
-          random: Math.random,
-          log,
-          lease: { namespace: 'kube-system', name: settings.leaseName },
-          identity: `${hostname()}_${randomUUID()}`,
-          onStarted: (signal) => scheduler.run(signal),
-        })
-      : undefined;
-    return {
+    const election = electionOf(config);
+    const elector =
+      election &&
+      new LeaderElector({
+        client,
+        clock,
+        random: Math.random,
+        log,
+        ...election,
+        identity: `${hostname()}_${randomUUID()}`,
+        onStarted: run,
+      });
+    const role: ExplainingRole = {
       name: 'scheduler',
+      [explaining]: () => (scheduler?.running ? scheduler : undefined),
       health: () => (fault === undefined ? { healthy: true } : { healthy: false, because: fault }),
+    };
+    return Object.assign(role, {
       async start() {
-        work = (elector === undefined ? scheduler.run(stopping.signal) : elector.run(stopping.signal)).catch((error: unknown) => {
+        work = (elector === undefined ? run(stopping.signal) : elector.run(stopping.signal)).catch((error: unknown) => {
           fault = error instanceof Error ? error.message : String(error);
           log.error({ err: error }, 'the scheduler has ended');
         });
@@ -77,7 +81,8 @@ export default Roles.plugin({
       async stop() {
         stopping.abort();
         await work;
+        for (const extender of extenders) extender.close();
       },
-    };
+    });
   },
 });

@@ -4,14 +4,12 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 export class SchedulerMetrics {
   readonly #attempts: Counter<'result' | 'profile'>;
   readonly #durations: Histogram<'result' | 'profile'>;
-  readonly #profile: string;
 
   constructor(
     registry: Registry,
-    profile: string,
-    depth: () => { readonly active: number; readonly backoff: number; readonly unschedulable: number },
+    /** Undefined while no scheduler runs. */
+    depth: () => Readonly<Record<string, number>> | undefined,
   ) {
-    this.#profile = profile;
     this.#attempts = new Counter({
       name: 'scheduler_schedule_attempts_total',
       help: 'Attempts to schedule pods, by the result.',
@@ -31,13 +29,13 @@ export class SchedulerMetrics {
       labelNames: ['queue'],
       registers: [registry],
       collect() {
-        for (const [queue, size] of Object.entries(depth())) this.set({ queue }, size);
+        for (const [queue, size] of Object.entries(depth() ?? {})) this.set({ queue }, size);
       },
     });
   }
 
-  attempt(result: 'scheduled' | 'unschedulable' | 'error', ms: number): void {
-    this.#attempts.inc({ result, profile: this.#profile });
-    this.#durations.observe({ result, profile: this.#profile }, ms / 1000);
+  attempt(result: 'scheduled' | 'unschedulable' | 'error', profile: string, ms: number): void {
+    this.#attempts.inc({ result, profile });
+    this.#durations.observe({ result, profile }, ms / 1000);
   }
 }

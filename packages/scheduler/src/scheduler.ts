@@ -1,71 +1,93 @@
+import { setMaxListeners } from 'node:events';
 import { eventLoop } from '@oarlock/kernel/event-loop';
 import { objectKey } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
 import { nodes, pods } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
-import { formatTime } from '@oarlock/api/time';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
-import type { Client, EventRecorder, Informer, Informers } from '@oarlock/spi/client';
-import type { NodeInfo, Outcome, PodInfo } from '@oarlock/spi/scheduling';
+import type { Cause } from '@oarlock/kernel/tracing';
+import type { Client, EventRecorder, EventSource, Informer, Informers } from '@oarlock/spi/client';
+import type { PodTeam } from '@oarlock/spi/scheduling';
 import type { Tracer } from '@opentelemetry/api';
-import { podInfo } from './amounts.ts';
-import { bind, Cycle, reserve, score, unreserve, type Framework } from './framework.ts';
+import { BindingCycle } from './binding-cycle.ts';
+import { sourcesOf, watchFor } from './event-sources.ts';
+import type { Explainer, Explanation } from './explain.ts';
+import { explainAll } from './explain-cycle.ts';
+import type { Extender } from './extender.ts';
+import { HeldPods } from './held-pods.ts';
 import { NodeCache } from './node-cache.ts';
+import { noNodes } from './node-search.ts';
 import { Nominations, priorityOf } from './nominations.ts';
-import { countReasons, NodeSearch, unschedulableMessage, type SearchResult } from './node-search.ts';
+import { meansTheSame } from './pod-changes.ts';
+import { PodReporter } from './pod-reporter.ts';
+import type { SchedulingProfile } from './profiles.ts';
+import { SchedulingCycle, type Failed, type Placed } from './scheduling-cycle.ts';
 import { SchedulingQueue, type Waiting } from './scheduling-queue.ts';
 import type { SchedulerMetrics } from './scheduler-metrics.ts';
+import { placeTeam } from './team-cycle.ts';
 
 export interface SchedulerOptions {
   readonly client: Client;
   readonly informers: Informers;
-  readonly recorder: EventRecorder;
-  readonly framework: Framework;
+  readonly events: EventSource;
+  readonly profiles: readonly SchedulingProfile[];
+  readonly extenders?: readonly Extender[];
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
   readonly random: () => number;
   readonly metrics: SchedulerMetrics;
-  readonly schedulerName: string;
-  readonly percentageOfNodesToScore?: number;
   readonly parallelBinds: number;
   readonly initialBackoffMs: number;
   readonly maxBackoffMs: number;
 }
 
-const shownScores = 5;
-
-/** Stands for the plugin that refused where there was no node to be refused by. */
-const noNodes = 'no nodes';
-
-/** Finds a node for every pod that has none, one after the other; the bindings are written meanwhile. */
-export class Scheduler {
+/** Finds a node for every pod that has none, one after the other; the bindings are written meanwhile. Runs once. */
+export class Scheduler implements Explainer {
   readonly #options: SchedulerOptions;
+  readonly #profiles: ReadonlyMap<string, SchedulingProfile>;
+  readonly #recorders: ReadonlyMap<string, EventRecorder>;
   readonly #cache = new NodeCache();
   readonly #nominations = new Nominations();
   readonly #queue: SchedulingQueue;
-  readonly #search: NodeSearch;
+  readonly #cycles: SchedulingCycle;
+  readonly #binding: BindingCycle;
+  readonly #held: HeldPods;
+  readonly #reporter: PodReporter;
   readonly #pods: Informer<Pod>;
   readonly #nodes: Informer<Node>;
-  readonly #binding = new Set<Promise<void>>();
   #running = false;
 
   constructor(options: SchedulerOptions) {
-    const { framework, clock, informers } = options;
+    const { profiles, clock, informers, events, extenders = [] } = options;
+    const [first] = profiles;
+    if (first === undefined) throw new Error('a scheduler needs a profile');
     this.#options = options;
-    this.#search = new NodeSearch(framework, options.percentageOfNodesToScore);
+    this.#profiles = new Map(profiles.map((profile) => [profile.schedulerName, profile]));
+    this.#recorders = new Map(profiles.map(({ schedulerName }) => [schedulerName, events.recorder(schedulerName)]));
+    this.#held = new HeldPods(clock);
+    this.#reporter = new PodReporter(options);
     this.#queue = new SchedulingQueue({
       clock,
-      less: framework.less,
-      preEnqueue: (pod) => framework.preEnqueue(pod),
-      requeueOn: new Map([...framework.requeueOn, [noNodes, [{ kind: 'Node', on: ['added'] }]]]),
+      less: first.framework.less,
+      gatedBy: (pod) => this.#profileOf(pod)?.framework.preEnqueue(pod)?.plugin,
+      requeueOn: (pod, plugin) =>
+        plugin === noNodes ? [{ kind: 'Node', on: ['added'] }] : this.#profileOf(pod)?.framework.requeueOn.get(plugin),
       initialBackoffMs: options.initialBackoffMs,
       maxBackoffMs: options.maxBackoffMs,
     });
+    const parts = { ...options, extenders, cache: this.#cache, nominations: this.#nominations, held: this.#held };
+    this.#cycles = new SchedulingCycle(parts);
+    this.#binding = new BindingCycle({
+      ...parts,
+      bound: (placed) => this.#bound(placed),
+      failed: (placed, failure) => this.#unbound(placed, failure),
+    });
     this.#pods = informers.of(pods);
     this.#nodes = informers.of(nodes);
+    const handle = { activate: (key: string) => this.#queue.activate(key), held: (key: string) => this.#held.get(key) };
+    for (const plugin of this.#plugins()) plugin.attach?.(handle);
   }
 
   get running(): boolean {
@@ -74,10 +96,53 @@ export class Scheduler {
   get depth() {
     return this.#queue.depth;
   }
+  podOf(key: string): Pod | undefined {
+    return this.#pods.get(key);
+  }
+  explain(some: readonly Pod[]): readonly Explanation[] {
+    return explainAll(some, { cache: this.#cache, nominations: this.#nominations, profileOf: (pod) => this.#profileOf(pod) });
+  }
 
   /** Until the signal aborts. Bindings under way have ended when it resolves. */
   async run(signal: AbortSignal): Promise<void> {
-    const off = [
+    const { client, clock } = this.#options;
+    const plugins = this.#plugins();
+    const stop = () => this.#queue.close();
+    setMaxListeners(0, signal); // each cache that is waited for listens
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop(); // the event has been and gone
+    let off: readonly (() => void)[] = [];
+    try {
+      const sources = await sourcesOf(
+        plugins.flatMap(({ requeueOn = [] }) => requeueOn),
+        { client, clock, signal },
+      );
+      // what plugins know of a change is up to date when the queue asks them about it: they listen first
+      await Promise.all(plugins.map((plugin) => plugin.ready?.(signal)));
+      off = this.#listen(sources);
+      await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
+      this.#running = true;
+      for (let waiting = await this.#queue.next(); waiting !== undefined; waiting = await this.#queue.next()) {
+        if (signal.aborted) break;
+        while (eventLoop.held) await eventLoop.turn();
+        await this.#schedule(waiting, signal);
+        await this.#binding.room();
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.#running = false;
+      signal.removeEventListener('abort', stop);
+      this.#queue.close();
+      for (const unsubscribe of off) unsubscribe();
+      await this.#binding.settled();
+      await this.#reporter.settled();
+    }
+  }
+
+  #listen(sources: ReadonlyMap<string, Resource>): readonly (() => void)[] {
+    return [
+      ...watchFor(sources, this.#options.informers, this.#queue),
       this.#nodes.on({
         added: (node, cause) => {
           this.#cache.setNode(node);
@@ -98,59 +163,13 @@ export class Scheduler {
         deleted: (pod, cause) => this.#podGone(pod, cause),
       }),
     ];
-    const stop = () => this.#queue.close();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop(); // the event has been and gone
-    try {
-      await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
-      await Promise.all(this.#options.framework.plugins.map((plugin) => plugin.ready?.(signal)));
-      this.#running = true;
-      for (let waiting = await this.#queue.next(); waiting !== undefined; waiting = await this.#queue.next()) {
-        if (signal.aborted) break;
-        while (eventLoop.held) await eventLoop.turn();
-        await this.#schedule(waiting, signal);
-        while (this.#binding.size >= this.#options.parallelBinds) await Promise.race(this.#binding);
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      this.#running = false;
-      signal.removeEventListener('abort', stop);
-      this.#queue.close();
-      for (const unsubscribe of off) unsubscribe();
-      await Promise.all(this.#binding);
-    }
   }
 
-  /** Every node with who refuses the pod there, or what it scores there. Changes nothing. */
-  explain(pod: Pod): readonly {
-    readonly node: string;
-    readonly refusedBy?: string;
-    readonly reasons?: readonly string[];
-    readonly score?: number;
-    readonly scores?: Readonly<Record<string, number>>;
-  }[] {
-    const info = podInfo(pod);
-    const cycle = this.#cycle();
-    const { fits, refusals } = this.#search.run(cycle, info, true);
-    const parts = new Map<string, Float64Array>();
-    const totals = fits.length === 0 ? new Float64Array() : score(this.#options.framework, cycle, info, fits, parts);
-    return [
-      ...fits.map(({ name }, index) => ({
-        node: name,
-        score: totals[index] ?? 0,
-        scores: Object.fromEntries([...parts].map(([plugin, values]) => [plugin, values[index] ?? 0])),
-      })),
-      ...[...refusals].map(([node, { plugin, outcome }]) => ({
-        node,
-        refusedBy: plugin,
-        reasons: 'reasons' in outcome ? outcome.reasons : [],
-      })),
-    ];
+  #plugins() {
+    return [...new Set([...this.#profiles.values()].flatMap(({ framework }) => framework.plugins))];
   }
-
-  #cycle(): Cycle {
-    return new Cycle(this.#cache, this.#options.framework, this.#nominations);
+  #profileOf({ spec }: Pod): SchedulingProfile | undefined {
+    return this.#profiles.get(spec?.schedulerName || 'default-scheduler');
   }
 
   #podChanged(pod: Pod, old: Pod | undefined, cause: Cause | undefined): void {
@@ -162,165 +181,88 @@ export class Scheduler {
     }
     if (pod.spec?.nodeName) {
       const before = old?.spec?.nodeName ? old : undefined;
-      // what counts here of a bound pod is its spec, its labels and where it is
-      if (
-        before !== undefined &&
-        before.spec === pod.spec &&
-        before.metadata?.labels === pod.metadata?.labels &&
-        before.metadata?.deletionTimestamp === pod.metadata?.deletionTimestamp
-      )
-        return;
+      if (before !== undefined && meansTheSame(before, pod)) return;
       this.#cache.setPod(pod);
       this.#nominations.delete(key);
       this.#queue.remove(key);
       this.#queue.moved('AssignedPod', before === undefined ? 'added' : 'updated', before, pod, cause);
       return;
     }
-    if ((pod.spec?.schedulerName || 'default-scheduler') !== this.#options.schedulerName) return;
+    if (this.#profileOf(pod) === undefined) return;
     if (pod.metadata?.deletionTimestamp !== undefined) {
-      this.#queue.remove(key);
-      this.#nominations.delete(key);
+      this.#podGone(pod, cause);
       return;
     }
     if (this.#cache.isAssumed(key)) return;
     this.#nominations.changed(pod, old);
     this.#queue.update(pod, cause);
+    if (old === undefined) this.#queue.moved('UnscheduledPod', 'added', undefined, pod, cause);
   }
 
   #podGone(pod: Pod, cause: Cause | undefined): void {
     const key = objectKey(pod);
+    this.#held.get(key)?.reject('', 'the pod is gone');
     this.#queue.remove(key);
     this.#nominations.delete(key);
-    this.#cache.removePod(key);
-    if (pod.spec?.nodeName) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
+    if (this.#cache.removePod(key)) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
   }
 
   async #schedule(waiting: Waiting, signal: AbortSignal): Promise<void> {
-    const { framework, tracer, clock, metrics } = this.#options;
-    const began = clock.monotonic();
-    const span = startSpan(tracer, 'schedule', {
-      cause: waiting.cause,
-      attributes: { 'oarlock.key': waiting.key, 'oarlock.enqueued_at': waiting.enqueuedAt },
-    });
-    const cycle = this.#cycle();
-    const own = causeOf(span);
-    try {
-      const found = this.#filter(cycle, waiting, own);
-      if (found.fits.length === 0) {
-        metrics.attempt('unschedulable', clock.monotonic() - began);
-        const message = unschedulableMessage(this.#cache.nodes.length, found.refusals);
-        const refusedBy = this.#cache.nodes.length === 0 ? [noNodes] : [...found.refusals.values()].map(({ plugin }) => plugin);
-        const { more, nominated } = this.#cache.nodes.length === 0 ? nothingMore : await this.#postFilter(cycle, waiting, found);
-        if (nominated !== undefined) this.#nominate(waiting, nominated, own);
-        failSpan(span, message + more);
-        this.#refused(waiting, new Set(refusedBy), 'Unschedulable', message + more, own, nominated);
-        return;
-      }
-      const node = this.#choose(cycle, waiting, found.fits, own);
-      this.#cache.assume(waiting, node.name);
-      this.#nominations.delete(waiting.key);
-      const reserved = framework.at('reserve').length === 0 ? undefined : await reserve(framework, cycle, waiting, node.name);
-      if (reserved !== undefined && reserved.code !== 'success') {
-        this.#cache.forget(waiting.key);
-        this.#refused(waiting, new Set(reserved.plugin === undefined ? [] : [reserved.plugin]), 'Unschedulable', reasonsOf(reserved), own);
-        return;
-      }
-      const binding: Promise<void> = this.#bind(cycle, waiting, node.name, own, signal, began).finally(() => this.#binding.delete(binding));
-      this.#binding.add(binding);
-    } catch (error) {
-      failSpan(span, error);
-      metrics.attempt('error', clock.monotonic() - began);
-      this.#cache.forget(waiting.key);
-      this.#options.log.error({ pod: waiting.key, err: error }, 'a scheduling cycle failed');
-      this.#refused(waiting, new Set(), 'SchedulerError', (error as Error).message, own);
-    } finally {
-      span.end();
-    }
-  }
-
-  #filter(cycle: Cycle, pod: PodInfo, cause: Cause | undefined): SearchResult {
-    const span = startSpan(this.#options.tracer, 'filter', { cause });
-    const found = this.#search.run(cycle, pod);
-    if (span.isRecording()) {
-      span.setAttributes({ 'oarlock.nodes': found.tried, 'oarlock.feasible': found.fits.length });
-      if (found.refusals.size > 0) span.setAttribute('oarlock.refused', JSON.stringify(Object.fromEntries(countReasons(found.refusals))));
-    }
-    span.end();
-    return found;
-  }
-
-  #choose(cycle: Cycle, pod: PodInfo, fits: readonly NodeInfo[], cause: Cause | undefined): NodeInfo {
-    const [only] = fits;
-    if (fits.length === 1 && only !== undefined) return only;
-    const span = startSpan(this.#options.tracer, 'score', { cause });
-    const totals = score(this.#options.framework, cycle, pod, fits);
-    let best = 0;
-    let equals = 1;
-    for (let index = 1; index < totals.length; index++) {
-      const value = totals[index] ?? 0;
-      if (value > (totals[best] ?? 0)) {
-        best = index;
-        equals = 1;
-      }
-      // each of the equals gets the same chance
-      else if (value === totals[best] && this.#options.random() * ++equals < 1) best = index;
-    }
-    if (span.isRecording()) {
-      const top = largest(totals, shownScores);
-      span.setAttribute(
-        'oarlock.scores',
-        JSON.stringify(Object.fromEntries(top.map((index) => [fits[index]?.name, Math.round(totals[index] ?? 0)]))),
-      );
-    }
-    span.end();
-    return fits[best] ?? (fits[0] as NodeInfo);
-  }
-
-  async #bind(cycle: Cycle, waiting: Waiting, node: string, cause: Cause | undefined, signal: AbortSignal, began: number): Promise<void> {
-    const { framework, tracer, recorder, metrics, clock } = this.#options;
-    const span = startSpan(tracer, 'bind', { cause, attributes: { 'oarlock.key': waiting.key, 'oarlock.node': node } });
-    let outcome: Outcome & { readonly plugin?: string };
-    try {
-      outcome = await bind(framework, cycle, waiting, node, { cause: causeOf(span), signal });
-    } catch (error) {
-      outcome = { code: 'unschedulable', reasons: [(error as Error).message] };
-    }
-    if (outcome.code === 'success') {
+    const profile = this.#profileOf(waiting.pod);
+    if (profile === undefined) {
       this.#queue.done(waiting);
-      metrics.attempt('scheduled', clock.monotonic() - began);
-      recorder.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${waiting.key} to ${node}`);
-      for (const plugin of framework.at('postBind')) plugin.postBind?.(cycle, waiting, node);
-    } else {
-      failSpan(span, reasonsOf(outcome));
-      metrics.attempt('error', clock.monotonic() - began);
-      unreserve(framework, cycle, waiting, node);
-      this.#cache.forget(waiting.key);
-      this.#queue.moved('AssignedPod', 'deleted', waiting.pod, undefined, cause);
-      if (!signal.aborted) this.#refused(waiting, new Set(), 'SchedulerError', reasonsOf(outcome), cause);
+      return;
     }
-    span.end();
+    const team = profile.framework.teamOf(waiting.pod);
+    if (team !== undefined) {
+      await this.#scheduleTeam(waiting, team, signal);
+      return;
+    }
+    const result = await this.#cycles.place(waiting, profile, signal);
+    if ('failure' in result) this.#refused(result);
+    else this.#binding.begin(result, signal);
   }
 
-  /** Until one plugin has made room. What those say that could not is told with the reasons of the filters. */
-  async #postFilter(
-    cycle: Cycle,
-    waiting: Waiting,
-    { refusals }: SearchResult,
-  ): Promise<{ readonly more: string; readonly nominated?: string }> {
-    let more = '';
-    let nominated: string | undefined;
-    for (const plugin of this.#options.framework.at('postFilter')) {
-      const outcome = await plugin.postFilter?.(cycle, waiting, refusals);
-      if (outcome === undefined) continue;
-      nominated = outcome.nominated ?? nominated;
-      if (outcome.code === 'success') return { more: '', ...(nominated !== undefined && { nominated }) };
-      if ('reasons' in outcome) more += ` ${outcome.reasons.join(', ')}`;
-    }
-    return { more, ...(nominated !== undefined && { nominated }) };
+  async #scheduleTeam(waiting: Waiting, team: PodTeam, signal: AbortSignal): Promise<void> {
+    const members = [waiting, ...this.#queue.takeWith((pod) => pod !== waiting.pod && team.has(pod))].flatMap((each) => {
+      const profile = this.#profileOf(each.pod);
+      return profile === undefined ? [] : [{ waiting: each, profile }];
+    });
+    const { placed, refused } = await placeTeam(team, members, this.#cycles, this.#cache, signal);
+    for (const each of refused) this.#refused(each);
+    for (const each of placed) this.#binding.begin(each, signal);
+  }
+
+  #bound({ waiting, node, profile }: Placed): void {
+    this.#queue.done(waiting);
+    const { namespace, name } = waiting.pod.metadata ?? {};
+    this.#recorders
+      .get(profile.schedulerName)
+      ?.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`);
+  }
+
+  #unbound({ waiting, profile, cause }: Placed, failure: Failed['failure'] | undefined): void {
+    this.#cache.forget(waiting.key);
+    if (failure === undefined) return;
+    // what it had taken may do for another
+    this.#queue.moved('AssignedPod', 'deleted', waiting.pod, undefined, cause);
+    this.#refused({ waiting, profile, cause, failure });
+  }
+
+  /** Back to the queue, and said on the pod. */
+  #refused({ waiting, profile, cause, failure }: Failed): void {
+    const { by, reason, message, nominated } = failure;
+    if (nominated !== undefined) this.#nominate(waiting, nominated, cause);
+    const { pod } = waiting;
+    const known = this.#queue.has(waiting.key);
+    this.#queue.failed(waiting, by);
+    if (!known) return; // gone meanwhile
+    this.#recorders.get(profile.schedulerName)?.event(pod, 'Warning', 'FailedScheduling', message);
+    this.#reporter.refused(pod, reason, message, cause, nominated);
   }
 
   /** Keeps the room that was made; who was to have it and matters less looks for another place. */
-  #nominate(pod: PodInfo, node: string, cause: Cause | undefined): void {
+  #nominate(pod: Waiting, node: string, cause: Cause | undefined): void {
     if (node === '') {
       this.#nominations.delete(pod.key);
       return;
@@ -329,70 +271,9 @@ export class Scheduler {
     for (const other of this.#nominations.on(node)) {
       if (priorityOf(other) >= priorityOf(pod)) continue;
       this.#nominations.delete(other.key);
-      this.#track(this.#patchStatus(other.pod, { nominatedNodeName: null }, cause));
+      this.#reporter.clearNomination(other.pod, cause);
+      this.#queue.activate(other.key);
     }
     this.#nominations.set(pod, node);
   }
-
-  /** Back to the queue, and said on the pod. */
-  #refused(waiting: Waiting, by: ReadonlySet<string>, reason: string, message: string, cause: Cause | undefined, nominated?: string): void {
-    this.#queue.failed(waiting, by);
-    this.#options.recorder.event(waiting.pod, 'Warning', 'FailedScheduling', message);
-    this.#track(this.#condition(waiting.pod, reason, message, cause, nominated));
-  }
-
-  #track(work: Promise<void>): void {
-    const task: Promise<void> = work.finally(() => this.#binding.delete(task));
-    this.#binding.add(task);
-  }
-
-  async #condition(pod: Pod, reason: string, message: string, cause: Cause | undefined, nominated: string | undefined): Promise<void> {
-    const old = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
-    const same = old?.status === 'False' && old.reason === reason && old.message === message;
-    const moved = nominated !== undefined && nominated !== (pod.status?.nominatedNodeName ?? '');
-    if (same && !moved) return;
-    const condition = {
-      type: 'PodScheduled',
-      status: 'False',
-      reason,
-      message,
-      lastTransitionTime: old?.status === 'False' ? (old.lastTransitionTime ?? null) : formatTime(this.#options.clock.now()),
-    };
-    await this.#patchStatus(pod, { conditions: [condition], ...(moved && { nominatedNodeName: nominated || null }) }, cause);
-  }
-
-  async #patchStatus(pod: Pod, status: object, cause: Cause | undefined): Promise<void> {
-    try {
-      await this.#options.client
-        .causedBy(cause)
-        .patch(
-          pods,
-          { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' },
-          'strategic',
-          { metadata: { uid: pod.metadata?.uid }, status },
-          { subresource: 'status' },
-        );
-    } catch (error) {
-      if (!isStatus(error, 'NotFound', 'Conflict'))
-        this.#options.log.warn({ pod: objectKey(pod), err: error }, 'the status of a pod could not be written');
-    }
-  }
-}
-
-const nothingMore: { readonly more: string; readonly nominated?: string } = { more: '' };
-
-const reasonsOf = (outcome: Outcome): string => ('reasons' in outcome ? outcome.reasons.join(', ') : outcome.code);
-
-/** The places of the `count` largest values, largest first. */
-function largest(values: Float64Array, count: number): readonly number[] {
-  const top: number[] = [];
-  for (let index = 0; index < values.length; index++) {
-    const value = values[index] ?? 0;
-    if (top.length === count && value <= (values[top[count - 1] ?? 0] ?? 0)) continue;
-    let at = top.length;
-    while (at > 0 && (values[top[at - 1] ?? 0] ?? 0) < value) at--;
-    top.splice(at, 0, index);
-    if (top.length > count) top.pop();
-  }
-  return top;
 }

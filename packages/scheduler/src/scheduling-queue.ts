@@ -2,8 +2,12 @@ import { Heap, type HeapEntry } from '@oarlock/client/heap';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Cause } from '@oarlock/kernel/tracing';
-import type { Outcome, QueuedPod, RequeueOn } from '@oarlock/spi/scheduling';
+import type { QueuedPod, RequeueOn } from '@oarlock/spi/scheduling';
 import { podInfo } from './amounts.ts';
+import { BackoffPool } from './backoff-pool.ts';
+import { FlightLog, type ClusterEvent } from './flight-log.ts';
+import { meansTheSame, same } from './pod-changes.ts';
+import { RequeueIndex } from './requeue-index.ts';
 
 export interface Waiting extends QueuedPod, HeapEntry {
   pod: Pod;
@@ -16,23 +20,26 @@ export interface Waiting extends QueuedPod, HeapEntry {
   /** Names of the plugins that refused it last; empty: anything may help. */
   refusedBy: ReadonlySet<string>;
   place: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';
-  /** An event that might help came while it was being tried. */
+  /** It was changed or activated while it was being tried. */
   movedMeanwhile: boolean;
+  /** Up to which event it had heard of all when it was taken. */
+  since: number;
   order: number;
 }
 
 export interface QueueOptions {
   readonly clock: Clock;
   readonly less: (a: QueuedPod, b: QueuedPod) => number;
-  readonly preEnqueue: (pod: Pod) => Outcome;
-  readonly requeueOn: ReadonlyMap<string, readonly RequeueOn[]>;
+  /** Who keeps a pod from being tried, if anybody does. */
+  readonly gatedBy: (pod: Pod) => string | undefined;
+  /** What a plugin that refused a pod waits for; undefined when it does not say. */
+  readonly requeueOn: (pod: Pod, plugin: string) => readonly RequeueOn[] | undefined;
   readonly initialBackoffMs: number;
   readonly maxBackoffMs: number;
 }
 
 /** Pods are tried again after so long even if nothing happened that might help: against a hint that is wrong. */
 const longestWaitMs = 5 * 60_000;
-const backoffWindowMs = 1000;
 
 /**
  * Pods that have no node yet: to be tried now, after a back-off, or when something changes that may help. Who has nothing else to do
@@ -42,14 +49,14 @@ export class SchedulingQueue {
   readonly #options: QueueOptions;
   readonly #pods = new Map<string, Waiting>();
   readonly #active: Heap<Waiting>;
-  readonly #backoff: Heap<Waiting>;
-  readonly #errorBackoff = new Heap<Waiting>((a, b) => a.readyAt < b.readyAt);
-  readonly #unschedulable = new Set<Waiting>();
-  readonly #inFlight = new Set<Waiting>();
-  #timer: Timer | undefined;
+  readonly #backoff: BackoffPool;
+  /** Unschedulable and gated ones. */
+  readonly #parked = new RequeueIndex<Waiting>();
+  readonly #inFlight = new FlightLog<Waiting>();
   #sweep: Timer | undefined;
   #waiter: ((pod: Waiting | undefined) => void) | undefined;
   #order = 0;
+  #gated = 0;
   #closed = false;
 
   constructor(options: QueueOptions) {
@@ -58,14 +65,17 @@ export class SchedulingQueue {
       const by = options.less(a, b);
       return by < 0 || (by === 0 && a.order < b.order);
     };
-    const windowOf = ({ readyAt }: Waiting) => Math.floor(readyAt / backoffWindowMs);
     this.#active = new Heap<Waiting>(before);
-    // who is ready at about the same time goes by rank
-    this.#backoff = new Heap<Waiting>((a, b) => windowOf(a) < windowOf(b) || (windowOf(a) === windowOf(b) && before(a, b)));
+    this.#backoff = new BackoffPool(options.clock, before, (waiting) => this.#admit(waiting));
   }
 
-  get depth(): { readonly active: number; readonly backoff: number; readonly unschedulable: number } {
-    return { active: this.#active.size, backoff: this.#backoff.size + this.#errorBackoff.size, unschedulable: this.#unschedulable.size };
+  get depth(): { readonly active: number; readonly backoff: number; readonly unschedulable: number; readonly gated: number } {
+    return {
+      active: this.#active.size,
+      backoff: this.#backoff.size,
+      unschedulable: this.#parked.size - this.#gated,
+      gated: this.#gated,
+    };
   }
 
   add(pod: Pod, cause: Cause | undefined): void {
@@ -83,8 +93,9 @@ export class SchedulingQueue {
       cause,
       readyAt: 0,
       refusedBy: new Set(),
-      place: 'gated',
+      place: 'active',
       movedMeanwhile: false,
+      since: 0,
       heapIndex: -1,
       order: this.#order++,
     };
@@ -92,7 +103,7 @@ export class SchedulingQueue {
     this.#admit(waiting);
   }
 
-  /** A change of the pod itself may help it, unless only its status changed. */
+  /** A change of the pod itself may help it, unless only its status changed in what nobody waits for. */
   update(pod: Pod, cause: Cause | undefined): void {
     const key = podInfo(pod).key;
     const waiting = this.#pods.get(key);
@@ -100,11 +111,15 @@ export class SchedulingQueue {
       this.add(pod, cause);
       return;
     }
-    const relevant = waiting.pod.spec !== pod.spec || waiting.pod.metadata?.labels !== pod.metadata?.labels;
+    const relevant = !meansTheSame(waiting.pod, pod) || !same(waiting.pod.status?.resourceClaimStatuses, pod.status?.resourceClaimStatuses);
     Object.assign(waiting, podInfo(pod));
-    if (!relevant) return;
-    if (waiting.place === 'gated') this.#admit(waiting);
-    else if (waiting.place === 'unschedulable' || waiting.place === 'in-flight') this.#move(waiting, cause);
+    if (relevant) this.#tryAgain(waiting, cause);
+  }
+
+  /** Tries a pod again soon, whatever refused it. */
+  activate(key: string): void {
+    const waiting = this.#pods.get(key);
+    if (waiting !== undefined) this.#tryAgain(waiting, undefined);
   }
 
   remove(key: string): void {
@@ -114,6 +129,9 @@ export class SchedulingQueue {
     this.#take(waiting);
   }
 
+  get(key: string): Waiting | undefined {
+    return this.#pods.get(key);
+  }
   has(key: string): boolean {
     return this.#pods.has(key);
   }
@@ -127,6 +145,16 @@ export class SchedulingQueue {
     });
   }
 
+  /** Takes the others that are to be tried together with a pod, in order, wherever they wait; not those that must not be tried yet. */
+  takeWith(choose: (pod: Pod) => boolean): readonly Waiting[] {
+    const found = [...this.#pods.values()].filter(({ place, pod }) => place !== 'in-flight' && place !== 'gated' && choose(pod));
+    for (const waiting of found) {
+      this.#take(waiting);
+      this.#fly(waiting);
+    }
+    return found.sort((a, b) => this.#options.less(a, b) || a.order - b.order);
+  }
+
   /** Has its node. */
   done(waiting: Waiting): void {
     this.#inFlight.delete(waiting);
@@ -135,86 +163,72 @@ export class SchedulingQueue {
 
   /** Has none: waits for what the refusing plugins wait for, or for its back-off when nobody in particular refused it. */
   failed(waiting: Waiting, refusedBy: ReadonlySet<string>): void {
+    const missed = this.#inFlight.missed(waiting);
     this.#inFlight.delete(waiting);
     if (this.#pods.get(waiting.key) !== waiting || this.#closed) return;
     waiting.refusedBy = refusedBy;
     waiting.readyAt = this.#options.clock.monotonic() + this.#backoffOf(waiting);
-    if (waiting.movedMeanwhile || refusedBy.size === 0) {
+    if (waiting.movedMeanwhile || refusedBy.size === 0 || missed?.some((event) => this.#helps(waiting, event)) !== false) {
       this.#toBackoff(waiting);
       return;
     }
-    waiting.place = 'unschedulable';
-    this.#unschedulable.add(waiting);
+    this.#park(waiting, 'unschedulable');
     this.#sweep ??= this.#options.clock.after(longestWaitMs, () => {
       this.#sweep = undefined;
-      for (const each of [...this.#unschedulable]) this.#move(each, undefined);
+      for (const each of [...this.#parked.values()]) if (each.place === 'unschedulable') this.#unpark(each, undefined);
     });
   }
 
   /** Something changed: pods refused by plugins that wait for such a change are tried again. */
   moved(kind: string, on: 'added' | 'updated' | 'deleted', old: unknown, now: unknown, cause: Cause | undefined): void {
-    for (const waiting of [...this.#inFlight, ...this.#unschedulable]) {
-      // who will refuse a pod that is being tried is not known yet
-      if (waiting.place === 'in-flight' || this.#helps(waiting, kind, on, old, now)) this.#move(waiting, cause);
-    }
+    const event: ClusterEvent = { kind, on, old, now };
+    this.#inFlight.happened(event);
+    for (const waiting of this.#parked.waitingFor(kind, on)) if (this.#helps(waiting, event)) this.#unpark(waiting, cause);
   }
 
   close(): void {
     this.#closed = true;
-    this.#timer?.cancel();
+    this.#backoff.close();
     this.#sweep?.cancel();
     this.#waiter?.(undefined);
     this.#waiter = undefined;
   }
 
-  #helps(waiting: Waiting, kind: string, on: 'added' | 'updated' | 'deleted', old: unknown, now: unknown): boolean {
-    for (const name of waiting.refusedBy) {
-      const wanted = this.#options.requeueOn.get(name);
+  #helps({ pod, refusedBy }: Waiting, { kind, on, old, now }: ClusterEvent): boolean {
+    for (const name of refusedBy) {
+      const wanted = this.#options.requeueOn(pod, name);
       if (wanted === undefined) return true; // it does not say what it waits for: anything may help
-      if (wanted.some((each) => each.kind === kind && each.on.includes(on) && each.hint?.(waiting.pod, old, now) !== 'skip')) return true;
+      if (wanted.some((each) => each.kind === kind && each.on.includes(on) && each.hint?.(pod, old, now) !== 'skip')) return true;
     }
     return false;
   }
 
-  #move(waiting: Waiting, cause: Cause | undefined): void {
-    if (waiting.place === 'in-flight') {
-      waiting.movedMeanwhile = true;
-      return;
-    }
-    this.#unschedulable.delete(waiting);
+  #tryAgain(waiting: Waiting, cause: Cause | undefined): void {
+    if (waiting.place === 'in-flight') waiting.movedMeanwhile = true;
+    else if (waiting.place === 'unschedulable' || waiting.place === 'gated') this.#unpark(waiting, cause);
+  }
+
+  #park(waiting: Waiting, place: 'unschedulable' | 'gated'): void {
+    waiting.place = place;
+    if (place === 'gated') this.#gated += 1;
+    this.#parked.add(
+      waiting,
+      [...waiting.refusedBy].map((plugin) => this.#options.requeueOn(waiting.pod, plugin)),
+    );
+  }
+
+  #unpark(waiting: Waiting, cause: Cause | undefined): void {
+    this.#parked.delete(waiting);
+    if (waiting.place === 'gated') this.#gated -= 1;
     waiting.cause = cause ?? waiting.cause;
-    if (waiting.readyAt > this.#options.clock.monotonic()) this.#toBackoff(waiting);
+    if (waiting.place === 'unschedulable' && waiting.readyAt > this.#options.clock.monotonic()) this.#toBackoff(waiting);
     else this.#admit(waiting);
   }
 
   #toBackoff(waiting: Waiting): void {
-    if (waiting.refusedBy.size === 0) {
-      waiting.place = 'error-backoff';
-      this.#errorBackoff.push(waiting);
-    } else {
-      waiting.place = 'backoff';
-      this.#backoff.push(waiting);
-      this.#wake();
-    }
-    this.#armBackoff();
-  }
-
-  #armBackoff(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    const ends = [this.#backoff.peek(), this.#errorBackoff.peek()].flatMap((first) => (first === undefined ? [] : [first.readyAt]));
-    if (ends.length === 0) return;
-    this.#timer = this.#options.clock.after(Math.min(...ends) - this.#options.clock.monotonic(), () => {
-      this.#timer = undefined;
-      const now = this.#options.clock.monotonic();
-      for (const heap of [this.#backoff, this.#errorBackoff]) {
-        for (let due = heap.peek(); due !== undefined && due.readyAt <= now; due = heap.peek()) {
-          heap.pop();
-          this.#admit(due);
-        }
-      }
-      this.#armBackoff();
-    });
+    waiting.place = waiting.refusedBy.size === 0 ? 'error-backoff' : 'backoff';
+    this.#backoff.push(waiting);
+    if (waiting.place === 'backoff') this.#wake();
   }
 
   #admit(waiting: Waiting): void {
@@ -226,9 +240,10 @@ export class SchedulingQueue {
   }
 
   #mayEnter(waiting: Waiting): boolean {
-    const outcome = this.#options.preEnqueue(waiting.pod);
-    if (outcome.code === 'success' || outcome.code === 'skip') return true;
-    waiting.place = 'gated';
+    const gate = this.#options.gatedBy(waiting.pod);
+    if (gate === undefined) return true;
+    waiting.refusedBy = new Set([gate]);
+    this.#park(waiting, 'gated');
     return false;
   }
 
@@ -248,13 +263,15 @@ export class SchedulingQueue {
 
   #pop(): Waiting | undefined {
     const waiting = this.#active.pop() ?? this.#popBackoff();
-    if (waiting !== undefined) {
-      waiting.place = 'in-flight';
-      this.#inFlight.add(waiting);
-      waiting.movedMeanwhile = false;
-      waiting.attempts += 1;
-    }
+    if (waiting !== undefined) this.#fly(waiting);
     return waiting;
+  }
+
+  #fly(waiting: Waiting): void {
+    waiting.place = 'in-flight';
+    waiting.movedMeanwhile = false;
+    waiting.attempts += 1;
+    this.#inFlight.add(waiting);
   }
 
   #popBackoff(): Waiting | undefined {
@@ -262,17 +279,14 @@ export class SchedulingQueue {
     while (found !== undefined && !this.#mayEnter(found)) found = this.#backoff.pop();
     if (found === undefined) return undefined;
     found.enqueuedAt = this.#options.clock.now();
-    this.#armBackoff();
     return found;
   }
 
   #take(waiting: Waiting): void {
     if (waiting.place === 'active') this.#active.remove(waiting);
-    if (waiting.place === 'backoff' || waiting.place === 'error-backoff') {
-      (waiting.place === 'backoff' ? this.#backoff : this.#errorBackoff).remove(waiting);
-      this.#armBackoff();
-    }
-    this.#unschedulable.delete(waiting);
+    if (waiting.place === 'backoff' || waiting.place === 'error-backoff') this.#backoff.remove(waiting);
+    if (waiting.place === 'gated') this.#gated -= 1;
+    this.#parked.delete(waiting);
     this.#inFlight.delete(waiting);
   }
 

@@ -114,7 +114,9 @@ describe('DefaultPreemption', () => {
     await w.start();
     await w.submit(pod('high', asking('1', 1000, { preemptionPolicy: 'Never' })));
     expect(isLeaving('low')).toBe(false);
-    expect(w.whyNot('high')).toBe('0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.');
+    expect(w.whyNot('high')).toBe(
+      '0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.',
+    );
   });
 
   it('says why preemption does not help', async () => {
@@ -128,7 +130,7 @@ describe('DefaultPreemption', () => {
     await w.start();
     await w.submit(pod('new', asking('1', 10)));
     expect(w.whyNot('new')).toBe(
-      '0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are available: ' +
+      '0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: ' +
         '1 Insufficient cpu, 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.',
     );
     expect(isLeaving('low')).toBe(false);

@@ -11,7 +11,7 @@ afterEach(() => w.stop());
 
 const mib = 1024 * 1024;
 const scores = (plugin: string, spec: Partial<PodSpec>) =>
-  Object.fromEntries(w.scheduler.explain(pod('new', spec)).map((each) => [each.node, each.scores?.[plugin]]));
+  Object.fromEntries(w.explain(pod('new', spec)).map((each) => [each.node, each.scores?.[plugin]]));
 
 describe('the default plugins', () => {
   it('weigh as those of Kubernetes do', async () => {

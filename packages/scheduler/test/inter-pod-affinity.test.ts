@@ -23,12 +23,12 @@ const apart = (...terms: PodAffinityTerm[]): Partial<PodSpec> => ({
   affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } },
 });
 const fits = (spec: Partial<PodSpec>, labels: Record<string, string> = {}) =>
-  w.scheduler
+  w
     .explain(pod('new', spec, labels))
     .flatMap(({ node: name, refusedBy }) => (refusedBy === undefined ? [name] : []))
     .sort();
 const scores = (spec: Partial<PodSpec>, labels: Record<string, string> = {}) =>
-  Object.fromEntries(w.scheduler.explain(pod('new', spec, labels)).map((each) => [each.node, each.scores?.['InterPodAffinity']]));
+  Object.fromEntries(w.explain(pod('new', spec, labels)).map((each) => [each.node, each.scores?.['InterPodAffinity']]));
 
 describe('InterPodAffinity', () => {
   it('required affinity: near a pod that matches, in its domain', async () => {

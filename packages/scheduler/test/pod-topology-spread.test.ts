@@ -49,7 +49,7 @@ describe('PodTopologySpread', () => {
       metadata: { ...leaving.metadata, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] },
     });
     await w.start();
-    expect(w.scheduler.explain(pod('new', spread(), web)).filter(({ refusedBy }) => refusedBy !== undefined)).toEqual([]);
+    expect(w.explain(pod('new', spread(), web)).filter(({ refusedBy }) => refusedBy !== undefined)).toEqual([]);
   });
 
   it('minDomains: fewer domains than that count as if one were empty', async () => {
@@ -66,7 +66,7 @@ describe('PodTopologySpread', () => {
     w.api.seed(pods, pod('old1', on('a'), { ...web, hash: '1' }));
     await w.start();
     const refusals = (hash: string) =>
-      w.scheduler
+      w
         .explain(pod('new', spread({ matchLabelKeys: ['hash'] }), { ...web, hash }))
         .flatMap(({ node: name, refusedBy }) => (refusedBy === undefined ? [] : [[name, refusedBy]]));
     expect(refusals('1')).toEqual([['a', 'PodTopologySpread']]);
@@ -82,7 +82,7 @@ describe('PodTopologySpread', () => {
     w.api.seed(pods, pod('1', on('a'), web));
     await w.start();
     const refusals = (more: Partial<TopologySpreadConstraint>, spec: Partial<PodSpec> = {}) =>
-      w.scheduler
+      w
         .explain(pod('new', { ...spec, ...spread(more) }, web))
         .flatMap(({ node: name, refusedBy }) => (refusedBy === 'PodTopologySpread' ? [name] : []));
     const onlyA = { nodeSelector: { zone: 'x' } };
@@ -98,7 +98,7 @@ describe('PodTopologySpread', () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
     w.api.seed(pods, ...['1', '2', '3', '4'].map((name) => pod(name, on('a'), web)));
     await w.start();
-    const answer = w.scheduler.explain(pod('new', spread({ whenUnsatisfiable: 'ScheduleAnyway' }), web));
+    const answer = w.explain(pod('new', spread({ whenUnsatisfiable: 'ScheduleAnyway' }), web));
     const scores = Object.fromEntries(answer.map((each) => [each.node, each.scores?.['PodTopologySpread']]));
     expect(scores).toEqual({ a: 0, b: 200 });
   });
@@ -110,7 +110,7 @@ describe('PodTopologySpread', () => {
     w.api.seed(pods, ...['1', '2', '3', '4', '5', '6', '7', '8'].map((name) => pod(name, on('a'), web)));
     await w.start();
     const scores = (labels: Record<string, string>) =>
-      Object.fromEntries(w.scheduler.explain(pod('new', {}, labels)).map((each) => [each.node, each.scores?.['PodTopologySpread']]));
+      Object.fromEntries(w.explain(pod('new', {}, labels)).map((each) => [each.node, each.scores?.['PodTopologySpread']]));
     const ofService = scores(web);
     expect(ofService['b']).toBe(200);
     expect(ofService['a']).toBeLessThan(100);

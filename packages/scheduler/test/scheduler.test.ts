@@ -6,7 +6,8 @@ import { silentLogger } from '@oarlock/kernel/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { builtin } from '@oarlock/scheduler/builtin';
-import { Framework } from '@oarlock/scheduler/framework';
+import { configuration } from '@oarlock/scheduler/configuration';
+import { makeProfiles } from '@oarlock/scheduler/profiles';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
 import { Client, Events, Informers } from '@oarlock/spi/client';
@@ -32,18 +33,19 @@ async function start(): Promise<void> {
   scheduler = new Scheduler({
     client: api.client(),
     informers: api.informers,
-    framework: new Framework(host.get(Scheduling)),
+    profiles: makeProfiles(configuration.parse({}), host.get(Scheduling)),
     clock,
     log: silentLogger,
     tracer: noTracer,
     random: sequence(7),
-    recorder: {
-      event: (_about: KubeObject, _type: string, reason: string, message: string) => {
-        told.push({ reason, message });
-      },
+    events: {
+      recorder: () => ({
+        event: (_about: KubeObject, _type: string, reason: string, message: string) => {
+          told.push({ reason, message });
+        },
+      }),
     },
-    metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => scheduler.depth),
-    schedulerName: 'default-scheduler',
+    metrics: new SchedulerMetrics(new Registry(), () => scheduler.depth),
     parallelBinds: 10,
     initialBackoffMs: 1000,
     maxBackoffMs: 10_000,
@@ -118,7 +120,7 @@ describe('scheduler', () => {
     expect(placeOf('a')).toBeUndefined();
     const message =
       '0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. ' +
-      'preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.';
+      'no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.';
     expect(scheduled('a')).toMatchObject({ status: 'False', reason: 'Unschedulable', message });
     expect(told).toContainEqual({ reason: 'FailedScheduling', message });
     await api.client().create(nodes, node('big', { cpu: '8' }));
@@ -129,11 +131,11 @@ describe('scheduler', () => {
   it('does not wait for a back-off when it has nothing else to do', async () => {
     await start();
     await submit(pod('a', asking('2')));
-    expect(scheduled('a')?.message).toBe('0/0 nodes are available: no nodes available to schedule pods');
+    expect(scheduled('a')?.message).toBe('no nodes available to schedule pods');
     await api.client().create(nodes, node('small', { cpu: '1' }));
     await clock.settle();
     expect(scheduled('a')?.message).toBe(
-      '0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.',
+      '0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.',
     );
     await api.client().create(nodes, node('big', { cpu: '8' }));
     await clock.settle();
@@ -195,13 +197,13 @@ describe('scheduler', () => {
     await submit(pod('a'));
     await api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
     await clock.settle();
-    expect(scheduler.depth).toEqual({ active: 0, backoff: 0, unschedulable: 0 });
+    expect(scheduler.depth).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
   });
 
   it('explains each node without changing anything', async () => {
     api.seed(nodes, node('n'), node('off', { spec: { unschedulable: true } }));
     await start();
-    const answer = scheduler.explain(pod('a'));
+    const answer = scheduler.explain([pod('a')])[0]?.nodes ?? [];
     expect(answer.find((each) => each.node === 'off')).toEqual({
       node: 'off',
       refusedBy: 'NodeUnschedulable',
@@ -270,7 +272,7 @@ describe('node constraints', () => {
     await submit(pod('a', port()), pod('b', port('10.0.0.1')));
     expect([placeOf('a'), placeOf('b')]).toEqual(['n', undefined]);
     expect(scheduled('b')?.message).toBe(
-      "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+      "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
     );
   });
 
@@ -279,7 +281,7 @@ describe('node constraints', () => {
     await start();
     await submit(pod('a'), pod('b'));
     expect(scheduled('b')?.message).toBe(
-      '0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
+      '0/1 nodes are available: 1 Too many pods. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
     );
   });
 });

@@ -2,10 +2,14 @@ import type { KubeObject } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
 import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
 import { silentLogger } from '@oarlock/kernel/logger';
+import type { Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { builtin } from '@oarlock/scheduler/builtin';
-import { Framework } from '@oarlock/scheduler/framework';
+import { configuration } from '@oarlock/scheduler/configuration';
+import type { Verdict } from '@oarlock/scheduler/explain';
+import { Extender } from '@oarlock/scheduler/extender';
+import { makeProfiles } from '@oarlock/scheduler/profiles';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
 import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
 import { Client, Events, Informers } from '@oarlock/spi/client';
@@ -13,15 +17,17 @@ import { Scheduling, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
+import type { z } from 'zod';
 
 /** A scheduler with all its plugins over fakes in memory. */
-export function world() {
+export function world(given: z.input<typeof configuration> = {}, more: readonly Plugin[] = []) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   const abort = new AbortController();
   const told: { about: string; type: string; reason: string; message: string }[] = [];
   let scheduler: Scheduler | undefined;
   let chain: readonly SchedulingPlugin[] = [];
+  let running: Promise<void> | undefined;
   const recorder = {
     event: (about: KubeObject, type: string, reason: string, message: string) => {
       told.push({ about: about.metadata?.name ?? '', type, reason, message });
@@ -35,6 +41,8 @@ export function world() {
       if (scheduler === undefined) throw new Error('the scheduler has not been started');
       return scheduler;
     },
+    /** What each node is to a pod. */
+    explain: (of: Pod): readonly Verdict[] => scheduler?.explain([of])[0]?.nodes ?? [],
     get chain(): readonly SchedulingPlugin[] {
       return chain;
     },
@@ -43,27 +51,33 @@ export function world() {
         .provide(Client, api.client())
         .provide(Informers, api.informers)
         .provide(Events, { recorder: () => recorder });
-      for (const plugin of builtin) host.place({ plugin });
+      for (const plugin of [...builtin, ...more]) host.place({ plugin });
       await host.start();
       chain = host.get(Scheduling);
+      const config = configuration.parse(given);
       const started: Scheduler = new Scheduler({
         client: api.client(),
         informers: api.informers,
-        framework: new Framework(chain),
+        profiles: makeProfiles(config, chain),
+        extenders: config.extenders.map((each) => new Extender(each)),
         clock,
         log: silentLogger,
         tracer: noTracer,
         random: sequence(7),
-        recorder,
-        metrics: new SchedulerMetrics(new Registry(), 'default-scheduler', () => started.depth),
-        schedulerName: 'default-scheduler',
+        events: { recorder: () => recorder },
+        metrics: new SchedulerMetrics(new Registry(), () => started.depth),
         parallelBinds: 10,
-        initialBackoffMs: 1000,
-        maxBackoffMs: 10_000,
+        initialBackoffMs: config.podInitialBackoffSeconds * 1000,
+        maxBackoffMs: config.podMaxBackoffSeconds * 1000,
       });
       scheduler = started;
-      void started.run(abort.signal);
+      running = started.run(abort.signal);
       await clock.settle();
+    },
+    /** Resolves when the scheduler has ended its work. */
+    async end(): Promise<void> {
+      abort.abort();
+      await running;
     },
     async stop(): Promise<void> {
       abort.abort();

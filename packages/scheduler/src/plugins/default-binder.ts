@@ -2,7 +2,7 @@ import { resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import type { Binding } from '@oarlock/api/types/core-v1';
 import { Client } from '@oarlock/spi/client';
-import { Scheduling, success, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { failed, Scheduling, success, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
 const bindings = resource<Binding>('', 'v1', 'pods', 'Binding', true);
@@ -26,7 +26,7 @@ export const defaultBinder = Scheduling.plugin({
         await client.causedBy(cause).create(bindings, binding, { subresource: 'binding', name, signal });
         return success;
       } catch (error) {
-        if (isStatus(error)) return unschedulable(error.message);
+        if (isStatus(error)) return failed(error.message);
         throw error;
       }
     },

@@ -7,12 +7,14 @@ import {
   success,
   unresolvable,
   unschedulable,
+  type AffinityGroup,
   type CycleState,
   type NodeInfo,
   type PodInfo,
   type SchedulingPlugin,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { configurable } from '../plugin-args.ts';
 import { matchesPod, selectionOf, termsOf, type Term } from './affinity-terms.ts';
 
 /** Sums by topology key, then by the value that nodes have for it. Sums of zero are left out. */
@@ -51,14 +53,16 @@ interface Filtered {
   readonly refusing: Sums;
 }
 
+const args = z.strictObject({
+  /** What a required term of a pod that is placed already counts in its favour. */
+  hardPodAffinityWeight: z.number().int().min(0).max(100).default(1),
+  ignorePreferredTermsOfExistingPods: z.boolean().default(false),
+});
+
 /** Places pods near others or away from them, as these and those ask for. */
 export const interPodAffinity = Scheduling.plugin({
   id: 'scheduling-inter-pod-affinity',
-  config: z.strictObject({
-    /** What a required term of a pod that is placed already counts in its favour. */
-    hardPodAffinityWeight: z.number().int().min(0).max(100).default(1),
-    ignorePreferredTermsOfExistingPods: z.boolean().default(false),
-  }),
+  config: args,
   needs: { informers: Informers },
   create({ config, informers }): SchedulingPlugin {
     const filtering = Symbol('InterPodAffinity filter');
@@ -78,6 +82,13 @@ export const interPodAffinity = Scheduling.plugin({
       }
     };
 
+    const addGroup = ({ snapshot }: CycleState, { byNode }: AffinityGroup, { topologyKey }: Term, to: Sums, weight: number) => {
+      for (const [name, count] of byNode) {
+        const node = snapshot.get(name);
+        if (node !== undefined) to.add(node, topologyKey, weight * count);
+      }
+    };
+
     const change = (state: CycleState, { pod }: PodInfo, changed: PodInfo, node: NodeInfo, by: 1 | -1) => {
       const filtered = state.read<Filtered>(filtering);
       if (filtered === undefined) return;
@@ -89,7 +100,7 @@ export const interPodAffinity = Scheduling.plugin({
         if (selects(term, changed.pod)) filtered.unwanted[index]?.add(node, term.topologyKey, by);
     };
 
-    return {
+    return configurable(args, config, ({ hardPodAffinityWeight, ignorePreferredTermsOfExistingPods }) => ({
       name: 'InterPodAffinity',
       weight: 2,
       requeueOn: [
@@ -107,9 +118,8 @@ export const interPodAffinity = Scheduling.plugin({
       preFilter(state, { pod }) {
         const { affinity, antiAffinity } = termsOf(pod);
         const refusing = new Sums();
-        for (const node of state.snapshot.nodesWithAffinity)
-          for (const existing of node.podsWithAffinity)
-            for (const term of termsOf(existing.pod).antiAffinity) if (selects(term, pod)) refusing.add(node, term.topologyKey, 1);
+        for (const group of state.snapshot.affinityGroups)
+          for (const term of termsOf(group.pod).antiAffinity) if (selects(term, pod)) addGroup(state, group, term, refusing, 1);
         if (refusing.empty && affinity.length === 0 && antiAffinity.length === 0) return skip;
         const wanted = new Sums();
         addCounted(state, affinity, wanted, () => 1);
@@ -147,15 +157,14 @@ export const interPodAffinity = Scheduling.plugin({
         for (const term of preferred) addCounted(state, [term], sums, ({ weight }) => weight);
         for (const term of avoided) addCounted(state, [term], sums, ({ weight }) => -weight);
         const asked = preferred.length > 0 || avoided.length > 0;
-        if (asked || !config.ignorePreferredTermsOfExistingPods) {
-          for (const node of state.snapshot.nodesWithAffinity)
-            for (const existing of node.podsWithAffinity) {
-              const theirs = termsOf(existing.pod);
-              if (config.hardPodAffinityWeight > 0)
-                for (const term of theirs.affinity) if (selects(term, pod)) sums.add(node, term.topologyKey, config.hardPodAffinityWeight);
-              for (const term of theirs.preferred) if (selects(term, pod)) sums.add(node, term.topologyKey, term.weight);
-              for (const term of theirs.avoided) if (selects(term, pod)) sums.add(node, term.topologyKey, -term.weight);
-            }
+        if (asked || !ignorePreferredTermsOfExistingPods) {
+          for (const group of state.snapshot.affinityGroups) {
+            const { affinity, preferred: wanted, avoided: unwanted } = termsOf(group.pod);
+            if (hardPodAffinityWeight > 0)
+              for (const term of affinity) if (selects(term, pod)) addGroup(state, group, term, sums, hardPodAffinityWeight);
+            for (const term of wanted) if (selects(term, pod)) addGroup(state, group, term, sums, term.weight);
+            for (const term of unwanted) if (selects(term, pod)) addGroup(state, group, term, sums, -term.weight);
+          }
         }
         if (sums.empty) return skip;
         state.write(scoring, sums);
@@ -172,6 +181,6 @@ export const interPodAffinity = Scheduling.plugin({
         for (let index = 0; index < scores.length; index++)
           scores[index] = most > least ? Math.floor((100 * ((scores[index] ?? 0) - least)) / (most - least)) : 0;
       },
-    };
+    }));
   },
 });

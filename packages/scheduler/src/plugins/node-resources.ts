@@ -4,22 +4,35 @@ import {
   success,
   unresolvable,
   unschedulable,
-  type Amounts,
   type NodeInfo,
   type PodInfo,
   type SchedulingPlugin,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { same } from '../pod-changes.ts';
+import { configurable } from '../plugin-args.ts';
+import { amountOf, isScalar, resourceWeights, strategyArgs, strategyOf } from './allocation-score.ts';
+
+const fits = (wanted: number, has: number, used: number) => wanted === 0 || wanted <= has - used;
 
 /** What does not fit, in upstream's words; and whether it could ever fit on this node. */
 function lacking(
   { requests }: PodInfo,
   { allocatable, requested, pods }: NodeInfo,
+  isIgnored: (name: string) => boolean,
 ): { readonly reasons: readonly string[]; readonly never: boolean } | undefined {
+  if (
+    pods.length + 1 <= allocatable.pods &&
+    fits(requests.milliCpu, allocatable.milliCpu, requested.milliCpu) &&
+    fits(requests.memory, allocatable.memory, requested.memory) &&
+    fits(requests.ephemeralStorage, allocatable.ephemeralStorage, requested.ephemeralStorage) &&
+    requests.scalar.size === 0
+  )
+    return undefined; // nearly always
   let reasons: string[] | undefined;
   let never = false;
   const check = (name: string, wanted: number, has: number, used: number) => {
-    if (wanted === 0 || wanted <= has - used) return;
+    if (fits(wanted, has, used)) return;
     (reasons ??= []).push(`Insufficient ${name}`);
     never ||= wanted > has;
   };
@@ -27,90 +40,84 @@ function lacking(
   check('cpu', requests.milliCpu, allocatable.milliCpu, requested.milliCpu);
   check('memory', requests.memory, allocatable.memory, requested.memory);
   check('ephemeral-storage', requests.ephemeralStorage, allocatable.ephemeralStorage, requested.ephemeralStorage);
-  for (const [name, wanted] of requests.scalar) check(name, wanted, allocatable.scalar.get(name) ?? 0, requested.scalar.get(name) ?? 0);
+  for (const [name, wanted] of requests.scalar)
+    if (!isIgnored(name)) check(name, wanted, allocatable.scalar.get(name) ?? 0, requested.scalar.get(name) ?? 0);
   return reasons && { reasons, never };
 }
 
-const strategies: Readonly<Record<'LeastAllocated' | 'MostAllocated', (used: number, has: number) => number>> = {
-  LeastAllocated: (used, has) => (has === 0 || used > has ? 0 : Math.floor(((has - used) * 100) / has)),
-  MostAllocated: (used, has) => (has === 0 ? 0 : Math.floor((Math.min(used, has) * 100) / has)),
-};
+const args = z.strictObject({
+  /** Extended resources that are not looked at: an extender does. */
+  ignoredResources: z.array(z.string().min(1)).default([]),
+  /** Their prefixes, such as `example.com`. */
+  ignoredResourceGroups: z.array(z.string().regex(/^[^/]+$/, 'a prefix without /')).default([]),
+  scoringStrategy: strategyArgs,
+});
 
-const amountOf = (amounts: Amounts, name: string): number =>
-  name === 'cpu'
-    ? amounts.milliCpu
-    : name === 'memory'
-      ? amounts.memory
-      : name === 'ephemeral-storage'
-        ? amounts.ephemeralStorage
-        : (amounts.scalar.get(name) ?? 0);
+const allocatableOf = (node: unknown) => (node as { status?: { allocatable?: unknown } } | undefined)?.status?.allocatable;
 
+/** A node has what the pod asks for; the emptier it is, the better, or as the strategy says. */
 export const nodeResourcesFit = Scheduling.plugin({
   id: 'scheduling-node-resources-fit',
-  config: z.strictObject({
-    scoringStrategy: z
-      .strictObject({
-        type: z.enum(['LeastAllocated', 'MostAllocated']).default('LeastAllocated'),
-        resources: z
-          .array(z.strictObject({ name: z.string(), weight: z.number().int().min(1).max(100).default(1) }))
-          .min(1)
-          .default([
-            { name: 'cpu', weight: 1 },
-            { name: 'memory', weight: 1 },
-          ]),
-      })
-      .prefault({}),
-  }),
-  create({ config: { scoringStrategy } }): SchedulingPlugin {
-    const { resources } = scoringStrategy;
-    const rate = strategies[scoringStrategy.type];
-    return {
-      name: 'NodeResourcesFit',
-      requeueOn: [
-        { kind: 'AssignedPod', on: ['deleted', 'updated'] },
-        {
-          kind: 'Node',
-          on: ['added', 'updated'],
-          hint: (_pod, old, now) =>
-            (old as { status?: { allocatable?: unknown } } | undefined)?.status?.allocatable ===
-              (now as { status?: { allocatable?: unknown } }).status?.allocatable && old !== undefined
-              ? 'skip'
-              : 'queue',
+  config: args,
+  create: ({ config }): SchedulingPlugin =>
+    configurable(args, config, ({ scoringStrategy, ignoredResources, ignoredResourceGroups }) => {
+      const ignored = new Set(ignoredResources);
+      const groups = new Set(ignoredResourceGroups);
+      const isIgnored = (name: string) => ignored.has(name) || groups.has(name.slice(0, Math.max(0, name.indexOf('/'))));
+      return {
+        name: 'NodeResourcesFit',
+        requeueOn: [
+          { kind: 'AssignedPod', on: ['deleted', 'updated'] },
+          {
+            kind: 'Node',
+            on: ['added', 'updated'],
+            hint: (_pod, old, now) => (old !== undefined && same(allocatableOf(old), allocatableOf(now)) ? 'skip' : 'queue'),
+          },
+        ],
+        filter(_state, pod, node) {
+          const short = lacking(pod, node, isIgnored);
+          return short === undefined ? success : short.never ? unresolvable(...short.reasons) : unschedulable(...short.reasons);
         },
-      ],
-      filter(_state, pod, node) {
-        const short = lacking(pod, node);
-        return short === undefined ? success : short.never ? unresolvable(...short.reasons) : unschedulable(...short.reasons);
-      },
-      score(_state, pod, node) {
-        let sum = 0;
-        let weights = 0;
-        for (const { name, weight } of resources) {
-          const has = amountOf(node.allocatable, name);
-          // a node that does not have the resource at all does not count for it
-          if (has === 0) continue;
-          sum += weight * rate(amountOf(node.nonZeroRequested, name) + amountOf(pod.nonZeroRequests, name), has);
-          weights += weight;
-        }
-        return weights === 0 ? 0 : Math.floor(sum / weights);
-      },
-    };
-  },
+        score: strategyOf(scoringStrategy),
+      };
+    }),
 });
 
-/** Prefers nodes where CPU and memory are used to the same degree: what is left over then stays usable. */
+const balanceArgs = z.strictObject({ resources: resourceWeights });
+
+/** Prefers nodes whose resources are used to the same degree: what is left over then stays usable. */
 export const nodeResourcesBalancedAllocation = Scheduling.plugin({
   id: 'scheduling-node-resources-balanced-allocation',
-  config: z.strictObject({}),
-  create: (): SchedulingPlugin => ({
-    name: 'NodeResourcesBalancedAllocation',
-    preScore: (_state, { requests }) => (requests.milliCpu === 0 && requests.memory === 0 ? skip : success),
-    score(_state, { requests }, { allocatable, requested }) {
-      if (allocatable.milliCpu === 0 || allocatable.memory === 0) return 0;
-      const cpu = Math.min(1, (requested.milliCpu + requests.milliCpu) / allocatable.milliCpu);
-      const memory = Math.min(1, (requested.memory + requests.memory) / allocatable.memory);
-      // of two values the standard deviation is half their distance
-      return Math.floor((1 - Math.abs(cpu - memory) / 2) * 100);
-    },
-  }),
+  config: balanceArgs,
+  create: ({ config }): SchedulingPlugin =>
+    configurable(balanceArgs, config, ({ resources }) => {
+      const names = resources.map(({ name }) => name);
+      const parts = new Float64Array(names.length); // of one node at a time
+      return {
+        name: 'NodeResourcesBalancedAllocation',
+        // pods that ask for none of them change no balance
+        preScore: (_state, { requests }) => (names.every((name) => amountOf(requests, name) === 0) ? skip : success),
+        score(_state, { requests }, { allocatable, requested }) {
+          let count = 0;
+          for (const name of names) {
+            const has = amountOf(allocatable, name);
+            const wanted = amountOf(requests, name);
+            if (has === 0 || (wanted === 0 && isScalar(name))) continue;
+            parts[count++] = Math.min(1, (amountOf(requested, name) + wanted) / has);
+          }
+          return Math.floor((1 - deviation(parts, count)) * 100);
+        },
+      };
+    }),
 });
+
+/** Of the first `count`. */
+function deviation(parts: Float64Array, count: number): number {
+  if (count < 2) return 0;
+  if (count === 2) return Math.abs((parts[0] ?? 0) - (parts[1] ?? 0)) / 2;
+  let mean = 0;
+  for (let index = 0; index < count; index++) mean += (parts[index] ?? 0) / count;
+  let squares = 0;
+  for (let index = 0; index < count; index++) squares += ((parts[index] ?? 0) - mean) ** 2;
+  return Math.sqrt(squares / count);
+}

@@ -14,6 +14,7 @@ import {
   type SchedulingPlugin,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { configurable } from '../plugin-args.ts';
 import { matchesRequired } from './node-affinity-match.ts';
 import { ownerSelector } from './owner-selector.ts';
 import { untolerated } from './tolerations.ts';
@@ -33,8 +34,8 @@ interface Constraint {
   readonly maxSkew: number;
   readonly minDomains: number;
   readonly selection: PodSelection;
-  /** Whether the pods of a node count at all (KEP-3094). */
-  includes(node: Node): boolean;
+  /** Whether the pods of a node count at all (KEP-3094). Undefined: those of all nodes do. */
+  readonly includes: ((node: Node) => boolean) | undefined;
 }
 
 interface Filtered {
@@ -82,24 +83,45 @@ function constraintOf(pod: Pod, from: TopologySpreadConstraint, selector = selec
       namespaces: new Set([namespace]),
       selects: ({ metadata }) => metadata?.deletionTimestamp === undefined && selector.matches(metadata?.labels),
     },
-    includes: (node) =>
-      (!byAffinity || matchesRequired(pod, node)) &&
-      (!byTaints || untolerated(node.spec?.taints, pod.spec?.tolerations ?? [], hard) === undefined),
+    includes:
+      byAffinity || byTaints
+        ? (node) =>
+            (!byAffinity || matchesRequired(pod, node)) &&
+            (!byTaints || untolerated(node.spec?.taints, pod.spec?.tolerations ?? [], hard) === undefined)
+        : undefined,
   };
 }
 
 const own = ({ spec }: Pod, when: string) =>
   (spec?.topologySpreadConstraints ?? []).filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
 
+const defaultConstraint = z.strictObject({
+  maxSkew: z.number().int().min(1),
+  topologyKey: z.string().min(1),
+  whenUnsatisfiable: z.enum(['DoNotSchedule', 'ScheduleAnyway']),
+});
+const args = z
+  .strictObject({
+    /** For pods that state none, with the selector of their services and controller. */
+    defaultConstraints: z.array(defaultConstraint).default([]),
+    /** `System`: they are scored by hosts and zones; `List`: by `defaultConstraints`. */
+    defaultingType: z.enum(['System', 'List']).default('System'),
+  })
+  .superRefine(({ defaultConstraints, defaultingType }, context) => {
+    const complain = (path: (string | number)[], message: string) =>
+      context.addIssue({ code: 'custom', path: ['defaultConstraints', ...path], message });
+    if (defaultingType === 'System' && defaultConstraints.length > 0) complain([], 'when .defaultingType is System, it has to be empty');
+    for (const [index, { topologyKey, whenUnsatisfiable }] of defaultConstraints.entries())
+      if (defaultConstraints.findIndex((each) => each.topologyKey === topologyKey && each.whenUnsatisfiable === whenUnsatisfiable) < index)
+        complain([index], `Duplicate value: {${topologyKey}, ${whenUnsatisfiable}}`);
+  });
+
 /** Holds pods of a kind apart over domains such as zones, by at most a skew (KEP-895). */
 export const podTopologySpread = Scheduling.plugin({
   id: 'scheduling-pod-topology-spread',
-  config: z.strictObject({
-    /** `System`: pods without constraints are spread over hosts and zones like those of the same services or controller. */
-    defaultingType: z.enum(['System', 'None']).default('System'),
-  }),
+  config: args,
   needs: { informers: Informers },
-  create({ config: { defaultingType }, informers }): SchedulingPlugin {
+  create({ config, informers }): SchedulingPlugin {
     const filtering = Symbol('PodTopologySpread filter');
     const scoring = Symbol('PodTopologySpread score');
     const owners = ownerSelector(informers);
@@ -116,119 +138,134 @@ export const podTopologySpread = Scheduling.plugin({
         return;
       for (const each of all) {
         const { constraint, byDomain } = each;
-        if (!constraint.includes(node) || !constraint.selection.selects(changed.pod)) continue;
+        if (constraint.includes?.(node) === false || !constraint.selection.selects(changed.pod)) continue;
         const domain = labelOf(node, constraint.key) ?? '';
         byDomain.set(domain, (byDomain.get(domain) ?? 0) + by);
         each.fewest = undefined;
       }
     };
 
-    return {
-      name: 'PodTopologySpread',
-      weight: 2,
-      requeueOn: [
-        {
-          kind: 'AssignedPod',
-          on: ['added', 'updated', 'deleted'],
-          hint: (pod, old, now) => (((now ?? old) as Pod).metadata?.namespace === pod.metadata?.namespace ? 'queue' : 'skip'),
+    const make = ({ defaultingType, defaultConstraints }: z.output<typeof args>): SchedulingPlugin => {
+      const defaults = defaultingType === 'System' ? systemDefaults : defaultConstraints;
+      const constraintsOf = (pod: Pod, when: string): readonly Constraint[] => {
+        if ((pod.spec?.topologySpreadConstraints?.length ?? 0) > 0) return own(pod, when).map((each) => constraintOf(pod, each));
+        const meant = defaults.filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
+        const selector = meant.length === 0 ? undefined : owners.selectorOf(pod);
+        return selector === undefined ? [] : meant.map((each) => constraintOf(pod, each, selector));
+      };
+
+      return {
+        name: 'PodTopologySpread',
+        weight: 2,
+        requeueOn: [
+          {
+            kind: 'AssignedPod',
+            on: ['added', 'updated', 'deleted'],
+            hint: (pod, old, now) => (((now ?? old) as Pod).metadata?.namespace === pod.metadata?.namespace ? 'queue' : 'skip'),
+          },
+          { kind: 'Node', on: ['added', 'updated', 'deleted'] },
+        ],
+        ready: (signal) => owners.ready(signal),
+
+        preFilter(state, { pod }) {
+          const constraints = constraintsOf(pod, 'DoNotSchedule');
+          if (constraints.length === 0) return skip;
+          const nodes = state.snapshot.nodes.filter(({ node }) => hasAll(node, constraints));
+          state.write<readonly Filtered[]>(
+            filtering,
+            constraints.map((constraint) => {
+              const byNode = state.snapshot.count(constraint.selection);
+              const byDomain = new Map<string, number>();
+              for (const { name, node } of nodes) {
+                if (constraint.includes?.(node) === false) continue;
+                const domain = labelOf(node, constraint.key) ?? '';
+                byDomain.set(domain, (byDomain.get(domain) ?? 0) + (byNode.get(name) ?? 0));
+              }
+              return { constraint, byDomain, self: constraint.selection.selects(pod) ? 1 : 0, fewest: undefined };
+            }),
+          );
+          return success;
         },
-        { kind: 'Node', on: ['added', 'updated', 'deleted'] },
-      ],
-      ready: (signal) => owners.ready(signal),
+        addPod: (state, pod, added, node) => change(state, added, node, 1, pod),
+        removePod: (state, pod, removed, node) => change(state, removed, node, -1, pod),
 
-      preFilter(state, { pod }) {
-        if (pod.spec?.topologySpreadConstraints === undefined) return skip;
-        const constraints = own(pod, 'DoNotSchedule').map((each) => constraintOf(pod, each));
-        if (constraints.length === 0) return skip;
-        const nodes = state.snapshot.nodes.filter(({ node }) => hasAll(node, constraints));
-        state.write<readonly Filtered[]>(
-          filtering,
-          constraints.map((constraint) => {
-            const byNode = state.snapshot.count(constraint.selection);
-            const byDomain = new Map<string, number>();
-            for (const { name, node } of nodes) {
-              if (!constraint.includes(node)) continue;
-              const domain = labelOf(node, constraint.key) ?? '';
-              byDomain.set(domain, (byDomain.get(domain) ?? 0) + (byNode.get(name) ?? 0));
-            }
-            return { constraint, byDomain, self: constraint.selection.selects(pod) ? 1 : 0, fewest: undefined };
-          }),
-        );
-        return success;
-      },
-      addPod: (state, pod, added, node) => change(state, added, node, 1, pod),
-      removePod: (state, pod, removed, node) => change(state, removed, node, -1, pod),
-
-      filter(state, _pod, { node }) {
-        for (const each of state.read<readonly Filtered[]>(filtering) ?? []) {
-          const { constraint, byDomain, self } = each;
-          const domain = labelOf(node, constraint.key);
-          if (domain === undefined) return unresolvable(`${refused} (missing required label)`);
-          each.fewest ??= byDomain.size < constraint.minDomains ? 0 : Math.min(...byDomain.values());
-          if ((byDomain.get(domain) ?? 0) + self - each.fewest > constraint.maxSkew) return unschedulable(refused);
-        }
-        return success;
-      },
-
-      preScore(state, { pod }, nodes) {
-        const stated = (pod.spec?.topologySpreadConstraints?.length ?? 0) > 0;
-        let constraints: readonly Constraint[] = [];
-        if (stated) constraints = own(pod, 'ScheduleAnyway').map((each) => constraintOf(pod, each));
-        else if (defaultingType === 'System') {
-          const selector = owners.selectorOf(pod);
-          if (selector !== undefined) constraints = systemDefaults.map((each) => constraintOf(pod, each, selector));
-        }
-        if (constraints.length === 0) return skip;
-        const counted = stated ? nodes.filter(({ node }) => hasAll(node, constraints)) : nodes;
-        const scored = constraints.map((constraint): Scored => {
-          const byNode = state.snapshot.count(constraint.selection);
-          if (constraint.key === hostname)
-            return { constraint, weight: Math.log(counted.length + 2), count: ({ name }) => byNode.get(name) ?? 0 };
-          const byDomain = new Map<string, number>();
-          for (const { node } of counted) {
+        filter(state, _pod, { node }) {
+          for (const each of state.read<readonly Filtered[]>(filtering) ?? []) {
+            const { constraint, byDomain, self } = each;
             const domain = labelOf(node, constraint.key);
-            if (domain !== undefined) byDomain.set(domain, 0);
+            if (domain === undefined) return unresolvable(`${refused} (missing required label)`);
+            each.fewest ??= byDomain.size < constraint.minDomains ? 0 : Math.min(...byDomain.values());
+            if ((byDomain.get(domain) ?? 0) + self - each.fewest > constraint.maxSkew) return unschedulable(refused);
           }
-          for (const [name, count] of byNode) {
-            const node = state.snapshot.get(name)?.node;
-            if (node === undefined || (stated && !hasAll(node, constraints)) || !constraint.includes(node)) continue;
-            const domain = labelOf(node, constraint.key) ?? '';
-            const before = byDomain.get(domain);
-            if (before !== undefined) byDomain.set(domain, before + count);
+          return success;
+        },
+
+        preScore(state, { pod }, nodes) {
+          // nodes without a zone take part in what the system does by itself
+          const stated = defaultingType === 'List' || (pod.spec?.topologySpreadConstraints?.length ?? 0) > 0;
+          const constraints = constraintsOf(pod, 'ScheduleAnyway');
+          if (constraints.length === 0) return skip;
+          const counted = stated ? nodes.filter(({ node }) => hasAll(node, constraints)) : nodes;
+          const scored = constraints.map((constraint): Scored => {
+            const { key, selection, includes } = constraint;
+            if (key === hostname) {
+              const byNode = state.snapshot.count(selection);
+              return { constraint, weight: Math.log(counted.length + 2), count: ({ name }) => byNode.get(name) ?? 0 };
+            }
+            const byDomain = new Map<string, number>();
+            for (const { node } of counted) {
+              const domain = labelOf(node, key);
+              if (domain !== undefined) byDomain.set(domain, 0);
+            }
+            const weight = Math.log(byDomain.size + 2);
+            if (includes === undefined && (!stated || constraints.length === 1)) {
+              const sums = state.snapshot.countBy(selection, key);
+              return { constraint, weight, count: (_node, domain) => sums.get(domain) ?? 0 };
+            }
+            for (const [name, count] of state.snapshot.count(selection)) {
+              const node = state.snapshot.get(name)?.node;
+              if (node === undefined || (stated && !hasAll(node, constraints)) || includes?.(node) === false) continue;
+              const domain = labelOf(node, key) ?? '';
+              const before = byDomain.get(domain);
+              if (before !== undefined) byDomain.set(domain, before + count);
+            }
+            return { constraint, weight, count: (_node, domain) => byDomain.get(domain) ?? 0 };
+          });
+          state.write(scoring, { scored, ignored: stated ? (node: Node) => !hasAll(node, constraints) : undefined });
+          return success;
+        },
+        score(state, _pod, info) {
+          const { scored, ignored } = state.read<Scoring>(scoring) ?? none;
+          if (ignored?.(info.node)) return 0;
+          let sum = 0;
+          for (const { constraint, weight, count } of scored) {
+            const domain = labelOf(info.node, constraint.key);
+            if (domain !== undefined) sum += count(info, domain) * weight + (constraint.maxSkew - 1);
           }
-          return { constraint, weight: Math.log(byDomain.size + 2), count: (_node, domain) => byDomain.get(domain) ?? 0 };
-        });
-        state.write(scoring, { scored, ignored: stated ? (node: Node) => !hasAll(node, constraints) : () => false });
-        return success;
-      },
-      score(state, _pod, info) {
-        const { scored, ignored } = state.read<Scoring>(scoring) ?? none;
-        if (ignored(info.node)) return 0;
-        let sum = 0;
-        for (const { constraint, weight, count } of scored) {
-          const domain = labelOf(info.node, constraint.key);
-          if (domain !== undefined) sum += count(info, domain) * weight + (constraint.maxSkew - 1);
-        }
-        return Math.round(sum);
-      },
-      normalize(state, _pod, nodes, scores) {
-        const { ignored } = state.read<Scoring>(scoring) ?? none;
-        let least = Number.POSITIVE_INFINITY;
-        let most = 0;
-        for (const [index, { node }] of nodes.entries()) {
-          if (ignored(node)) continue;
-          least = Math.min(least, scores[index] ?? 0);
-          most = Math.max(most, scores[index] ?? 0);
-        }
-        for (const [index, { node }] of nodes.entries())
-          scores[index] = ignored(node) ? 0 : most === 0 ? 100 : Math.floor((100 * (most + least - (scores[index] ?? 0))) / most);
-      },
+          return Math.round(sum);
+        },
+        normalize(state, _pod, nodes, scores) {
+          const { ignored } = state.read<Scoring>(scoring) ?? none;
+          let least = Number.POSITIVE_INFINITY;
+          let most = 0;
+          const isIgnored = (index: number) => ignored !== undefined && ignored(nodes[index]?.node ?? {});
+          for (let index = 0; index < scores.length; index++) {
+            if (isIgnored(index)) continue;
+            least = Math.min(least, scores[index] ?? 0);
+            most = Math.max(most, scores[index] ?? 0);
+          }
+          for (let index = 0; index < scores.length; index++)
+            scores[index] = isIgnored(index) ? 0 : most === 0 ? 100 : Math.floor((100 * (most + least - (scores[index] ?? 0))) / most);
+        },
+      };
     };
+    return configurable(args, config, make);
   },
 });
 
 interface Scoring {
   readonly scored: readonly Scored[];
-  ignored(node: Node): boolean;
+  /** Undefined: none is. */
+  readonly ignored: ((node: Node) => boolean) | undefined;
 }
-const none: Scoring = { scored: [], ignored: () => false };
+const none: Scoring = { scored: [], ignored: undefined };

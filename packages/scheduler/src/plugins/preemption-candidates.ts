@@ -1,16 +1,7 @@
 import { selectorFromObject } from '@oarlock/api/label-selector';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
-import { unresolvable, type Outcome, type PodInfo, type Trial } from '@oarlock/spi/scheduling';
+import { unresolvable, type Eviction, type Outcome, type PodInfo, type Trial } from '@oarlock/spi/scheduling';
 import { priorityOf } from '../nominations.ts';
-
-/** A node where a pod fits when the victims are gone. */
-export interface Candidate {
-  readonly node: string;
-  /** The most important one first. */
-  readonly victims: readonly PodInfo[];
-  /** How many victims a disruption budget would protect. */
-  readonly violations: number;
-}
 
 const startOf = ({ pod }: PodInfo): number => {
   const at = pod.status?.startTime ?? pod.metadata?.creationTimestamp;
@@ -55,7 +46,7 @@ export function selectVictims(
   trial: Trial,
   pod: PodInfo,
   budgets: (namespace: string) => readonly PodDisruptionBudget[],
-): Candidate | Outcome {
+): Eviction | Outcome {
   const lower = trial.node.pods.filter((other) => priorityOf(other) < priorityOf(pod)).sort(byImportance);
   if (lower.length === 0) return unresolvable('No preemption victims found for incoming pod');
   for (const each of lower) trial.remove(each);
@@ -73,12 +64,12 @@ export function selectVictims(
   return { node: trial.node.name, victims, violations: doomed.length };
 }
 
-const fewest = (candidates: readonly Candidate[], cost: (candidate: Candidate) => number): readonly Candidate[] => {
+const fewest = (candidates: readonly Eviction[], cost: (candidate: Eviction) => number): readonly Eviction[] => {
   const costs = candidates.map(cost);
   const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   return candidates.filter((_each, index) => costs[index] === least);
 };
-const highest = ({ victims: [first] }: Candidate) => (first === undefined ? Number.NEGATIVE_INFINITY : priorityOf(first));
+const highest = ({ victims: [first] }: Eviction) => (first === undefined ? Number.NEGATIVE_INFINITY : priorityOf(first));
 /** Makes priorities positive, so that a sum grows with the number of victims. */
 const offset = 2 ** 31;
 
@@ -86,8 +77,8 @@ const offset = 2 ** 31;
  * Where preemption hurts least: fewest budgets broken, then the least important first victim, the smallest sum of priorities, the
  * fewest victims, the most important ones started last; then the first.
  */
-export function leastHarm(candidates: readonly Candidate[]): Candidate | undefined {
-  const costs: readonly ((candidate: Candidate) => number)[] = [
+export function leastHarm(candidates: readonly Eviction[]): Eviction | undefined {
+  const costs: readonly ((candidate: Eviction) => number)[] = [
     ({ violations }) => violations,
     highest,
     ({ victims }) => victims.reduce((sum, victim) => sum + priorityOf(victim) + offset, 0),

@@ -1,0 +1,70 @@
+import { objectKey } from '@oarlock/api/object';
+import { deviceClasses, resourceClaims, resourceSlices } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import type { AllocationResult, DeviceClass, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Client, Informer, Informers } from '@oarlock/spi/client';
+import { AssumeCache } from '../../assume-cache.ts';
+import { Allocator } from './allocator.ts';
+import { ClaimWriter } from './claim-writer.ts';
+import { DevicePools } from './device-pools.ts';
+import { CounterUse, DeviceUse } from './device-use.ts';
+
+/** The devices of a cluster, and who has them or is about to. */
+export class Devices {
+  readonly claims: AssumeCache<ResourceClaim>;
+  readonly writer: ClaimWriter;
+  readonly #slices: Informer<ResourceSlice>;
+  readonly #classes: Informer<DeviceClass>;
+  readonly #clock: Clock;
+  readonly #use = new DeviceUse();
+  /** Allocations that are decided and not written yet, by claim. */
+  readonly #inFlight = new Map<string, AllocationResult>();
+  #pools: DevicePools | undefined;
+
+  constructor(informers: Informers, client: Client, clock: Clock) {
+    this.claims = new AssumeCache(informers.of(resourceClaims));
+    this.#slices = informers.of(resourceSlices);
+    this.#classes = informers.of(deviceClasses);
+    this.#clock = clock;
+    this.writer = new ClaimWriter({ claims: this.claims, client, clock });
+    this.claims.onChange((before, now) => this.#use.changed(before, now));
+    const outdated = () => {
+      this.#pools = undefined;
+    };
+    this.#slices.on({ added: outdated, updated: outdated, deleted: outdated });
+  }
+
+  async ready(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.claims.informer, this.#slices, this.#classes].map((informer) => informer.whenSynced(signal)));
+  }
+
+  readonly claim = (key: string): ResourceClaim | undefined => this.claims.get(key);
+  readonly class = (name: string): DeviceClass | undefined => this.#classes.get(name);
+
+  isInFlight(claim: ResourceClaim): boolean {
+    return this.#inFlight.has(objectKey(claim));
+  }
+  take(claim: ResourceClaim, allocation: AllocationResult): void {
+    this.#inFlight.set(objectKey(claim), allocation);
+    this.#use.give(allocation, 1);
+  }
+  /** Takes back what was decided; what has been written meanwhile counts by itself. */
+  drop(claim: ResourceClaim): void {
+    const key = objectKey(claim);
+    this.#use.give(this.#inFlight.get(key), -1);
+    this.#inFlight.delete(key);
+  }
+
+  /** What each of the claims would get on a node; undefined when they cannot all have what they ask for. @throws Error for what is wrong with a selector, or when time is up */
+  allocate(claims: readonly ResourceClaim[], node: Node, timeoutMs: number): readonly AllocationResult[] | undefined {
+    this.#pools ??= new DevicePools(this.#slices.list());
+    const pools = this.#pools.on(node);
+    const isUsed = (id: string) => this.#use.isUsed(id);
+    const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : this.#clock.monotonic() + timeoutMs;
+    const counters = new CounterUse(pools, isUsed);
+    return new Allocator({ node, pools, counters, isUsed, classes: this.class, isLate: () => this.#clock.monotonic() > until }).allocate(
+      claims,
+    );
+  }
+}

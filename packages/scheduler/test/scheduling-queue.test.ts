@@ -1,0 +1,93 @@
+import { SchedulingQueue } from '@oarlock/scheduler/scheduling-queue';
+import type { RequeueOn } from '@oarlock/spi/scheduling';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { pod } from './world.ts';
+
+let clock: FakeClock;
+let queue: SchedulingQueue;
+let gated: ReadonlySet<string>;
+const waits: Readonly<Record<string, readonly RequeueOn[]>> = {
+  Disk: [{ kind: 'CSINode', on: ['added'] }],
+  Room: [{ kind: 'AssignedPod', on: ['deleted'], hint: (_pod, old) => (old === 'large' ? 'queue' : 'skip') }],
+};
+beforeEach(() => {
+  clock = new FakeClock();
+  gated = new Set();
+  queue = new SchedulingQueue({
+    clock,
+    less: (a, b) => (b.pod.spec?.priority ?? 0) - (a.pod.spec?.priority ?? 0),
+    gatedBy: ({ metadata }) => (gated.has(metadata?.name ?? '') ? 'Disk' : undefined),
+    requeueOn: (_pod, plugin) => waits[plugin],
+    initialBackoffMs: 1000,
+    maxBackoffMs: 4000,
+  });
+});
+const take = async () => {
+  const waiting = await queue.next();
+  if (waiting === undefined) throw new Error('the queue is closed');
+  return waiting;
+};
+const places = () => queue.depth;
+
+describe('the queue', () => {
+  it('wakes a pod by what helps the plugin that refused it, and by nothing else', async () => {
+    queue.add(pod('a'), undefined);
+    queue.failed(await take(), new Set(['Room']));
+    queue.moved('CSINode', 'added', undefined, {}, undefined);
+    queue.moved('AssignedPod', 'deleted', 'small', undefined, undefined);
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 0 });
+    queue.moved('AssignedPod', 'deleted', 'large', undefined, undefined);
+    expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
+  });
+
+  it('does not miss what happens while a pod is being tried', async () => {
+    queue.add(pod('a'), undefined);
+    queue.add(pod('b'), undefined);
+    const [a, b] = [await take(), await take()];
+    queue.moved('AssignedPod', 'deleted', 'large', undefined, undefined);
+    queue.failed(a, new Set(['Disk']));
+    queue.failed(b, new Set(['Room']));
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 1 });
+  });
+
+  it('tries a pod again when too much has happened to remember', async () => {
+    queue.add(pod('a'), undefined);
+    const a = await take();
+    for (let index = 0; index < 25_000; index++) queue.moved('AssignedPod', 'deleted', 'small', undefined, undefined);
+    queue.failed(a, new Set(['Disk']));
+    expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
+  });
+
+  it('keeps gated pods until what gates them changes', () => {
+    gated = new Set(['a']);
+    queue.add(pod('a'), undefined);
+    expect(places()).toMatchObject({ gated: 1, active: 0 });
+    gated = new Set();
+    queue.moved('Node', 'added', undefined, {}, undefined);
+    expect(places()).toMatchObject({ gated: 1, active: 0 });
+    queue.moved('CSINode', 'added', undefined, {}, undefined);
+    expect(places()).toMatchObject({ gated: 0, active: 1 });
+  });
+
+  it('takes those that belong together, wherever they wait', async () => {
+    for (const name of ['a', 'b', 'c', 'other']) queue.add(pod(name, {}, { group: name === 'other' ? 'y' : 'x' }), undefined);
+    queue.failed(await take(), new Set(['Disk']));
+    const [b, ...rest] = [await take(), ...queue.takeWith(({ metadata }) => metadata?.labels?.['group'] === 'x')];
+    expect([b, ...rest].map((each) => each?.pod.metadata?.name)).toEqual(['b', 'a', 'c']);
+    expect(places()).toEqual({ active: 1, backoff: 0, unschedulable: 0, gated: 0 });
+  });
+
+  it('waits longer from time to time after an error, and tries the unschedulable after five minutes', async () => {
+    queue.add(pod('a'), undefined);
+    queue.failed(await take(), new Set());
+    const again = take();
+    await clock.advance(999);
+    expect(places()).toMatchObject({ backoff: 1 });
+    await clock.advance(1);
+    queue.failed(await again, new Set(['Disk']));
+    expect(places()).toMatchObject({ unschedulable: 1 });
+    await clock.advance(5 * 60_000);
+    expect(places()).toMatchObject({ unschedulable: 0, active: 1 });
+  });
+});
