@@ -1,5 +1,8 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
 import attachDetach from './attach-detach/attach-detach-controller.ts';
+import cloudNode from './cloud/cloud-node-controller.ts';
+import route from './cloud/route-controller.ts';
+import serviceLoadBalancer from './cloud/service-load-balancer-controller.ts';
 import cronJob from './cron-job/cron-job-controller.ts';
 import daemonSet from './daemon-set/daemon-set-controller.ts';
 import deployment from './deployment/deployment-controller.ts';
@@ -7,6 +10,7 @@ import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
 import endpoints from './endpoints/endpoints-controller.ts';
 import endpointSliceMirroring from './endpoint-slice-mirroring/endpoint-slice-mirroring-controller.ts';
 import ephemeralVolume from './ephemeral-volume/ephemeral-volume-controller.ts';
+import deviceTaintEviction from './device-taint-eviction/device-taint-eviction-controller.ts';
 import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
 import horizontalPodAutoscaler from './horizontal-pod-autoscaler/horizontal-pod-autoscaler-controller.ts';
@@ -22,7 +26,9 @@ import resourceClaim from './resource-claim/resource-claim-controller.ts';
 import rootCa from './root-ca/root-ca-controller.ts';
 import { security } from './security.ts';
 import serviceAccount from './service-account/service-account-controller.ts';
+import serviceCidr from './service-cidr/service-cidr-controller.ts';
 import statefulSet from './stateful-set/stateful-set-controller.ts';
+import storageVersionMigration from './storage-version-migration/storage-version-migration-controller.ts';
 import taintEviction from './taint-eviction/taint-eviction-controller.ts';
 import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
 import volumeExpansion from './volume-expansion/volume-expansion-controller.ts';
@@ -58,5 +64,11 @@ export const builtin: readonly Plugin[] = [
   ephemeralVolume,
   volumeExpansion,
   resourceClaim,
+  deviceTaintEviction,
+  storageVersionMigration,
+  serviceCidr,
+  serviceLoadBalancer,
+  cloudNode,
+  route,
   ...security,
 ];

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { eventLoop } from '@oarlock/kernel/event-loop';
 import { Workqueue, type Work } from '@oarlock/client/workqueue';
@@ -43,6 +44,11 @@ export class ControllerRunner {
 
   get name(): string {
     return this.#options.controller.name;
+  }
+
+  /** What it watches. */
+  get resources(): readonly Resource[] {
+    return this.#options.controller.watches.map(({ informer }) => informer.resource);
   }
 
   /** Every informer that the controller watches has synced. */

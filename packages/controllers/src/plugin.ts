@@ -9,12 +9,13 @@ import { z } from 'zod';
 import { ControllerRunner } from './controller-runner.ts';
 import { ControllersRole } from './controllers-role.ts';
 import { leaderRecorder } from './leader-events.ts';
+import { ServedResources } from './served-resources.ts';
 
 const config = z.strictObject({
   /** Lead through a Lease; needed as soon as two processes run controllers. */
   leaderElect: z.boolean().default(false),
-  /** The Lease in kube-system. */
-  leaseName: z.string().min(1).max(253).default('oarlock-controllers'),
+  /** The Lease in kube-system; the default is that of kube-controller-manager, so that only one of the two leads. */
+  leaseName: z.string().min(1).max(253).default('kube-controller-manager'),
   /** How many keys a controller works on at once, by its name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
   /** Controllers that are not to run, by name. */
@@ -44,6 +45,9 @@ export default Roles.plugin({
     return new ControllersRole({
       runners,
       log,
+      clock,
+      random: Math.random,
+      served: new ServedResources(client),
       ...(leaderElect && {
         elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
           new LeaderElector({

@@ -70,6 +70,66 @@ describe('endpoint slices', () => {
   });
 });
 
+describe('endpoints shared out among zones', () => {
+  const node = (name: string, zone: string, cpu: string, ready = 'True') => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, labels: { 'topology.kubernetes.io/zone': zone } },
+    status: { allocatable: { cpu }, conditions: [{ type: 'Ready', status: ready }] },
+  });
+  const on = (name: string, nodeName: string) =>
+    pod(name, [`10.0.0.${name}`], { spec: { nodeName, containers: [{ name: 'c', image: 'a' }] } });
+  const auto = {
+    ...service({ selector: { app: 'web' } }),
+    metadata: { namespace: 'd', name: 'web', annotations: { 'service.kubernetes.io/topology-mode': 'Auto' } },
+  };
+  const zones = (api: MemoryApi) => {
+    const counts: Record<string, number> = {};
+    for (const { hints } of slices(api).flatMap(({ endpoints: some }) => some ?? []))
+      for (const { name } of hints?.forZones ?? []) counts[name] = (counts[name] ?? 0) + 1;
+    return counts;
+  };
+
+  it('go to each by its processors, and stay when nothing changes', async () => {
+    const { api, clock } = await live([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, node('a1', 'a', '8'), node('b1', 'b', '4'), node('c1', 'c', '4'), node('gone', 'z', '64', 'Unknown'));
+        memory.seed(pods, ...['1', '2', '3', '4', '5', '6', '7', '8'].map((name) => on(name, name < '7' ? 'a1' : 'b1')));
+        memory.seed(services, auto);
+      },
+    });
+    await clock.settle();
+    expect(zones(api)).toEqual({ a: 4, b: 2, c: 2 });
+    const version = slices(api)[0]?.metadata?.resourceVersion;
+    await api.client().patch(nodes, { name: 'a1' }, 'merge', { metadata: { labels: { other: 'x' } } });
+    await clock.settle();
+    expect(slices(api)[0]?.metadata?.resourceVersion).toBe(version);
+    // a zone that grows takes its share
+    api.seed(nodes, node('c2', 'c', '16'));
+    await clock.settle();
+    expect(zones(api)['c']).toBeGreaterThan(2);
+  });
+
+  it.each([
+    ['a node without a zone', [node('a1', 'a', '4'), node('b1', '', '4')], {}],
+    ['one zone', [node('a1', 'a', '4')], {}],
+    ['more zones than endpoints', ['a1', 'b1', 'c1', 'd1', 'e1'].map((name) => node(name, name[0] ?? '', '4')), {}],
+    ['two zones', [node('a1', 'a', '4'), node('b1', 'b', '4')], { a: 2, b: 2 }],
+  ] as const)('with %s', async (_title, all, wanted) => {
+    const { api, clock } = await live([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, ...all);
+        memory.seed(pods, on('1', 'a1'), on('2', 'a1'), on('3', 'a1'), on('4', 'a1'));
+        memory.seed(services, auto);
+      },
+    });
+    await clock.settle();
+    expect(zones(api)).toEqual(wanted);
+  });
+});
+
 const byHand = (ips: readonly string[], notReady: readonly string[] = []): Endpoints => ({
   apiVersion: 'v1',
   kind: 'Endpoints',

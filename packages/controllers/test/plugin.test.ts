@@ -87,7 +87,7 @@ describe('the controllers role', () => {
     await clock.advance(10_000);
     expect(made()).toEqual(['one-a', 'two-a']);
     expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource === secrets)).toHaveLength(2);
-    const holder = () => api.object(leases, { namespace: 'kube-system', name: 'oarlock-controllers' })?.spec?.holderIdentity;
+    const holder = () => api.object(leases, { namespace: 'kube-system', name: 'kube-controller-manager' })?.spec?.holderIdentity;
     const before = holder();
     await first.stop();
     await clock.runUntil(() => holder() !== '' && holder() !== before, { within: 6000 });

@@ -47,6 +47,8 @@ const uniqueName = ({ spec }: PersistentVolume) => `kubernetes.io/csi/${spec?.cs
 /** External attachers expect this name. */
 export const attachmentName = ({ spec }: PersistentVolume, node: string): string =>
   `csi-${createHash('sha256').update(`${spec?.csi?.volumeHandle}${spec?.csi?.driver}${node}`).digest('hex')}`;
+/** What attachments that this controller made are called, where their volume is gone. */
+const ours = /^csi-[0-9a-f]{64}$/;
 
 /** Has volumes attached to the nodes of the pods that use them, and detached after the last one. */
 export class AttachDetachController implements Controller {
@@ -107,7 +109,7 @@ export class AttachDetachController implements Controller {
     for (const [id, attachment] of present) {
       const volume = this.#parts.volumes.get(attachment.spec.source.persistentVolumeName ?? '');
       if (needs.has(id) || attachment.metadata?.deletionTimestamp !== undefined) continue;
-      if (volume !== undefined && id !== attachmentName(volume, name)) continue; // somebody else's
+      if (volume === undefined ? !ours.test(id) : id !== attachmentName(volume, name)) continue; // somebody else's
       const since = this.#idleSince.get(id) ?? clock.monotonic();
       this.#idleSince.set(id, since);
       const left = since + forceDetachMs - clock.monotonic();

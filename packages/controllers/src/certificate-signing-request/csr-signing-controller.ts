@@ -25,7 +25,11 @@ export default Controllers.plugin({
     const requests = informers.of(certificateSigningRequests);
     return {
       name: 'csrsigning',
-      watches: [watch(requests, ({ metadata, spec }) => (signers.has(spec?.signerName ?? '') ? [metadata?.name ?? ''] : []))],
+      // without the CA's key, who has it signs
+      watches:
+        keys.trustOnly === true
+          ? []
+          : [watch(requests, ({ metadata, spec }) => (signers.has(spec?.signerName ?? '') ? [metadata?.name ?? ''] : []))],
       async reconcile(name, { client }) {
         const csr = requests.get(name);
         const refuses = signers.get(csr?.spec?.signerName ?? '');

@@ -7,7 +7,7 @@ import type { EventRecorder } from '@oarlock/spi/client';
 import { isNamespaceTerminating, nameOf, typed } from '../pod-template.ts';
 import { conditionOf, hasDeadline, withCondition } from './deployment-status.ts';
 import { sameRecord, sizeNotes, type Rollout } from './rollout.ts';
-import { annotations, newSetSize, revisionOf } from './rollout-math.ts';
+import { annotations, byRevision, newSetSize, revisionOf } from './rollout-math.ts';
 import { hashLabel, templateHash, templateText } from './template-hash.ts';
 
 const longestHistory = 2000; // characters, as upstream
@@ -35,10 +35,11 @@ export class NewReplicaSet {
       context: { client },
       old,
     } = rollout;
-    const revision = String(Math.max(0, ...old.map(revisionOf)) + 1);
+    const newest = old.toSorted(byRevision).at(-1);
+    const revision = String((newest === undefined ? 0n : revisionOf(newest)) + 1n);
     if (rollout.newSet !== undefined) {
       const set = rollout.newSet;
-      const notes = setAnnotations(deployment, revisionOf(set) < Number(revision) ? revision : String(revisionOf(set)), set);
+      const notes = setAnnotations(deployment, revisionOf(set) < BigInt(revision) ? revision : String(revisionOf(set)), set);
       const minReady = deployment.spec?.minReadySeconds ?? 0;
       if (!sameRecord(set.metadata?.annotations, notes) || (set.spec?.minReadySeconds ?? 0) !== minReady) {
         rollout.newSet = await client.update(replicaSets, {

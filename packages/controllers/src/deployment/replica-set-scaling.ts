@@ -4,7 +4,7 @@ import type { ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { EventRecorder } from '@oarlock/spi/client';
 import { nameOf, typed } from '../pod-template.ts';
 import { sameRecord, sizeNotes, type Rollout } from './rollout.ts';
-import { actual, availableOf, desired, fenceposts, isRolling, newSetSize, proportions, revisionOf, sum, wanted } from './rollout-math.ts';
+import { actual, availableOf, byRevision, desired, fenceposts, isRolling, newSetSize, proportions, sum, wanted } from './rollout-math.ts';
 
 /** Grows and shrinks the sets of a deployment within the bounds of its strategy. */
 export class ReplicaSetScaling {
@@ -99,7 +99,7 @@ export class ReplicaSetScaling {
         set.metadata?.deletionTimestamp === undefined &&
         (set.metadata?.generation ?? 0) <= (set.status?.observedGeneration ?? 0),
     );
-    const excess = idle.toSorted((a, b) => revisionOf(a) - revisionOf(b)).slice(0, Math.max(0, old.length - limit));
+    const excess = idle.toSorted(byRevision).slice(0, Math.max(0, old.length - limit));
     for (const set of excess) {
       try {
         await client.delete(replicaSets, nameOf(set), { preconditions: { uid: set.metadata?.uid ?? '' } });

@@ -16,7 +16,15 @@ export const sum = (sets: readonly ReplicaSet[], of: (set: ReplicaSet) => number
 export const actual = (set: ReplicaSet): number => set.status?.replicas ?? 0;
 export const availableOf = (set: ReplicaSet): number => set.status?.availableReplicas ?? 0;
 export const isRolling = (deployment: Deployment): boolean => deployment.spec?.strategy?.type !== 'Recreate';
-export const revisionOf = (set: ReplicaSet): number => Number(set.metadata?.annotations?.[annotations.revision] ?? 0) || 0;
+/** 64 bits, of which a number holds less. What cannot be read counts as none. */
+export function revisionOf({ metadata }: ReplicaSet): bigint {
+  const text = metadata?.annotations?.[annotations.revision] ?? '';
+  return /^\d{1,19}$/.test(text) ? BigInt(text) : 0n;
+}
+export const byRevision = (a: ReplicaSet, b: ReplicaSet): number => {
+  const [first, second] = [revisionOf(a), revisionOf(b)];
+  return first === second ? 0 : first < second ? -1 : 1;
+};
 export const createdAt = (set: ReplicaSet): number => parseTime(set.metadata?.creationTimestamp ?? '') ?? 0;
 export const byAge = (a: ReplicaSet, b: ReplicaSet): number =>
   createdAt(a) - createdAt(b) || ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1);

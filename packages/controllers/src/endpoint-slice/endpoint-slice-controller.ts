@@ -4,20 +4,22 @@ import { isStatus } from '@oarlock/api/status';
 import type { Node, Pod, Service } from '@oarlock/api/types/core-v1';
 import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Informers, type Client, type Informer } from '@oarlock/spi/client';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { Expectations } from '../expectations.ts';
 import { byNode, nodeOf } from '../pods-by-node.ts';
 import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
 import { SelectorIndex } from './selector-index.ts';
-import { withHints } from './topology-hints.ts';
+import { isShared, withHints } from './topology-hints.ts';
+import { shareOut, shareText, zoneShares, type ShareRefusal, type ZoneShares } from './zone-shares.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedBy = 'endpointslice.kubernetes.io/managed-by';
 const manager = 'endpointslice-controller.k8s.io';
 const skipped: ReadonlySet<string> = new Set([serviceLabel, managedBy, 'service.kubernetes.io/headless']);
 const byService = 'slices-of-service';
+const shared = 'services-shared-out';
 const serviceOf = (slice: EndpointSlice) =>
   slice.metadata?.labels?.[managedBy] === manager ? [`${slice.metadata.namespace}/${slice.metadata.labels[serviceLabel] ?? ''}`] : [];
 
@@ -26,6 +28,7 @@ interface Parts {
   readonly pods: Informer<Pod>;
   readonly slices: Informer<EndpointSlice>;
   readonly nodes: Informer<Node>;
+  readonly recorder: EventRecorder;
   readonly maxEndpoints: number;
   readonly clock: Clock;
 }
@@ -43,6 +46,10 @@ export class EndpointSliceController implements Controller {
   readonly #parts: Parts;
   readonly #selectors: SelectorIndex;
   readonly #expectations: Expectations;
+  /** Of the nodes as they were last. */
+  #shares: { readonly of: ZoneShares } | undefined;
+  /** Services whose endpoints could not be shared out, and why: told once. */
+  readonly #refused = new Map<string, string>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -50,6 +57,7 @@ export class EndpointSliceController implements Controller {
     this.#selectors = new SelectorIndex(parts.services, parts.pods);
     parts.slices.addIndex(byService, serviceOf);
     parts.pods.addIndex(byNode, nodeOf);
+    parts.services.addIndex(shared, (service) => (isShared(service) ? ['all'] : []));
     this.watches = [
       watch(parts.services, (service) => [objectKey(service)]),
       watch(parts.pods, (pod, old) => (old === undefined || matters(pod, old) ? this.#selectors.servicesOf(pod, old) : [])),
@@ -60,6 +68,11 @@ export class EndpointSliceController implements Controller {
           ? []
           : parts.pods.byIndex(byNode, node.metadata?.name ?? '').flatMap((pod) => [...this.#selectors.servicesOf(pod, undefined)]),
       ),
+      watch(parts.nodes, (node, old) => {
+        if (old !== undefined && node !== old && shareText(node) === shareText(old)) return [];
+        this.#shares = undefined;
+        return parts.services.byIndex(shared, 'all').map(objectKey);
+      }),
     ];
     parts.slices.on({
       added: (slice) => {
@@ -77,6 +90,7 @@ export class EndpointSliceController implements Controller {
     // the garbage collector takes the slices of a Service that is gone
     if (service === undefined || service.metadata?.deletionTimestamp !== undefined) {
       this.#expectations.forget(key);
+      this.#refused.delete(key);
       return;
     }
     // what was made and removed last is still on its way to the cache, and will wake this key when it is there
@@ -114,7 +128,34 @@ export class EndpointSliceController implements Controller {
     for (const family of families) {
       if (![...groups.values()].some((group) => group.family === family)) groups.set(family, { family, ports: [], endpoints: new Map() });
     }
+    if (isShared(service)) for (const group of groups.values()) this.#share(service, group);
     return groups;
+  }
+
+  #share(service: Service, { family, endpoints }: Group): void {
+    this.#shares ??= { of: zoneShares(this.#parts.nodes.list()) };
+    const zones = shareOut([...endpoints.values()], this.#shares.of);
+    const refusal = 'reason' in zones ? zones : undefined;
+    this.#tell(service, family, endpoints.size === 0 ? undefined : refusal);
+    if ('reason' in zones) return;
+    for (const [id, endpoint] of endpoints) {
+      const zone = zones.get(endpoint);
+      if (zone !== undefined) endpoints.set(id, { ...endpoint, hints: { forZones: [{ name: zone }] } });
+    }
+  }
+
+  #tell(service: Service, family: Family, refusal: ShareRefusal | undefined): void {
+    const key = objectKey(service);
+    const before = this.#refused.get(key);
+    if (refusal?.reason === before) return;
+    const about = `, addressType: ${family}`;
+    if (refusal === undefined) {
+      this.#refused.delete(key);
+      this.#parts.recorder.event(service, 'Normal', 'TopologyAwareHintsEnabled', `Topology Aware Hints has been enabled${about}`);
+    } else {
+      this.#refused.set(key, refusal.reason);
+      this.#parts.recorder.event(service, 'Warning', 'TopologyAwareHintsDisabled', `${refusal.message}${about}`);
+    }
   }
 
   /** Changes as few slices as possible: first what is there is corrected, then the rest goes where there is room. */
@@ -245,14 +286,15 @@ const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<stri
 export default Controllers.plugin({
   id: 'controller-endpoint-slice',
   config: z.strictObject({ maxEndpointsPerSlice: z.number().int().min(1).max(1000).default(100) }),
-  needs: { informers: Informers },
-  create: ({ config, informers }, { clock }) =>
+  needs: { informers: Informers, events: Events },
+  create: ({ config, informers, events }, { clock }) =>
     new EndpointSliceController({
       services: informers.of(services),
       pods: informers.of(podResource),
       slices: informers.of(endpointSlices),
       nodes: informers.of(nodes),
       maxEndpoints: config.maxEndpointsPerSlice,
+      recorder: events.recorder('endpoint-slice-controller'),
       clock,
     }),
 });

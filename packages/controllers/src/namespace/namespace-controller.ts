@@ -14,7 +14,7 @@ const finalizer = 'kubernetes';
 const firstLookMs = 100;
 const longestLookMs = 5_000;
 
-/** What lives in namespaces, each resource once: versions and groups of the same objects are deleted through one of them. */
+/** What lives in namespaces besides pods, each resource once: versions and groups of the same objects are deleted through one of them. */
 const contents: readonly Resource[] = kinds
   .filter(
     (kind) =>
@@ -23,7 +23,8 @@ const contents: readonly Resource[] = kinds
       kind.preferred &&
       kind.verbs.includes('deletecollection') &&
       kind.verbs.includes('list') &&
-      !(kind.group === 'events.k8s.io'),
+      kind.group !== 'events.k8s.io' &&
+      !(kind.group === '' && kind.resource === 'pods'),
   )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, true));
 
@@ -97,24 +98,26 @@ export class NamespaceController implements Controller {
     const left = new Map<string, number>();
     const finalizers = new Map<string, number>();
     const failures: string[] = [];
-    await Promise.all(
-      [...contents, ...this.#custom.list().filter(({ namespaced }) => namespaced)].map(async (each) => {
-        const name = each.group === '' ? each.resource : `${each.resource}.${each.group}`;
-        try {
-          const before = await client.list(each, { namespace, limit: 1 });
-          if (before.items.length === 0) return;
-          await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
-          const after = await client.list(each, { namespace });
-          if (after.items.length === 0) return;
-          left.set(name, after.items.length);
-          for (const { metadata } of after.items)
-            for (const held of metadata?.finalizers ?? []) finalizers.set(held, (finalizers.get(held) ?? 0) + 1);
-        } catch (error) {
-          // a kind that this server does not serve holds nothing
-          if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push(`${name}: ${(error as Error).message}`);
-        }
-      }),
-    );
+    const empty = async (each: Resource): Promise<void> => {
+      const name = each.group === '' ? each.resource : `${each.resource}.${each.group}`;
+      try {
+        const before = await client.list(each, { namespace, limit: 1 });
+        if (before.items.length === 0) return;
+        await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
+        const after = await client.list(each, { namespace });
+        if (after.items.length === 0) return;
+        left.set(name, after.items.length);
+        for (const { metadata } of after.items)
+          for (const held of metadata?.finalizers ?? []) finalizers.set(held, (finalizers.get(held) ?? 0) + 1);
+      } catch (error) {
+        // a kind that this server does not serve holds nothing
+        if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push(`${name}: ${(error as Error).message}`);
+      }
+    };
+    // what pods rely on, policies among it, goes after them (KEP-5080)
+    await empty(podResource);
+    if (left.size === 0 && failures.length === 0)
+      await Promise.all([...contents, ...this.#custom.list().filter(({ namespaced }) => namespaced)].map(empty));
     return { left, finalizers, failures };
   }
 }

@@ -1,37 +1,47 @@
-import { isIPv4 } from 'node:net';
+import { addressOf, familyOf, formatAddress, type IPFamily } from '@oarlock/api/ip-number';
 
-const toNumber = (ip: string): number => ip.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-const toText = (value: number): string => [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
+/** More parts of one range than this are not handed out: 65,536, as upstream has it. */
+const maxPartBits = 16;
 
-/** Cuts an IPv4 range into equal parts and hands each out once. */
+/** Cuts a range into equal parts and hands each out once. */
 export class CidrPool {
-  readonly #base: number;
+  readonly family: IPFamily;
+  readonly #base: bigint;
   readonly #bits: number;
+  readonly #part: bigint;
   readonly #size: number;
   readonly #used = new Set<number>();
   #next = 0;
 
-  /** @throws RangeError when the range is not IPv4 or smaller than one part */
+  /** @throws RangeError when the range is none, smaller than one part, or is cut into more than 65,536 */
   constructor(cidr: string, partBits: number) {
-    const [base = '', bits = ''] = cidr.split('/');
-    if (!isIPv4(base) || !/^\d+$/.test(bits) || Number(bits) > partBits || partBits > 30)
+    const [text = '', bits = ''] = cidr.split('/');
+    const [base, family] = [addressOf(text), familyOf(text)];
+    const width = family === 'IPv6' ? 128 : 32;
+    const rangeBits = Number(bits);
+    if (base === undefined || family === undefined || !/^\d+$/.test(bits) || rangeBits > partBits || partBits > width)
       throw new RangeError(`${cidr} cannot be cut into ranges of /${partBits}`);
+    if (partBits - rangeBits > maxPartBits)
+      throw new RangeError(`${cidr} cannot be cut into as many ranges as /${partBits} makes: at most 65,536`);
+    this.family = family;
     this.#bits = partBits;
-    this.#size = 2 ** (partBits - Number(bits));
-    const whole = 2 ** (32 - Number(bits));
-    this.#base = Math.floor(toNumber(base) / whole) * whole;
+    this.#part = 1n << BigInt(width - partBits);
+    this.#size = 2 ** (partBits - rangeBits);
+    const whole = 1n << BigInt(width - rangeBits);
+    this.#base = (base / whole) * whole;
   }
 
   /** Marks a part that is in use already. False when it is not one of ours. */
   occupy(cidr: string): boolean {
-    const index = (toNumber(cidr.split('/')[0] ?? '') - this.#base) / 2 ** (32 - this.#bits);
-    if (!Number.isInteger(index) || index < 0 || index >= this.#size) return false;
+    const index = this.#indexOf(cidr);
+    if (index === undefined) return false;
     this.#used.add(index);
     return true;
   }
 
   release(cidr: string): void {
-    this.#used.delete((toNumber(cidr.split('/')[0] ?? '') - this.#base) / 2 ** (32 - this.#bits));
+    const index = this.#indexOf(cidr);
+    if (index !== undefined) this.#used.delete(index);
   }
 
   /** The next free part, or undefined when all are in use. Freed ones come back last. */
@@ -41,6 +51,14 @@ export class CidrPool {
     const index = this.#next;
     this.#used.add(index);
     this.#next = (index + 1) % this.#size;
-    return `${toText(this.#base + index * 2 ** (32 - this.#bits))}/${this.#bits}`;
+    return `${formatAddress(this.#base + BigInt(index) * this.#part, this.family)}/${this.#bits}`;
+  }
+
+  #indexOf(cidr: string): number | undefined {
+    const text = cidr.split('/')[0] ?? '';
+    const value = familyOf(text) === this.family ? addressOf(text) : undefined;
+    if (value === undefined || value < this.#base || (value - this.#base) % this.#part !== 0n) return undefined;
+    const index = (value - this.#base) / this.#part;
+    return index < BigInt(this.#size) ? Number(index) : undefined;
   }
 }

@@ -6,6 +6,7 @@ import type { ResourceClaim, ResourceClaimTemplate } from '@oarlock/api/types/re
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { byConsumer, consumersOf } from '../claims-by-consumer.ts';
 import { indexByOwner, ownedBy } from '../ownership.ts';
 import { isTerminal, isTerminating } from '../pod-state.ts';
 import { nameOf, typed } from '../pod-template.ts';
@@ -14,13 +15,11 @@ const podClaimKey = 'resource.kubernetes.io/pod-claim-name';
 const finalizer = 'resource.kubernetes.io/delete-protection';
 const podPrefix = 'pod:';
 const byTemplate = 'pods-of-claim-template';
-const byConsumer = 'claims-of-consumer';
 
 const templatesOf = (pod: Pod) =>
   (pod.spec?.resourceClaims ?? []).flatMap(({ resourceClaimTemplateName: name }) =>
     name === undefined ? [] : [`${pod.metadata?.namespace}/${name}`],
   );
-const consumersOf = ({ status }: ResourceClaim) => (status?.reservedFor ?? []).map(({ uid }) => uid);
 /** It uses nothing any more, and will not. */
 const isDone = (pod: Pod) => isTerminal(pod) || (isTerminating(pod) && !pod.spec?.nodeName);
 
@@ -141,7 +140,9 @@ export class ResourceClaimController implements Controller {
       current = await client.update(resourceClaims, { ...typed(resourceClaims, claim), status }, { subresource: 'status' });
     }
     const finalizers = current.metadata?.finalizers ?? [];
-    if (current.status?.allocation === undefined && finalizers.includes(finalizer))
+    // a scheduler writes it before it allocates: what it has just begun is not over
+    const isOver = current !== claim || this.#isLeft(current);
+    if (current.status?.allocation === undefined && finalizers.includes(finalizer) && isOver)
       current = await client.update(resourceClaims, {
         ...typed(resourceClaims, current),
         metadata: { ...current.metadata, finalizers: finalizers.filter((each) => each !== finalizer) },

@@ -1,0 +1,102 @@
+import { Agent, request } from 'node:https';
+import type { Node } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { parseResourceMetrics, parseSummary, type Scrape } from './exposition.ts';
+
+const maxBytes = 32 * 1024 * 1024;
+const maxSockets = 256;
+const types = ['InternalIP', 'ExternalIP', 'Hostname'];
+
+export interface KubeletPlace {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where a node's kubelet listens, by its status. */
+export function kubeletPlace({ status }: Node): KubeletPlace | undefined {
+  const port = status?.daemonEndpoints?.kubeletEndpoint?.Port;
+  for (const type of types) {
+    const found = status?.addresses?.find((address) => address.type === type);
+    if (found !== undefined && port) return { host: found.address, port };
+  }
+  return undefined;
+}
+export const placeText = ({ host, port }: KubeletPlace): string => `${host} ${port}`;
+
+/** Asks kubelets what is in use, as the API server asks them for logs. */
+export class KubeletClient {
+  readonly #keys: ClusterKeys;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  #agent: Promise<Agent> | undefined;
+  /** Kubelets that have no `/metrics/resource`. */
+  readonly #old = new Set<string>();
+
+  constructor(keys: ClusterKeys, clock: Clock, timeoutMs: number) {
+    this.#keys = keys;
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** @throws Error when it does not answer in time, or not with numbers */
+  async scrape(place: KubeletPlace, signal: AbortSignal): Promise<Scrape> {
+    const key = placeText(place);
+    if (!this.#old.has(key)) {
+      const { code, body } = await this.#get(place, '/metrics/resource', signal);
+      if (code === 200) return parseResourceMetrics(body, this.#clock.now());
+      if (code !== 404) throw new Error(`/metrics/resource answered ${code}`);
+      this.#old.add(key);
+    }
+    const { code, body } = await this.#get(place, '/stats/summary', signal);
+    if (code !== 200) throw new Error(`/stats/summary answered ${code}`);
+    return parseSummary(JSON.parse(body) as Parameters<typeof parseSummary>[0], this.#clock.now());
+  }
+
+  close(): void {
+    void this.#agent?.then((agent) => agent.destroy());
+  }
+
+  /** The certificate is issued when it is first needed; a failure is not kept. */
+  #connect(): Promise<Agent> {
+    this.#agent ??= this.#keys
+      .issue({ commonName: 'system:metrics-server', organizations: ['system:masters'], usages: ['client'] })
+      .then(
+        ({ certificate, key }) =>
+          new Agent({
+            cert: certificate,
+            key,
+            ca: this.#keys.caBundle,
+            minVersion: 'TLSv1.2',
+            keepAlive: true,
+            maxSockets,
+            maxFreeSockets: maxSockets,
+          }),
+      )
+      .catch((error: unknown) => {
+        this.#agent = undefined;
+        throw error;
+      });
+    return this.#agent;
+  }
+
+  async #get({ host, port }: KubeletPlace, path: string, signal: AbortSignal): Promise<{ readonly code: number; readonly body: string }> {
+    const agent = await this.#connect();
+    const within = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
+    return new Promise((resolve, reject) => {
+      const call = request({ host, port, path, agent, signal: within }, (response) => {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > maxBytes) call.destroy(new Error(`${path} answered more than ${maxBytes} bytes`));
+          else chunks.push(chunk);
+        });
+        response.once('end', () => resolve({ code: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }));
+        response.once('error', reject);
+      });
+      call.once('error', reject);
+      call.end();
+    });
+  }
+}

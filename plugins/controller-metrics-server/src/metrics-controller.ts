@@ -1,0 +1,146 @@
+import type { ConfigMap, Node, Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Lifecycle } from '@oarlock/kernel/plugin';
+import type { Informer } from '@oarlock/spi/client';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { KubeletClient, kubeletPlace, placeText } from './kubelet-client.ts';
+import { MetricsApi } from './metrics-api.ts';
+import { MetricsListener } from './metrics-listener.ts';
+import { ensure, namespace, published, service } from './published.ts';
+import { UsageStore, type Usage } from './usage.ts';
+
+export interface MetricsParts {
+  readonly nodes: Informer<Node>;
+  readonly pods: Informer<Pod>;
+  readonly authentication: Informer<ConfigMap>;
+  readonly keys: ClusterKeys;
+  readonly host: string;
+  readonly port: number;
+  readonly resolutionMs: number;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The key of what leads to the API, beside those of the places that are asked. */
+const api = 'api';
+const byPlace = 'nodes-of-kubelet';
+const byNode = 'pods-of-node';
+const publishedAgainMs = 300_000;
+const configMapKey = `${namespace}/extension-apiserver-authentication`;
+const placesOf = (node: Node): readonly string[] => {
+  const place = kubeletPlace(node);
+  return place === undefined ? [] : [placeText(place)];
+};
+
+/** A key is a kubelet, by its address and port: it is asked, and again after the resolution. One process may be the kubelet of many nodes. */
+export class MetricsController implements Controller, Lifecycle {
+  readonly name = 'metrics-server';
+  readonly workers = 20;
+  readonly watches;
+  readonly #parts: MetricsParts;
+  readonly #usages = new UsageStore();
+  readonly #kubelets: KubeletClient;
+  readonly #listener: MetricsListener;
+  /** When each kubelet was asked last, on the monotonic clock. */
+  readonly #asked = new Map<string, number>();
+  #port = 0;
+
+  constructor(parts: MetricsParts) {
+    this.#parts = parts;
+    const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
+    nodes.addIndex(byPlace, placesOf);
+    pods.addIndex(byNode, ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []));
+    this.#kubelets = new KubeletClient(keys, clock, timeoutMs);
+    const usages = {
+      ofNode: (node: Node) => this.#ofNode(node),
+      ofPod: ({ metadata }: Pod) => this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`),
+    };
+    this.#listener = new MetricsListener(new MetricsApi({ nodes, pods, usages, now: () => clock.now() }), log);
+    this.watches = [
+      watch(authentication, () => [api]),
+      watch(nodes, (node, old) => {
+        const now = placesOf(node);
+        if (old === undefined) return now;
+        const before = placesOf(old);
+        return now[0] === before[0] ? [] : [...before, ...now];
+      }),
+      watch(pods, () => []),
+    ];
+  }
+
+  /** Listens. Who the API server is, is learned later: nobody gets an answer before. */
+  async start(): Promise<void> {
+    const { keys, host, port, log } = this.#parts;
+    if (keys.trustOnly === true) {
+      log.warn({}, "metrics are not served: this process does not hold the key of the cluster's CA");
+      return;
+    }
+    const pair = await keys.issue({
+      commonName: service,
+      dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}`, 'localhost'],
+      usages: ['server'],
+    });
+    this.#port = await this.#listener.listen(pair, host, port);
+  }
+
+  async stop(): Promise<void> {
+    this.#kubelets.close();
+    await this.#listener.close();
+  }
+
+  async reconcile(key: string, { client, signal, log }: ReconcileContext): Promise<ReconcileResult | void> {
+    if (!this.#listener.listens) return undefined;
+    const { nodes, host, keys, resolutionMs, clock } = this.#parts;
+    if (key === api) {
+      const front = frontOf(this.#parts.authentication.get(configMapKey));
+      if (front === undefined) return undefined;
+      if (front.ca !== this.#listener.front?.ca || front.names.join() !== this.#listener.front.names.join()) this.#listener.trust(front);
+      for (const { resource, object } of published(host, this.#port, keys.caBundle)) await ensure(client, resource, object);
+      return { requeueAfterMs: publishedAgainMs };
+    }
+    const [node] = nodes.byIndex(byPlace, key);
+    const place = node && kubeletPlace(node);
+    if (place === undefined) {
+      this.#usages.forget(key);
+      this.#asked.delete(key);
+      return undefined;
+    }
+    // a kubelet of many nodes is not asked once for each that comes
+    const rest = (this.#asked.get(key) ?? -Infinity) + resolutionMs / 2 - clock.monotonic();
+    if (rest > 0) return { requeueAfterMs: rest };
+    this.#asked.set(key, clock.monotonic());
+    try {
+      this.#usages.put(key, await this.#kubelets.scrape(place, signal));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.debug({ err: error, kubelet: key }, 'a kubelet does not say what is in use');
+    }
+    return { requeueAfterMs: resolutionMs };
+  }
+
+  /** What a kubelet of one node says of it; what pods use together where it has many. */
+  #ofNode(node: Node): Usage | undefined {
+    const { nodes, pods, resolutionMs, clock } = this.#parts;
+    const [place = ''] = placesOf(node);
+    if (nodes.byIndex(byPlace, place).length < 2) return this.#usages.node(place);
+    let [cores, memoryBytes, at] = [0, 0, clock.now()];
+    for (const { metadata } of pods.byIndex(byNode, node.metadata?.name ?? '')) {
+      for (const usage of this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`)?.values() ?? []) {
+        cores += usage.cores;
+        memoryBytes += usage.memoryBytes;
+        at = Math.min(at, usage.at);
+      }
+    }
+    return { cores, memoryBytes, at, windowMs: resolutionMs };
+  }
+}
+
+function frontOf(map: ConfigMap | undefined): { readonly ca: string; readonly names: readonly string[] } | undefined {
+  const ca = map?.data?.['requestheader-client-ca-file'];
+  if (ca === undefined) return undefined;
+  const names: unknown = JSON.parse(map?.data?.['requestheader-allowed-names'] ?? '[]');
+  return { ca, names: Array.isArray(names) ? names.map(String) : [] };
+}

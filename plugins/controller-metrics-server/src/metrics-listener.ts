@@ -1,0 +1,105 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { failure, StatusError } from '@oarlock/api/status';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import type { MetricsApi } from './metrics-api.ts';
+
+/** Whose certificates are API servers' that pass requests on, as kube-system/extension-apiserver-authentication tells. */
+export interface Front {
+  /** PEM. */
+  readonly ca: string;
+  /** Common names; none: every certificate of the CA. */
+  readonly names: readonly string[];
+}
+const maxConnections = 512;
+
+/** HTTPS in front of the metrics API. Only the API server of the cluster gets an answer: it has authorized the request. */
+export class MetricsListener {
+  readonly #api: MetricsApi;
+  readonly #log: Logger;
+  #server: Server | undefined;
+  #front: Front | undefined;
+  #pair: KeyPair | undefined;
+
+  constructor(api: MetricsApi, log: Logger) {
+    this.#api = api;
+    this.#log = log;
+  }
+
+  get front(): Front | undefined {
+    return this.#front;
+  }
+  get listens(): boolean {
+    return this.#server !== undefined;
+  }
+
+  /** From now on these are the API servers. */
+  trust(front: Front): void {
+    this.#front = front;
+    if (this.#pair !== undefined) this.#server?.setSecureContext({ cert: this.#pair.certificate, key: this.#pair.key, ca: front.ca });
+  }
+
+  /** Returns the port. @throws Error when it is taken */
+  async listen(pair: KeyPair, host: string, port: number): Promise<number> {
+    this.#pair = pair;
+    const server = createServer({
+      cert: pair.certificate,
+      key: pair.key,
+      ...(this.#front && { ca: this.#front.ca }),
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: 'TLSv1.2',
+    });
+    server.maxConnections = maxConnections;
+    server.on('request', (request, response) => this.#answer(request, response));
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    });
+    server.on('error', (error) => this.#log.warn({ err: error }, 'the metrics API has a problem with its socket'));
+    this.#server = server;
+    return (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const closed = new Promise<void>((resolve) => {
+      server.close(() => resolve());
+    });
+    server.closeAllConnections();
+    await closed;
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    let code = 200;
+    let body: object;
+    try {
+      if (!this.#isFront(request.socket as TLSSocket)) throw failure('Unauthorized', 'Unauthorized');
+      body = this.#api.answer(request.method ?? '', new URL(request.url ?? '/', 'https://metrics'));
+    } catch (error) {
+      if (!(error instanceof StatusError)) this.#log.error({ err: error }, 'the metrics API could not answer');
+      const status = error instanceof StatusError ? error : failure('InternalError', 'the metrics could not be read');
+      code = status.code;
+      body = status.status;
+    }
+    response.writeHead(code, { 'content-type': 'application/json' });
+    response.end(request.method === 'HEAD' ? '' : JSON.stringify(body));
+  }
+
+  #isFront(socket: TLSSocket): boolean {
+    if (!socket.authorized || this.#front === undefined) return false;
+    const certificate = socket.getPeerCertificate();
+    if (Object.keys(certificate).length === 0) return false; // a connection without a certificate
+    const { names } = this.#front;
+    const { CN } = certificate.subject;
+    return names.length === 0 || (typeof CN === 'string' && names.includes(CN));
+  }
+}

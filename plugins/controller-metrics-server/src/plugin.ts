@@ -1,0 +1,38 @@
+import { configMaps, nodes as nodeResource, pods as podResource } from '@oarlock/api/resources';
+import { Informers } from '@oarlock/spi/client';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Controllers } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { MetricsController } from './metrics-controller.ts';
+
+/** Reads from kubelets what nodes and pods use, and serves it as `metrics.k8s.io` behind the API server. */
+export default Controllers.plugin({
+  id: 'controller-metrics-server',
+  config: z.strictObject({
+    /** How often each kubelet is asked. */
+    resolutionSeconds: z.number().min(1).max(3600).default(15),
+    timeoutSeconds: z.number().positive().max(60).default(10),
+    /** Where the API server reaches this process; absent: the address by which the API server itself is known. */
+    address: z.string().min(1).optional(),
+    /** Port 0 takes any that is free. */
+    port: z.int().min(0).max(65_535).default(0),
+  }),
+  needs: { informers: Informers, keys: Keys, cluster: Cluster },
+  create({ config, informers, keys, cluster }, { clock, log }) {
+    return new MetricsController({
+      nodes: informers.of(nodeResource),
+      pods: informers.of(podResource),
+      authentication: informers.of(configMaps, {
+        namespace: 'kube-system',
+        fieldSelector: 'metadata.name=extension-apiserver-authentication',
+      }),
+      keys,
+      host: config.address ?? new URL(cluster.serverUrl).hostname.replace(/^\[|\]$/g, ''),
+      port: config.port,
+      resolutionMs: config.resolutionSeconds * 1000,
+      timeoutMs: config.timeoutSeconds * 1000,
+      clock,
+      log,
+    });
+  },
+});
