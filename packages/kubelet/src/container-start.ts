@@ -10,6 +10,7 @@ import { describePod, fieldPath, isHostNetwork, isSidecar, statusesOf, statusOf,
 import { formatDelay } from './restart-backoff.ts';
 import { verifyNonRoot } from './security.ts';
 import type { SyncPass } from './sync-pass.ts';
+import { imagesToMount } from './volumes/image-volumes.ts';
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 /** When to try again what nothing else will tell of, in milliseconds. */
@@ -77,9 +78,12 @@ export async function startContainer(
     return false;
   };
 
+  const request = { sandbox, signal, cause: pass.cause, event };
   let image;
+  let mountedImages;
   try {
-    image = await runtime.images.ensure({ pod, container, sandbox, signal, cause: pass.cause, event });
+    image = await runtime.images.ensure({ ...request, pod, container });
+    mountedImages = await imagesToMount(pod, container, runtime.images, request);
   } catch (error) {
     return failed(
       error instanceof ImageProblem ? error.reason : 'ErrImagePull',
@@ -102,6 +106,8 @@ export async function startContainer(
       runtime,
       podIPs,
       volumes: record.volumes,
+      mountedImages,
+      devices: await node.devices?.prepare(pod, container, signal),
       image,
       targetId: target,
       event,

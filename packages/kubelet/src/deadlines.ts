@@ -7,6 +7,9 @@ interface Deadline extends HeapEntry {
   readonly fire: () => void;
 }
 
+/** How often the clock is looked at: it may have been set forward. */
+const lookMs = 60_000;
+
 /** Many far moments with a single timer: for what thousands of pods wait for and seldom comes. */
 export class Deadlines {
   readonly #clock: Clock;
@@ -53,7 +56,7 @@ export class Deadlines {
     if (first === undefined || first.at >= this.#armedFor) return;
     this.#disarm();
     this.#armedFor = first.at;
-    this.#timer = this.#clock.after(Math.max(0, first.at - this.#clock.now()), () => {
+    this.#timer = this.#clock.after(Math.min(lookMs, Math.max(0, first.at - this.#clock.now())), () => {
       this.#timer = undefined;
       this.#armedFor = Number.POSITIVE_INFINITY;
       const now = this.#clock.now();

@@ -3,6 +3,19 @@ import { isNamespacedSysctl } from './node/sysctls.ts';
 
 const milliseconds = (least: number) => z.number().int().min(least).max(86_400_000);
 const quantities = z.record(z.string(), z.string());
+const threshold = z.string().regex(/^(\d+(\.\d+)?%|\d+(\.\d+)?([kMGTPE]i?)?)$/, 'a quantity, or a part such as 10%');
+/** Something for some of the thresholds, by their names. */
+const perThreshold = <T extends z.ZodType>(one: T) =>
+  z
+    .strictObject({
+      memoryAvailable: one.optional(),
+      diskAvailable: one.optional(),
+      inodesFree: one.optional(),
+      imageAvailable: one.optional(),
+      imageInodesFree: one.optional(),
+      pidAvailable: one.optional(),
+    })
+    .prefault({});
 const taint = z.strictObject({
   key: z.string().min(1),
   value: z.string().optional(),
@@ -37,14 +50,38 @@ export const kubeletConfig = z.strictObject({
   capacity: quantities.default({}),
   /** Kept from pods. */
   reserved: quantities.default({}),
-  /** Below these the node reports pressure. A quantity or a part: `100Mi`, `10%`; 0 turns one off. */
+  /**
+   * Below these the node reports pressure and evicts pods, one at a time. A quantity or a part: `100Mi`, `10%`; 0 turns one off. `disk` is where
+   * pods are, `image` where the runtime keeps images.
+   */
   evictionHard: z
     .strictObject({
-      memoryAvailable: z.string().default('100Mi'),
-      diskAvailable: z.string().default('10%'),
-      inodesFree: z.string().default('5%'),
-      pidAvailable: z.string().default('0'),
+      memoryAvailable: threshold.default('100Mi'),
+      diskAvailable: threshold.default('10%'),
+      inodesFree: threshold.default('5%'),
+      imageAvailable: threshold.default('15%'),
+      imageInodesFree: threshold.default('5%'),
+      pidAvailable: threshold.default('0'),
     })
+    .prefault({}),
+  /** Thresholds that have to be met for some time, and let pods end with grace. */
+  evictionSoft: perThreshold(z.strictObject({ below: threshold, forSeconds: z.number().int().min(1).max(86_400) })),
+  /** What has to be there beyond a threshold before it counts as left. */
+  evictionMinimumReclaim: perThreshold(threshold),
+  /** The longest grace of pods that a soft threshold evicts. */
+  evictionMaxPodGraceSeconds: z.number().int().min(0).max(86_400).default(0),
+  /** How long a condition stays after its cause has gone. */
+  evictionPressureTransitionSeconds: z.number().int().min(0).max(86_400).default(300),
+  /** Images that nobody uses go when the disk is so full, until it is not; not before they are so old; and at any rate when unused for so long (0: never). */
+  imageGc: z
+    .strictObject({
+      highPercent: z.number().int().min(1).max(100).default(85),
+      lowPercent: z.number().int().min(0).max(100).default(80),
+      minimumAgeSeconds: z.number().int().min(0).default(120),
+      maximumAgeSeconds: z.number().int().min(0).default(0),
+      periodMs: milliseconds(1000).default(300_000),
+    })
+    .refine(({ highPercent, lowPercent }) => lowPercent < highPercent, 'lowPercent has to be below highPercent')
     .prefault({}),
   /** The runtime of pods without a RuntimeClass; by default the first. */
   runtime: z.string().min(1).optional(),
@@ -54,10 +91,38 @@ export const kubeletConfig = z.strictObject({
     .default([]),
   /** Cgroup below which pods get theirs; by default the runtime decides. */
   cgroupRoot: z.string().startsWith('/').optional(),
+  /** What `/logs/` shows of the machine. */
+  systemLogDir: z.string().startsWith('/').default('/var/log'),
   resolvConf: z.string().default('/etc/resolv.conf'),
   maxParallelImagePulls: z.number().int().min(1).max(100).default(5),
   containerLogMaxSize: z.string().default('10Mi'),
   containerLogMaxFiles: z.number().int().min(2).max(100).default(5),
+  /** When the machine goes down pods get so long, of which critical ones have the last part for themselves; or each priority has a time of its own. 0: they get none. */
+  shutdown: z
+    .strictObject({
+      graceSeconds: z.number().int().min(0).max(86_400).default(0),
+      criticalGraceSeconds: z.number().int().min(0).max(86_400).default(0),
+      byPriority: z
+        .array(z.strictObject({ priority: z.number().int(), seconds: z.number().int().min(0).max(86_400) }))
+        .max(100)
+        .default([]),
+    })
+    .refine(
+      ({ graceSeconds, criticalGraceSeconds }) => criticalGraceSeconds <= graceSeconds,
+      'criticalGraceSeconds is a part of graceSeconds',
+    )
+    .prefault({}),
+  /** Where device plugins register (`kubelet.sock`), as upstream's /var/lib/kubelet/device-plugins; by default there are none. */
+  devicePluginDir: z.string().startsWith('/').max(90).optional(),
+  /** Pods that run without an API server: a directory of manifests (or one file), and a URL that gives one pod or a list. */
+  staticPods: z
+    .strictObject({
+      path: z.string().startsWith('/').optional(),
+      url: z.url().optional(),
+      urlHeaders: z.record(z.string(), z.string()).default({}),
+      everyMs: milliseconds(100).default(20_000),
+    })
+    .prefault({}),
   /** How often the node's state is looked at, and how often it is reported although nothing changed. */
   nodeStatusUpdateMs: milliseconds(100).default(10_000),
   nodeStatusReportMs: milliseconds(1000).default(300_000),

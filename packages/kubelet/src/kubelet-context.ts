@@ -7,16 +7,19 @@ import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Client, EventSource, Informers } from '@oarlock/spi/client';
 import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import type { NetworkDriver } from '@oarlock/spi/network';
+import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
 import type { VolumeDriver } from '@oarlock/spi/volume';
 import { Deadlines } from './deadlines.ts';
 import type { PodFacts } from './field-values.ts';
+import { DeviceManager } from './devices/device-manager.ts';
 import { ImageManager } from './images.ts';
 import type { KubeletConfig } from './kubelet-config.ts';
 import { ownerId } from './labels.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
 import { NodePaths } from './node-paths.ts';
 import { ObjectCache } from './object-cache.ts';
+import type { SituationOptions } from './node/situation.ts';
 import type { Amounts } from './resources.ts';
 import { RuntimeHub } from './runtime-hub.ts';
 import { ServiceEnvironment } from './service-environment.ts';
@@ -32,6 +35,7 @@ export interface KubeletNeeds {
   readonly events: EventSource;
   readonly runtimes: ReadonlyMap<string, RuntimeDriver>;
   readonly network: NetworkDriver | undefined;
+  readonly policy: NetworkPolicies | undefined;
   readonly volumes: ReadonlyMap<string, VolumeDriver>;
   readonly facts: ClusterFacts;
   readonly keys: ClusterKeys;
@@ -39,6 +43,8 @@ export interface KubeletNeeds {
 }
 export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {
   readonly random?: () => number;
+  /** Instead of looking at the machine. */
+  readonly observe?: SituationOptions['observe'];
 };
 
 /** What the shared parts ask of the kubelet that puts them together. */
@@ -48,6 +54,7 @@ export interface KubeletQuestions {
   allocatable(pod: Pod): Amounts;
   onDisk(pod: Pod, volume: Volume, why: string): void;
   imagesChanged(): void;
+  devicesChanged(): void;
 }
 
 export interface KubeletParts {
@@ -111,6 +118,11 @@ export function kubeletParts(
     statuses: new StatusManager({ client, clock, random, log, tracer }),
     volumes: new VolumeManager({ drivers, client, paths }),
     network: defaultRuntime.hub.simulated ? undefined : needs.network,
+    devices:
+      config.devicePluginDir === undefined
+        ? undefined
+        : new DeviceManager({ directory: config.devicePluginDir, log, signal, changed: asked.devicesChanged }),
+    policy: defaultRuntime.hub.simulated ? undefined : needs.policy,
     hostname: hostname(),
     cgroupRoot: config.cgroupRoot,
     unsafeSysctls: config.allowedUnsafeSysctls,

@@ -15,8 +15,11 @@ import type { KubeletContext, PodRuntime } from './node-context.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
 import { NodeNetworkSetup, type Held } from './node/node-network.ts';
+import { NodeShutdown, ShutdownWatch, shutdownGroups } from './node/node-shutdown.ts';
 import { Situation } from './node/situation.ts';
+import { Upkeep } from './node/upkeep.ts';
 import { PodSource } from './pod-source.ts';
+import { StaticPods } from './static/static-pods.ts';
 import { podUid } from './pods.ts';
 import { Semaphore } from './semaphore.ts';
 
@@ -34,10 +37,16 @@ export class Kubelet {
   readonly agents: ReadonlyMap<string, NodeAgent>;
   readonly #needs: KubeletNeeds;
   readonly #parts: KubeletParts;
+  readonly #observe: KubeletEnvironment['observe'];
   readonly #stop = new AbortController();
   #situation: Situation | undefined;
   #network: NodeNetworkSetup | undefined;
   #rotation: LogRotation | undefined;
+  #upkeep: Upkeep | undefined;
+  /** Present when pods are given time as the machine goes down. */
+  shutdown: NodeShutdown | undefined;
+  #shutdownWatch: ShutdownWatch | undefined;
+  #static: StaticPods | undefined;
   #booted: Promise<void> | undefined;
   #up = false;
 
@@ -46,6 +55,7 @@ export class Kubelet {
     this.#needs = needs;
     const { config, facts } = needs;
     this.config = config;
+    this.#observe = environment.observe;
     this.keys = needs.keys;
     const server = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.address = config.address ?? (isLoopback(server) ? '127.0.0.1' : defaultAddress());
@@ -61,6 +71,10 @@ export class Kubelet {
           `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`,
         ),
       imagesChanged: () => this.#situation?.imagesChanged(),
+      devicesChanged: () => {
+        this.#situation?.devicesChanged();
+        for (const agent of this.agents.values()) void agent.report();
+      },
     });
     this.agents = new Map(nodeNames(config).map((name) => [name, this.#agent(name)]));
   }
@@ -91,6 +105,17 @@ export class Kubelet {
       clock,
       log,
       signal,
+      observe: this.#observe,
+      devices: this.context.devices,
+    });
+    this.#upkeep = new Upkeep({
+      config,
+      clock,
+      log,
+      signal,
+      situation: this.#situation,
+      runtimes: [...this.runtimes],
+      agents: this.agents,
     });
     this.#booted = this.#boot();
     // asked for by `ready`, and told there
@@ -115,6 +140,9 @@ export class Kubelet {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the kubelet stops'));
     this.#rotation?.stop();
+    this.#upkeep?.stop();
+    this.#shutdownWatch?.stop();
+    this.#static?.stop();
     for (const agent of this.agents.values()) agent.stop();
     for (const { hub } of this.runtimes) hub.close();
     const { statuses, deadlines, objects } = this.context;
@@ -122,6 +150,7 @@ export class Kubelet {
     deadlines.close();
     objects.close();
     await this.#booted?.catch(() => undefined);
+    await this.context.devices?.stop();
   }
 
   #agentOf(pod: Pod): NodeAgent | undefined {
@@ -167,19 +196,69 @@ export class Kubelet {
     const { signal } = this.context;
     const nodeName = config.count === undefined ? config.nodeName : undefined;
     await this.#openRuntimes();
+    await this.context.devices?.start();
+    this.#situation?.devicesChanged();
     const source = new PodSource(this.context, this.agents);
     const held = await source.look(this.runtimes);
     await this.#situation?.refresh();
     this.#setUpNetwork(held);
+    await this.#runStatic(source);
     const observe = (node: Node) => this.agents.get(node.metadata?.name ?? '')?.observed(node);
     informers
       .of(nodes, nodeName === undefined ? {} : { fieldSelector: `metadata.name=${nodeName}` })
       .on({ added: observe, updated: observe });
     await Promise.all([this.#register(), source.follow(informers, nodeName)]);
     signal.throwIfAborted();
+    this.context.devices?.keep((uid) => [...this.agents.values()].some(({ pods }) => pods.get(uid) !== undefined));
     this.#up = true;
     this.#tick();
     this.#rotateLogs();
+    this.#upkeep?.start();
+    await this.#watchShutdown();
+  }
+
+  async #watchShutdown(): Promise<void> {
+    const groups = shutdownGroups(this.config);
+    if (groups.length === 0) return;
+    const { clock, log, signal } = this.context;
+    const { agents } = this;
+    const shutdown: NodeShutdown = new NodeShutdown({
+      groups,
+      clock,
+      log,
+      signal,
+      *pods() {
+        for (const agent of agents.values()) yield* agent.pods.workers;
+      },
+      changed: () => {
+        this.#situation?.goesDown(shutdown.active);
+        for (const agent of agents.values()) void agent.report();
+      },
+    });
+    this.shutdown = shutdown;
+    if (this.config.count !== undefined) return;
+    this.#shutdownWatch = new ShutdownWatch(shutdown, log);
+    await this.#shutdownWatch.start();
+  }
+
+  /** Static pods begin before anything is asked of the API: it may be one of them. */
+  async #runStatic(source: PodSource): Promise<void> {
+    const { path, url, urlHeaders, everyMs } = this.config.staticPods;
+    const [agent] = this.agents.values();
+    if ((path === undefined && url === undefined) || agent === undefined || this.config.count !== undefined) return;
+    this.#static = new StaticPods({
+      context: this.context,
+      nodeName: agent.name,
+      pods: agent.pods,
+      path,
+      url,
+      urlHeaders,
+      everyMs,
+      found: (uid) => source.claim(uid),
+      node: () => agent.node,
+    });
+    source.mirrorsTo(this.#static);
+    await this.#static.start();
   }
 
   /** A runtime that is not there yet may come. */
@@ -202,7 +281,9 @@ export class Kubelet {
 
   #setUpNetwork(ours: readonly Held[]): void {
     const { config, facts } = this.#needs;
-    const { network, clock, log, random, signal } = this.context;
+    const { network, policy, clock, log, random, signal } = this.context;
+    policy?.guard(config.nodeName);
+    for (const driver of this.#needs.volumes.values()) driver.begin?.(config.nodeName);
     if (!network) return;
     const setup = new NodeNetworkSetup({
       network,
@@ -264,6 +345,7 @@ export class Kubelet {
   async #look(): Promise<void> {
     const wasReady = this.#situation?.current.networkReady;
     await this.#situation?.refresh();
+    await this.#upkeep?.look(this.#situation?.shortages ?? []);
     const cameBack = wasReady === false && this.#situation?.current.networkReady === true;
     for (const agent of this.agents.values()) {
       if (cameBack) agent.pods.wakeAll();

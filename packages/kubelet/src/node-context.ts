@@ -4,9 +4,12 @@ import type { Logger } from '@oarlock/kernel/logger';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { NetworkDriver } from '@oarlock/spi/network';
+import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
+import type { DeviceManager } from './devices/device-manager.ts';
 import type { ImageManager } from './images.ts';
 import type { NodePaths } from './node-paths.ts';
+import type { Pressure } from './node/thresholds.ts';
 import type { ObjectCache } from './object-cache.ts';
 import type { Amounts } from './resources.ts';
 import type { RuntimeHub } from './runtime-hub.ts';
@@ -42,6 +45,10 @@ export interface KubeletContext {
   readonly deadlines: Deadlines;
   readonly turns: TurnQueue;
   readonly network: NetworkDriver | undefined;
+  /** Absent: whatever policies say, everything passes. */
+  /** Present where device plugins may register. */
+  readonly devices: DeviceManager | undefined;
+  readonly policy: NetworkPolicies | undefined;
   readonly hostname: string;
   /** Below which pods get their cgroups; undefined: where the runtime puts them. */
   readonly cgroupRoot: string | undefined;
@@ -62,6 +69,9 @@ export interface NodeContext extends KubeletContext {
   readonly capacity: Amounts;
   readonly cgroupV2: boolean;
   readonly allocatable: Amounts;
+  readonly pressure: Pressure;
+  /** The machine is going down. */
+  readonly goingDown: boolean;
   readonly addresses: readonly string[];
   /** Whether pods can have their network yet. */
   readonly networkReady: boolean;

@@ -2,6 +2,7 @@ import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Network } from '@oarlock/spi/network';
+import { Policy } from '@oarlock/spi/policy';
 import { Roles } from '@oarlock/spi/role';
 import { Runtime } from '@oarlock/spi/runtime';
 import { Volumes } from '@oarlock/spi/volume';
@@ -17,6 +18,7 @@ export default Roles.plugin({
     events: Events,
     runtimes: Runtime,
     network: optional(Network),
+    policy: optional(Policy),
     volumes: Volumes,
     facts: Cluster,
     keys: Keys,

@@ -83,6 +83,8 @@ export interface ConditionSources {
   readonly phase: PodPhase;
   readonly sandboxReady: boolean;
   readonly resize?: ResizeReport | undefined;
+  /** Why the node ended the pod although the pod had done nothing to deserve it. */
+  readonly disruption?: string | undefined;
   /** What was reported before, for the times of transition. */
   readonly before: readonly PodCondition[];
   readonly now: Time;
@@ -91,7 +93,7 @@ export interface ConditionSources {
 /** The kubelet's own conditions. A transition time changes when the status of a condition does. */
 export function podConditions(
   pod: Pod,
-  { init, regular, phase, sandboxReady, resize, before, now }: ConditionSources,
+  { init, regular, phase, sandboxReady, resize, disruption, before, now }: ConditionSources,
 ): readonly PodCondition[] {
   const containers = containersReady(pod, init, regular, phase);
   const verdicts: readonly (readonly [type: string, verdict: Verdict])[] = [
@@ -100,6 +102,9 @@ export function podConditions(
     ['Ready', ready(pod, containers)],
     ['ContainersReady', containers],
     ['PodScheduled', good],
+    ...(disruption === undefined
+      ? []
+      : [['DisruptionTarget', { status: 'True', reason: 'TerminationByKubelet', message: disruption } as const] as const]),
     ...resizing(resize),
   ];
   const { generation } = pod.metadata ?? {};

@@ -2,6 +2,7 @@ import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Container, EphemeralContainer, Pod, VolumeMount } from '@oarlock/api/types/core-v1';
 import type { ContainerConfig, Image, Mount, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
+import type { ContainerDevices } from './devices/device-messages.ts';
 import { parseResolvConf, podResolver } from './dns.ts';
 import { environment } from './environment.ts';
 import { expand } from './expansion.ts';
@@ -14,6 +15,7 @@ import { allContainers, isHostNetwork, podUid } from './pods.ts';
 import { linuxResources, qosClass } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
 import { mayChangeOwners } from './volumes/ownership.ts';
+import { mountsImages } from './volumes/image-volumes.ts';
 import { prepareSubPath } from './volumes/sub-path.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
 
@@ -90,6 +92,10 @@ export interface ContainerRequest {
   readonly runtime: PodRuntime;
   readonly podIPs: readonly string[];
   readonly volumes: PodVolumes;
+  /** What device plugins give it. */
+  readonly devices?: ContainerDevices | undefined;
+  /** Images to mount, by volume name. */
+  readonly mountedImages?: ReadonlyMap<string, string>;
   readonly image: { readonly reference: string; readonly image: Image | undefined };
   /** Whose processes an ephemeral container sees. */
   readonly targetId?: string | undefined;
@@ -113,6 +119,8 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
       ),
   });
   const lookup = (name: string) => variables.get(name);
+  const { devices } = request;
+  for (const [name, given] of Object.entries(devices?.envs ?? {})) variables.set(name, given);
   const { command = [], args = [] } = container;
   const stopSignal = container.lifecycle?.stopSignal;
   return {
@@ -122,9 +130,15 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
     args: args.map((word) => expand(word, lookup)),
     ...(container.workingDir && { workingDir: container.workingDir }),
     envs: Array.from(variables, ([key, value]) => ({ key, value })),
-    mounts: runtime.hollow ? [] : await mountsOf(request, lookup),
+    mounts: runtime.hollow
+      ? []
+      : [
+          ...(await mountsOf(request, lookup)),
+          ...(devices?.mounts ?? []).map(({ readOnly, ...mount }) => ({ ...mount, readonly: readOnly })),
+        ],
+    ...(devices && devices.devices.length > 0 && { devices: devices.devices }),
     labels: containerLabels(pod, container, node.owner),
-    annotations: containerAnnotations(pod, container, restartCount),
+    annotations: { ...devices?.annotations, ...containerAnnotations(pod, container, restartCount) },
     logPath: `${container.name}/${restartCount}.log`,
     stdin: container.stdin === true,
     stdinOnce: container.stdinOnce === true,
@@ -155,6 +169,21 @@ async function mountsOf(request: ContainerRequest, lookup: (name: string) => str
     const volume = request.volumes.get(mount.name);
     if (!volume) throw new Error(`cannot find volume "${mount.name}" to mount into container "${container.name}"`);
     const subPath = subPathOf(mount, lookup);
+    if (mount.recursiveReadOnly === 'Enabled')
+      throw new Error(`volume "${mount.name}" requested recursive read-only mode, but it is not supported by the runtime`);
+    const image = request.mountedImages?.get(mount.name);
+    if (image !== undefined) {
+      const { hub } = request.runtime;
+      if (!mountsImages(hub)) throw new Error(`volume "${mount.name}" is an image, and ${hub.name} ${hub.version} does not mount images`);
+      mounts.push({
+        containerPath: mount.mountPath,
+        hostPath: '',
+        readonly: true,
+        image,
+        ...(subPath !== undefined && { imageSubPath: subPath }),
+      });
+      continue;
+    }
     const hostPath =
       subPath === undefined
         ? volume.hostPath

@@ -27,6 +27,10 @@ export type Stage = 'syncing' | 'terminating' | 'terminated' | 'finished';
 export interface Verdict {
   readonly reason: string;
   readonly message: string;
+  /** Of what ends a pod that runs: how long it may take. Absent: what the pod says. */
+  readonly graceSeconds?: number;
+  /** The pod has done nothing to deserve it (KEP-3329). */
+  readonly disrupts?: boolean;
 }
 
 export interface PodLifeOptions {
@@ -87,6 +91,15 @@ export class PodLife {
   /** The pod has been taken in: it has its share of the node. */
   get admitted(): boolean {
     return this.#admitted;
+  }
+
+  /** The node ends the pod, for a reason that its status will show. */
+  condemn(verdict: Verdict): void {
+    this.#verdict ??= verdict;
+    this.terminate();
+  }
+  get condemned(): boolean {
+    return this.#verdict?.disrupts === true;
   }
 
   terminate(): void {
@@ -184,6 +197,7 @@ export class PodLife {
       );
     dropOldFailures(record);
     this.#syncProbes();
+    await this.#readMessages();
     this.#report(pass, false, false);
     if (isTerminalPhase(record.status?.phase)) this.stage = 'terminating';
   }
@@ -207,8 +221,14 @@ export class PodLife {
       this.#stale = 'all';
       throw error;
     }
-    if (runtime.hollow) return;
-    for (const status of state.containers) {
+    await this.#readMessages();
+  }
+
+  /** What ended containers have left to say: it belongs into the first status that shows their end. */
+  async #readMessages(): Promise<void> {
+    const record = this.#record;
+    if (record.runtime?.hollow !== false) return;
+    for (const status of record.state.containers) {
       if (status.state === 'EXITED' && !record.messages.has(status.id)) record.setMessage(status.id, await terminationMessage(status));
     }
   }
@@ -249,7 +269,7 @@ export class PodLife {
       await this.#look(pass);
     }
     const seconds = pod.metadata?.deletionGracePeriodSeconds;
-    const grace = this.#options.orphan ? orphanGrace : seconds === undefined ? undefined : Math.max(1, seconds);
+    const grace = this.#options.orphan ? orphanGrace : seconds === undefined ? this.#verdict?.graceSeconds : Math.max(1, seconds);
     if (!record.state.isEmpty) await stopPod(record, { grace, signal: pass.signal, hooked: this.#hooked });
     await this.#look(pass);
     record.probes?.stop();

@@ -22,6 +22,8 @@ export class PodRecord implements StatusSubject {
   /** What to run: the newest spec and metadata that were seen, with the resources that it was given. */
   pod: Pod;
   api: Pod | undefined;
+  /** Not of the API: what that has is a mirror. */
+  static = false;
   report: StatusSubject['report'];
   /** What was reported last. */
   status: PodStatus | undefined;
@@ -50,6 +52,9 @@ export class PodRecord implements StatusSubject {
     this.startedAt = node.clock.now();
   }
 
+  get apiUid(): string | undefined {
+    return this.static ? this.api?.metadata?.uid : this.uid;
+  }
   get key(): string {
     return `${this.namespace}/${this.name}`;
   }

@@ -1,5 +1,5 @@
 import type { Attachment } from '@oarlock/spi/network';
-import type { PodSandboxConfig } from '@oarlock/spi/runtime';
+import type { PodSandboxConfig, PodSandboxStatus } from '@oarlock/spi/runtime';
 import { names } from './labels.ts';
 import { sandboxConfig, usesNodeNetwork } from './pod-config.ts';
 import { isHostNetwork } from './pods.ts';
@@ -38,6 +38,20 @@ async function addressesFor(pass: SyncPass, attempt: number): Promise<readonly s
   return runtime.hub.driver.traits.networkNamespaces || runtime.hub.simulated ? undefined : node.addresses;
 }
 
+/** Nothing runs in the sandbox yet: from its first packet on the pod's policies hold. One that cannot be protected is no sandbox for the pod. */
+async function protect(pass: SyncPass, { id, ips }: PodSandboxStatus): Promise<void> {
+  const { node, pod, runtime, namespace, name, uid } = pass.record;
+  const { policy } = node;
+  if (!runtime || !policy || ips.length === 0 || isHostNetwork(pod) || !runtime.hub.driver.traits.networkNamespaces) return;
+  const labels = pod.metadata?.labels ?? {};
+  try {
+    await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
+  } catch (error) {
+    await runtime.hub.driver.stopPodSandbox(id, { signal: pass.signal });
+    throw error;
+  }
+}
+
 /** Creates a sandbox and learns its addresses. Returns the config that containers are created with. */
 export async function createSandbox(pass: SyncPass, attempt: number, listener: RuntimeListener): Promise<PodSandboxConfig> {
   const { record } = pass;
@@ -51,6 +65,7 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: R
     });
     const status = await runtime.hub.sandboxStatus(id, pass.signal);
     if (status === undefined) throw new Error('the sandbox was gone as soon as it was made');
+    await protect(pass, status);
     record.state.setSandbox(status);
     runtime.hub.watch(id, listener);
     return config;

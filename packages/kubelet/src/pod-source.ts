@@ -7,6 +7,8 @@ import type { NodeAgent } from './node/node-agent.ts';
 import type { FoundPod } from './node/node-pods.ts';
 import { attachmentOf } from './pod-sandbox.ts';
 import { podUid } from './pods.ts';
+import { isMirror } from './static/annotations.ts';
+import type { StaticPods } from './static/static-pods.ts';
 import type { Attachment } from '@oarlock/spi/network';
 
 type Owned = FoundPod & { readonly owner: string };
@@ -16,6 +18,8 @@ export class PodSource {
   readonly #context: KubeletContext;
   readonly #agents: ReadonlyMap<string, NodeAgent>;
   #found = new Map<string, Owned>();
+
+  #static: StaticPods | undefined;
 
   constructor(context: KubeletContext, agents: ReadonlyMap<string, NodeAgent>) {
     this.#context = context;
@@ -43,6 +47,18 @@ export class PodSource {
     return held;
   }
 
+  /** What the runtimes have of a pod since before, once. */
+  claim(uid: string): FoundPod | undefined {
+    const found = this.#found.get(uid);
+    this.#found.delete(uid);
+    return found;
+  }
+
+  /** Who looks after mirrors. */
+  mirrorsTo(pods: StaticPods): void {
+    this.#static = pods;
+  }
+
   /** Follows the API. Resolves when its first state was handed on, and what is not in it was given up. `nodeName`: one node only. */
   async follow(informers: Informers, nodeName: string | undefined): Promise<void> {
     const { signal, services: environment } = this.#context;
@@ -57,15 +73,18 @@ export class PodSource {
     const informer = informers.of(pods, nodeName === undefined ? {} : { fieldSelector: `spec.nodeName=${nodeName}` });
     informer.on({
       added: (pod, cause) => {
+        if (isMirror(pod)) {
+          this.#static?.mirror(pod);
+          return;
+        }
         const uid = podUid(pod);
-        const found = this.#found.get(uid);
-        this.#found.delete(uid);
-        this.#podsOf(pod)?.added(pod, cause, found);
+        this.#podsOf(pod)?.added(pod, cause, this.claim(uid));
       },
-      updated: (pod, _old, cause) => this.#podsOf(pod)?.updated(pod, cause),
-      deleted: (pod, cause) => this.#podsOf(pod)?.deleted(pod, cause),
+      updated: (pod, _old, cause) => (isMirror(pod) ? this.#static?.mirror(pod) : this.#podsOf(pod)?.updated(pod, cause)),
+      deleted: (pod, cause) => (isMirror(pod) ? this.#static?.mirrorGone(pod) : this.#podsOf(pod)?.deleted(pod, cause)),
     });
     await informer.whenSynced(signal);
+    this.#static?.synced();
     const owners = new Map([...this.#agents.values()].map((agent) => [agent.owner, agent]));
     for (const [uid, found] of this.#found) owners.get(found.owner)?.pods.orphan(uid, found);
     this.#found.clear();

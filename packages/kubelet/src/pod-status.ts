@@ -17,7 +17,7 @@ export interface PodStatusSources extends StatusSources {
   /** What is told of resizes; absent when there never was one. */
   readonly resize?: { readonly report: ResizeReport; has(id: string): ResourceRequirements | undefined } | undefined;
   /** Set when the kubelet itself ended the pod: `DeadlineExceeded`, `OutOfcpu`. The pod has failed then. */
-  readonly verdict?: { readonly reason: string; readonly message: string } | undefined;
+  readonly verdict?: { readonly reason: string; readonly message: string; readonly disrupts?: boolean } | undefined;
 }
 
 const none: readonly never[] = [];
@@ -41,6 +41,7 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
       regular,
       phase,
       resize: sources.resize?.report,
+      disruption: verdict?.disrupts === true ? verdict.message : undefined,
       sandboxReady: state.readySandbox !== undefined && podIPs.length > 0,
       before: before?.conditions ?? none,
       now: formatTime(now),

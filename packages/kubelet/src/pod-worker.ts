@@ -15,6 +15,8 @@ import { SyncPass } from './sync-pass.ts';
 export interface PodWorkerOptions extends Pick<PodLifeOptions, 'found' | 'orphan' | 'admit' | 'released'> {
   readonly node: NodeContext;
   readonly pod: Pod;
+  /** Run without being asked for by the API. */
+  readonly static?: boolean;
   /** Takes other resources for a pod that was admitted, or says why not. */
   resize(pod: Pod): ResizeRefusal | undefined;
   /** Nothing is left to do, and the API object is gone. */
@@ -50,7 +52,8 @@ export class PodWorker implements RuntimeListener {
     this.#node = options.node;
     const { node, pod, found, orphan = false, admit, resize, released } = options;
     const reported = withReportedResources(pod);
-    this.record = new PodRecord(node, reported, orphan ? undefined : pod);
+    this.record = new PodRecord(node, reported, orphan || options.static ? undefined : pod);
+    this.record.static = options.static === true;
     if (reported !== pod) {
       this.record.resize = new PodResize(this.record, resize);
       this.record.resize.want(pod);
@@ -92,7 +95,14 @@ export class PodWorker implements RuntimeListener {
     else if (spec || metadata || gates) this.wake(cause);
   }
 
-  /** The pod is not in the API any more. */
+  /** What the API shows of a static pod; undefined when that is gone. */
+  mirrored(mirror: Pod | undefined): void {
+    const { record } = this;
+    record.api = mirror;
+    if (mirror && record.status) this.#node.statuses.set(record, record.status, undefined);
+  }
+
+  /** The pod is not in the API any more, or a static pod's manifest is gone. */
   removed(cause: Cause | undefined): void {
     if (this.#life.gone) return;
     this.#life.gone = true;
@@ -122,16 +132,36 @@ export class PodWorker implements RuntimeListener {
 
   /** Resolves when the container does not run any more, as far as this kubelet knows. */
   async whenEnded(containerId: string, signal: AbortSignal): Promise<void> {
-    while (this.state.container(containerId)?.state === 'RUNNING' && !signal.aborted) {
-      await new Promise<void>((resolve) => {
-        const tell = () => {
-          signal.removeEventListener('abort', tell);
-          resolve();
-        };
-        signal.addEventListener('abort', tell, { once: true });
-        (this.#watchers ??= []).push(tell);
-      });
-    }
+    while (this.state.container(containerId)?.state === 'RUNNING' && !signal.aborted) await this.#looked(signal);
+  }
+
+  /** Resolves after the next look, or when the signal aborts. */
+  #looked(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const tell = () => {
+        signal.removeEventListener('abort', tell);
+        resolve();
+      };
+      signal.addEventListener('abort', tell, { once: true });
+      (this.#watchers ??= []).push(tell);
+    });
+  }
+
+  /** Ends the pod for the node's sake: it has failed then, and whoever made it may make another elsewhere. */
+  evict(message: string, graceSeconds: number, reason = 'Evicted'): void {
+    if (this.stage !== 'syncing') return;
+    if (reason === 'Evicted') this.record.event('Warning', reason, message);
+    this.#life.condemn({ reason, message, graceSeconds, disrupts: true });
+    this.#terminate(undefined, false, true);
+  }
+  /** The node has asked the pod to go. */
+  get evicted(): boolean {
+    return this.#life.condemned;
+  }
+
+  /** Resolves when nothing of the pod runs any more, or the signal aborts. */
+  async whenStopped(signal: AbortSignal): Promise<void> {
+    while ((this.stage === 'syncing' || this.stage === 'terminating') && !signal.aborted) await this.#looked(signal);
   }
 
   /** Ends what the worker does, not the pod. */
@@ -152,8 +182,8 @@ export class PodWorker implements RuntimeListener {
   }
 
   /** Forward only; what is under way for the stage before ends. */
-  #terminate(cause: Cause | undefined, hurry: boolean): void {
-    const interrupted = this.stage === 'syncing' || (this.stage === 'terminating' && hurry);
+  #terminate(cause: Cause | undefined, hurry: boolean, condemned = false): void {
+    const interrupted = condemned || this.stage === 'syncing' || (this.stage === 'terminating' && hurry);
     this.#life.terminate();
     if (interrupted) this.#abort?.abort();
     this.#retry?.cancel();

@@ -7,6 +7,9 @@ interface Entry {
   updated: number;
 }
 
+/** A clock that is set back must not make anything wait longer than its delay. */
+const within = (delay: number, left: number) => Math.min(delay, Math.max(0, left));
+
 /**
  * Delays that double from 10 s to 300 s for each key, as the kubelet's back-off of restarts and pulls does. What has not failed for twice
  * the longest delay begins anew.
@@ -30,13 +33,13 @@ export class RestartBackoff {
   remaining(key: string, since: number, now: number): number {
     const entry = this.#entries.get(key);
     if (entry === undefined || since - entry.updated > 2 * this.#longest) return 0;
-    return Math.max(0, since + entry.delay - now);
+    return within(entry.delay, since + entry.delay - now);
   }
 
   /** Milliseconds to wait from `now`, counted from the last try. */
   pending(key: string, now: number): number {
     const entry = this.#entries.get(key);
-    return entry === undefined ? 0 : Math.max(0, entry.updated + entry.delay - now);
+    return entry === undefined ? 0 : within(entry.delay, entry.updated + entry.delay - now);
   }
 
   /** Counts one more try of something that last ended at `since`. */

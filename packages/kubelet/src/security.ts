@@ -118,12 +118,11 @@ export function verifyNonRoot(pod: Pod, container: Container | EphemeralContaine
     if (user === 0) throw new Error(`container's runAsUser breaks non-root policy ${where}`);
     return;
   }
-  if (image?.uid !== undefined) {
-    if (image.uid === 0) throw new Error(`container has runAsNonRoot and image will run as root ${where}`);
-    return;
-  }
-  if (image?.username)
+  if (image === undefined) return;
+  if (image.uid === undefined && image.username)
     throw new Error(
       `container has runAsNonRoot and image has non-numeric user (${image.username}), cannot verify user is non-root ${where}`,
     );
+  // an image that names nobody runs as root
+  if (!image.uid) throw new Error(`container has runAsNonRoot and image will run as root ${where}`);
 }

@@ -15,6 +15,8 @@ export interface StatusSubject {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
+  /** Of the object in the API: another for the mirror of a static pod; undefined while there is none. */
+  readonly apiUid: string | undefined;
   /** The newest object that came from the server, by watch or as the answer to a patch. */
   api: Pod | undefined;
   report?: Report | undefined;
@@ -147,8 +149,8 @@ export class StatusManager {
     report.state = 'sending';
     const { version, wanted, cause } = report;
     const { client, clock, random, log, tracer } = this.#options;
-    const { namespace, name, uid } = subject;
-    const patch = statusPatch(uid, subject.api?.status, wanted);
+    const { namespace, name, apiUid: uid } = subject;
+    const patch = uid === undefined ? undefined : statusPatch(uid, subject.api?.status, wanted);
     if (patch !== undefined) {
       const span = startSpan(tracer, 'status update', {
         cause,

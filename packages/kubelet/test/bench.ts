@@ -16,6 +16,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
 import type { Tracer } from '@opentelemetry/api';
 import { kubeletConfig, type KubeletConfig } from '../src/kubelet-config.ts';
+import type { KubeletEnvironment } from '../src/kubelet-context.ts';
 import { Kubelet } from '../src/kubelet.ts';
 import { unmountAll } from '../src/volumes/mount-points.ts';
 
@@ -63,13 +64,15 @@ export interface BenchOptions {
   readonly log?: Logger;
   readonly keys?: ClusterKeys;
   readonly tracer?: Tracer;
+  readonly clock?: FakeClock;
+  readonly observe?: NonNullable<KubeletEnvironment['observe']>;
   readonly wrap?: (driver: SimulatedRuntime) => RuntimeDriver;
 }
 
 /** A node on a simulated clock: an API in memory, the simulated runtime, and a kubelet that can be dropped and begun anew. */
 export class Bench {
-  readonly clock = new FakeClock();
-  readonly api: MemoryApi = memoryApi({ clock: this.clock });
+  readonly clock: FakeClock;
+  readonly api: MemoryApi;
   readonly runtime: SimulatedRuntime;
   readonly driver: RuntimeDriver;
   readonly events = new Events();
@@ -80,6 +83,8 @@ export class Bench {
 
   constructor(options: BenchOptions = {}) {
     this.#options = options;
+    this.clock = options.clock ?? new FakeClock();
+    this.api = memoryApi({ clock: this.clock });
     this.runtime = new SimulatedRuntime(this.clock, options.runtime);
     this.driver = options.wrap?.(this.runtime) ?? this.runtime;
     this.kubelet = this.#make();
@@ -87,7 +92,7 @@ export class Bench {
 
   #make(): Kubelet {
     this.#abort = new AbortController();
-    const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer, keys = noKeys } = this.#options;
+    const { config, network, volumes = new Map(), log = silentLogger, tracer = noTracer, keys = noKeys, observe } = this.#options;
     return new Kubelet(
       {
         client: this.api.client(),
@@ -95,12 +100,21 @@ export class Bench {
         events: this.events,
         runtimes: new Map([['simulated', this.driver]]),
         network,
+        policy: undefined,
         volumes,
         facts,
         keys,
         config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1' }), ...config },
       },
-      { clock: this.clock, log, tracer, signal: this.#abort.signal, dataDir: this.directory, random: sequence(7) },
+      {
+        clock: this.clock,
+        log,
+        tracer,
+        signal: this.#abort.signal,
+        dataDir: this.directory,
+        random: sequence(7),
+        ...(observe && { observe }),
+      },
     );
   }
 

@@ -14,7 +14,17 @@ describe('the files of a pod', () => {
   beforeEach(async () => {
     bench = await new Bench({
       wrap: (driver) => withTraits(driver, { simulated: false, networkNamespaces: true }),
-      config: { files: true, evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', pidAvailable: '0' } },
+      config: {
+        files: true,
+        evictionHard: {
+          memoryAvailable: '0',
+          diskAvailable: '0',
+          inodesFree: '0',
+          imageAvailable: '0',
+          imageInodesFree: '0',
+          pidAvailable: '0',
+        },
+      },
     }).start();
   });
   afterEach(() => bench.dispose());

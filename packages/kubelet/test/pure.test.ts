@@ -237,6 +237,7 @@ describe('security', () => {
     const image = { id: 'i', repoTags: [], repoDigests: [], sizeBytes: 0 };
     expect(() => verifyNonRoot(pod, app(), { ...image, uid: 0 })).toThrow(/^container has runAsNonRoot and image will run as root/);
     expect(() => verifyNonRoot(pod, app(), { ...image, username: 'bob' })).toThrow(/non-numeric user \(bob\)/);
+    expect(() => verifyNonRoot(pod, app(), image)).toThrow(/image will run as root/); // it names nobody
     expect(() => verifyNonRoot(pod, app({ securityContext: { runAsUser: 0 } }), image)).toThrow(/breaks non-root policy/);
     verifyNonRoot(pod, app({ securityContext: { runAsUser: 5 } }), { ...image, uid: 0 });
     verifyNonRoot(pod, app(), { ...image, uid: 5 });

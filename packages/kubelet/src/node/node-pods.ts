@@ -6,7 +6,7 @@ import type { ResizeRefusal } from '../pod-resize.ts';
 import { isTerminalPhase, podUid } from '../pods.ts';
 import { PodWorker } from '../pod-worker.ts';
 import type { Found } from '../runtime-hub.ts';
-import { NodeAdmission } from './admission.ts';
+import { NodeAdmission, type Refusal } from './admission.ts';
 
 export interface FoundPod {
   readonly runtime: PodRuntime;
@@ -22,10 +22,17 @@ export class NodePods {
   readonly #byKey = new Map<string, PodWorker>();
   /** Pods that wait for room to be resized, in the order in which they came. */
   readonly #deferred = new Set<PodWorker>();
+  #gone: ((key: string) => void) | undefined;
 
   constructor(node: NodeContext, object: () => Node | undefined) {
     this.#node = node;
-    this.#admission = new NodeAdmission(() => node.allocatable, object, node.unsafeSysctls);
+    this.#admission = new NodeAdmission(
+      () => node.allocatable,
+      object,
+      node.unsafeSysctls,
+      () => node.pressure,
+      () => node.goingDown,
+    );
   }
 
   get workers(): Iterable<PodWorker> {
@@ -42,7 +49,7 @@ export class NodePods {
   }
 
   /** `found`: what the runtime had of it when the kubelet began. */
-  added(pod: Pod, cause: Cause | undefined, found?: FoundPod): void {
+  added(pod: Pod, cause: Cause | undefined, found?: FoundPod, isStatic = false): void {
     const uid = podUid(pod);
     const known = this.#workers.get(uid);
     if (known) {
@@ -52,8 +59,9 @@ export class NodePods {
     const worker: PodWorker = new PodWorker({
       node: this.#node,
       pod,
+      static: isStatic,
       found,
-      admit: (one) => this.#admission.admit(one),
+      admit: (one) => this.#admit(one),
       resize: (one) => this.#resize(worker, one),
       released: () => this.#release(uid),
       finished: () => this.#forget(uid),
@@ -61,6 +69,23 @@ export class NodePods {
     if (!isTerminalPhase(pod.status?.phase) && (found || pod.status?.startTime !== undefined)) this.#admission.adopt(worker.record.pod);
     this.#keep(worker);
     worker.wake(cause);
+  }
+
+  /** A pod that the API did not ask for. */
+  addedStatic(pod: Pod, found: FoundPod | undefined): void {
+    this.added(pod, undefined, found, true);
+  }
+  /** What the API shows of a static pod. */
+  mirrored(uid: string, mirror: Pod | undefined): void {
+    this.#workers.get(uid)?.mirrored(mirror);
+  }
+  /** Whether a pod of that `namespace/name` is still here. */
+  taken(key: string): boolean {
+    return this.#byKey.has(key);
+  }
+  /** Told when the last pod of a name is gone. */
+  onGone(listener: (key: string) => void): void {
+    this.#gone = listener;
   }
 
   updated(pod: Pod, cause: Cause | undefined): void {
@@ -104,6 +129,12 @@ export class NodePods {
     for (const worker of this.#workers.values()) worker.close();
   }
 
+  #admit(pod: Pod): Refusal | undefined {
+    const refusal = this.#admission.admit(pod) ?? this.#node.devices?.take(pod);
+    if (refusal) this.#admission.release(podUid(pod));
+    return refusal;
+  }
+
   #resize(worker: PodWorker, pod: Pod): ResizeRefusal | undefined {
     const refusal = this.#admission.resize(pod);
     if (refusal?.reason === 'Deferred') this.#deferred.add(worker);
@@ -117,6 +148,7 @@ export class NodePods {
 
   #release(uid: string): void {
     this.#admission.release(uid);
+    this.#node.devices?.release(uid);
     this.#resizeDeferred();
   }
 
@@ -138,7 +170,9 @@ export class NodePods {
     if (!worker) return;
     this.#workers.delete(uid);
     this.#deferred.delete(worker);
-    if (this.#byKey.get(worker.record.key) === worker) this.#byKey.delete(worker.record.key);
     this.#release(uid);
+    if (this.#byKey.get(worker.record.key) !== worker) return;
+    this.#byKey.delete(worker.record.key);
+    this.#gone?.(worker.record.key);
   }
 }

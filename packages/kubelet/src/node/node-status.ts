@@ -1,10 +1,11 @@
 import { jsonEqual } from '@oarlock/api/json';
-import { Amount, parseQuantity, subQuantity, value } from '@oarlock/api/quantity';
+import { Amount, subQuantity, value } from '@oarlock/api/quantity';
 import { formatTime } from '@oarlock/api/time';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
 import type { Image } from '@oarlock/spi/runtime';
 import type { Amounts } from '../resources.ts';
-import type { MachineFacts, Pressure } from './machine.ts';
+import type { MachineFacts } from './machine.ts';
+import { amountOf, type Pressure } from './thresholds.ts';
 
 export interface NodeStatusSources {
   readonly machine: MachineFacts;
@@ -35,15 +36,7 @@ export function allocatableOf(
   for (const [name, amount] of Object.entries(capacity)) {
     let rest = reserved[name] === undefined ? amount : subQuantity(amount, reserved[name]);
     const keep = name === 'memory' ? kept.memory : name === 'ephemeral-storage' ? kept.disk : undefined;
-    if (keep !== undefined)
-      rest = Amount.of(
-        Math.max(
-          0,
-          Math.floor(value(rest) - (keep.endsWith('%') ? (value(amount) * Number(keep.slice(0, -1))) / 100 : value(parseQuantity(keep)))),
-        ),
-        1,
-        rest.format,
-      );
+    if (keep !== undefined) rest = Amount.of(Math.max(0, Math.floor(value(rest) - amountOf(keep, value(amount)))), 1, rest.format);
     left[name] = rest.sign < 0 ? Amount.of(0) : rest;
   }
   return left;

@@ -3,9 +3,12 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { Image } from '@oarlock/spi/runtime';
+import type { DeviceManager } from '../devices/device-manager.ts';
 import type { KubeletConfig } from '../kubelet-config.ts';
 import type { RuntimeHub } from '../runtime-hub.ts';
-import { noPressure, readPressure, type MachineFacts } from './machine.ts';
+import type { MachineFacts } from './machine.ts';
+import { observe, type Observations } from './observations.ts';
+import { noPressure, Thresholds, type Shortage } from './thresholds.ts';
 import type { NodeSituation } from './node-agent.ts';
 import { allocatableOf } from './node-status.ts';
 
@@ -22,8 +25,12 @@ export interface SituationOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
+  readonly devices?: Pick<DeviceManager, 'amounts'> | undefined;
+  /** What is left of memory, disk and process ids; by default of this machine. */
+  readonly observe?: ((rootDir: string, imageDir: string | undefined) => Promise<Observations>) | undefined;
 }
 
+const goingDown = 'node is shutting down';
 /** Images are listed again after a pull, and this often anyway. Milliseconds. */
 const imagesEveryMs = 300_000;
 /** What a simulated node has, unless the config says otherwise. */
@@ -35,6 +42,9 @@ export class Situation {
   #current: NodeSituation;
   #images: readonly Image[] = [];
   #imagesDue = 0;
+  /** Where the runtime keeps images, once it has told. */
+  #imageDir: string | undefined;
+  readonly #thresholds: Thresholds;
   /** Set up by this process; true where there is nothing to set up. */
   #networkDone: boolean;
 
@@ -48,6 +58,7 @@ export class Situation {
       pods: Amount.of(config.maxPods),
     };
     const { memoryAvailable, diskAvailable } = hub.simulated ? { memoryAvailable: '0', diskAvailable: '0' } : config.evictionHard;
+    this.#thresholds = new Thresholds(config);
     this.#networkDone = network === undefined;
     this.#current = {
       machine,
@@ -61,12 +72,36 @@ export class Situation {
       pressure: noPressure,
       problems: ['container runtime is not known yet'],
       networkReady: false,
+      goingDown: false,
       networkProblem: 'the network is not set up yet',
     };
   }
 
   get current(): NodeSituation {
     return this.#current;
+  }
+
+  /** What the machine was short of at the last look. */
+  get shortages(): readonly Shortage[] {
+    return this.#thresholds.shortages;
+  }
+
+  /** The machine is on its way down, or is not after all. */
+  goesDown(is: boolean): void {
+    const others = this.#current.problems.filter((problem) => problem !== goingDown);
+    this.#current = { ...this.#current, goingDown: is, problems: is ? [...others, goingDown] : others };
+  }
+
+  /** Plugins have told of other devices. */
+  devicesChanged(): void {
+    const { devices } = this.#options;
+    if (!devices) return;
+    const { capacity, allocatable } = devices.amounts;
+    this.#current = {
+      ...this.#current,
+      capacity: { ...this.#current.capacity, ...capacity },
+      allocatable: { ...this.#current.allocatable, ...allocatable },
+    };
   }
 
   networkDone(): void {
@@ -78,13 +113,11 @@ export class Situation {
 
   /** Looks at everything again. */
   async refresh(): Promise<void> {
-    const { hub, config, rootDir, clock, signal, log } = this.#options;
-    const [{ problems, networkProblem }, pressure] = await Promise.all([
-      this.#problems(),
-      hub.simulated ? noPressure : readPressure(rootDir, config.evictionHard),
-    ]);
-    if (!hub.simulated && clock.now() >= this.#imagesDue) {
-      this.#imagesDue = clock.now() + imagesEveryMs;
+    const { hub, clock, signal, log } = this.#options;
+    const { problems, networkProblem } = await this.#problems();
+    await this.look();
+    if (!hub.simulated && clock.monotonic() >= this.#imagesDue) {
+      this.#imagesDue = clock.monotonic() + imagesEveryMs;
       try {
         this.#images = await hub.driver.listImages({ signal });
       } catch (error) {
@@ -95,11 +128,31 @@ export class Situation {
       ...this.#current,
       runtimeVersion: `${hub.name}://${hub.version}`,
       images: this.#images,
-      pressure,
-      problems,
+      problems: this.#current.goingDown ? [...problems, goingDown] : problems,
       networkReady: networkProblem === undefined,
       networkProblem: networkProblem ?? '',
     };
+  }
+
+  /** Looks at what is left of the machine. Returns what it is short of, the most urgent first. */
+  async look(): Promise<readonly Shortage[]> {
+    const { hub, rootDir, clock, observe: measure } = this.#options;
+    // the machine is not what simulated nodes have
+    if (hub.simulated && !measure) return [];
+    const pressure = this.#thresholds.look(await (measure ?? observe)(rootDir, await this.#imagesAt()), clock.monotonic());
+    this.#current = { ...this.#current, pressure };
+    return this.#thresholds.shortages;
+  }
+
+  async #imagesAt(): Promise<string | undefined> {
+    const { hub, log, signal } = this.#options;
+    if (!hub.driver.traits.images || hub.simulated) return undefined;
+    try {
+      this.#imageDir ??= (await hub.driver.imageFsInfo({ signal })).mountpoint || undefined;
+    } catch (error) {
+      log.debug({ err: error }, 'the runtime does not say where it keeps images');
+    }
+    return this.#imageDir;
   }
 
   async #problems(): Promise<{ readonly problems: readonly string[]; readonly networkProblem: string | undefined }> {

@@ -32,6 +32,7 @@ interface Verdicts {
 
 const kinds = ['startup', 'readiness', 'liveness'] as const satisfies readonly ProbeKind[];
 const titles: Readonly<Record<ProbeKind, string>> = { startup: 'Startup', readiness: 'Readiness', liveness: 'Liveness' };
+const shownResults = { success: 'successful', failure: 'failed', error: 'unknown' } as const;
 const probeOf = (container: Container | EphemeralContainer, kind: ProbeKind): Probe | undefined =>
   kind === 'startup' ? container.startupProbe : kind === 'readiness' ? container.readinessProbe : container.livenessProbe;
 
@@ -50,6 +51,8 @@ export class PodProbes {
   readonly #runners = new Map<string, ProbeRunner>();
   readonly #verdicts = new Map<string, Verdicts>();
   #terminating = false;
+  /** By container, kind and result: how often. */
+  readonly #counts = new Map<string, { container: string; kind: ProbeKind; result: string; count: number }>();
 
   constructor(options: PodProbesOptions) {
     this.#options = options;
@@ -98,9 +101,21 @@ export class PodProbes {
     }
   }
 
+  /** How often each probe had which result. */
+  counts(): Iterable<{ readonly container: string; readonly kind: ProbeKind; readonly result: string; readonly count: number }> {
+    return this.#counts.values();
+  }
+
   stop(): void {
     for (const runner of this.#runners.values()) runner.stop();
     this.#runners.clear();
+  }
+
+  #count(container: string, kind: ProbeKind, outcome: ProbeOutcome['result']): void {
+    const key = `${kind} ${outcome} ${container}`;
+    const known = this.#counts.get(key);
+    if (known) known.count += 1;
+    else this.#counts.set(key, { container, kind, result: shownResults[outcome], count: 1 });
   }
 
   /** Readiness and liveness wait until the container has started; who has started is not asked again. */
@@ -111,7 +126,8 @@ export class PodProbes {
 
   #runner(pod: Pod, probed: Probed, kind: ProbeKind, probe: Probe, status: ContainerStatus, podIP: string, adopted: boolean): ProbeRunner {
     const { driver, clock, random } = this.#options;
-    const due = (status.startedAt ?? clock.now()) + (probe.initialDelaySeconds ?? 0) * 1000 - clock.now();
+    const delay = (probe.initialDelaySeconds ?? 0) * 1000;
+    const due = Math.min(delay, (status.startedAt ?? clock.now()) + delay - clock.now()); // the clock may have been set back
     const initial = this.#verdicts.get(status.id)?.[kind];
     return new ProbeRunner({
       kind,
@@ -139,6 +155,7 @@ export class PodProbes {
   ): void {
     const { event, tracer, clock, cause } = this.#options;
     const path = fieldPath(probed);
+    this.#count(probed.container.name, kind, result);
     const shown = output.length > 1024 ? output.slice(0, 1024) : output;
     if (result === 'failure') event('Warning', 'Unhealthy', `${titles[kind]} probe failed: ${shown}`, path);
     else if (result === 'error')

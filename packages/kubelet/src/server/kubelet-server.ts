@@ -1,17 +1,18 @@
-import { constants } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import { isIP, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { TLSSocket } from 'node:tls';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { SecureContextOptions } from 'node:tls';
+import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../kubelet.ts';
 import type { PodWorker } from '../pod-worker.ts';
 import { findContainer } from '../pods.ts';
-import { judgeClient } from './client-certificate.ts';
+import { Access } from './access.ts';
+import { configz } from './configz.ts';
 import { parseLogRequest, sendLogs } from './container-logs.ts';
 import { HttpProblem } from './http-problem.ts';
 import { portForwardProtocol, servePortForward, type ForwardTarget } from './port-forward.ts';
@@ -19,8 +20,12 @@ import { serveWebSocketForward, webSocketForwardProtocols } from './port-forward
 import { serveSpdyCommand, spdyCommandProtocols, type SpdyCommandProtocol } from './remote-command-spdy.ts';
 import { serveWebSocketCommand, webSocketCommandProtocols } from './remote-command-websocket.ts';
 import type { RemoteCommandOptions, RunCommand } from './remote-command.ts';
-import { statsSummary } from './stats-summary.ts';
+import { sendNodeLogs } from './node-logs.ts';
+import { StatsSummary } from './stats-summary.ts';
+import { containerMetrics, probeMetrics, resourceMetrics } from './usage-metrics.ts';
 import { StreamingUpgrades, type StreamProtocols, type Upgraded } from './streaming.ts';
+
+const renewalRetryMs = 10 * 60_000;
 
 export interface KubeletServerOptions {
   readonly kubelet: Kubelet;
@@ -53,29 +58,30 @@ export class KubeletServer {
   readonly #options: KubeletServerOptions;
   readonly #sockets = new Set<Socket>();
   readonly #upgrades = new StreamingUpgrades();
+  readonly #access: Access;
+  readonly #summary: StatsSummary;
   #server: Server | undefined;
+  #renewal: Timer | undefined;
   #sessions = 0;
 
   constructor(options: KubeletServerOptions) {
     this.#options = options;
+    const { client, clock } = options.kubelet.context;
+    this.#access = new Access({ client, clock, signal: options.signal });
+    this.#summary = new StatsSummary(options.kubelet);
   }
 
   /** Listens, and returns the port. @throws Error when it is taken, or no certificate is to be had */
   async start(): Promise<number> {
-    const { kubelet, listen } = this.#options;
-    const { certificate, key } = await this.#certificate();
+    const { listen } = this.#options;
+    const pair = await this.#certificate();
     const server = createServer({
-      cert: certificate,
-      key,
-      ca: kubelet.keys.caBundle,
+      ...this.#tls(pair),
       requestCert: true,
       rejectUnauthorized: false,
-      minVersion: 'TLSv1.2',
       // a command of exec is part of the URL
       maxHeaderSize: maxHead,
       ALPNProtocols: ['http/1.1'],
-      // a resumed session would not show its certificate
-      secureOptions: constants.SSL_OP_NO_TICKET,
     });
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
@@ -88,6 +94,7 @@ export class KubeletServer {
       void this.#upgrade(request, socket, head);
     });
     this.#server = server;
+    this.#renewLater(server, pair);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(listen.port, listen.host, () => {
@@ -99,7 +106,38 @@ export class KubeletServer {
     return (server.address() as AddressInfo).port;
   }
 
+  #tls({ certificate, key }: KeyPair): SecureContextOptions {
+    return {
+      cert: certificate,
+      key,
+      ca: this.#options.kubelet.keys.caBundle,
+      minVersion: 'TLSv1.2',
+      // a resumed session would not show its certificate
+      secureOptions: constants.SSL_OP_NO_TICKET,
+    };
+  }
+
+  /** Shows a new certificate when four fifths of the life of this one are over, to connections that are made from then on. */
+  #renewLater(server: Server, { certificate }: Pick<KeyPair, 'certificate'>): void {
+    const { clock, log } = this.#options.kubelet.context;
+    const { validFrom, validTo } = new X509Certificate(certificate);
+    const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
+    const due = from + (to - from) * 0.8 - clock.now();
+    const renew = async () => {
+      try {
+        const pair = await this.#certificate();
+        server.setSecureContext(this.#tls(pair));
+        this.#renewLater(server, pair);
+      } catch (error) {
+        log.error({ err: error }, "the certificate of the kubelet's server could not be renewed");
+        this.#renewLater(server, { certificate });
+      }
+    };
+    this.#renewal = clock.after(Math.max(due, renewalRetryMs), () => void renew());
+  }
+
   async stop(): Promise<void> {
+    this.#renewal?.cancel();
     const server = this.#server;
     if (!server) return;
     const closed = new Promise<void>((resolve) => {
@@ -130,11 +168,11 @@ export class KubeletServer {
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const url = urlOf(request);
-      if (url.pathname === '/healthz' || url.pathname === '/healthz/ping') {
+      if (/^\/healthz(\/ping|\/log)?$/.test(url.pathname)) {
         respond(response, 200, 'ok');
         return;
       }
-      this.#authorize(request);
+      await this.#authorize(request, url.pathname);
       await this.#route(request, response, url);
     } catch (error) {
       const { code, message } = this.#problem(error);
@@ -144,31 +182,52 @@ export class KubeletServer {
   }
 
   async #route(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
-    const { kubelet, signal, metrics } = this.#options;
+    const { kubelet, signal } = this.#options;
     const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
     if (area === 'exec' || area === 'attach' || area === 'portForward') throw new HttpProblem(400, 'Upgrade request required');
-    if (request.method !== 'GET') throw new HttpProblem(405, 'method not allowed');
-    if (area === 'containerLogs') {
+    if (area !== 'containerLogs' && request.method !== 'GET' && request.method !== 'HEAD') throw new HttpProblem(405, 'method not allowed');
+    const page = this.#pages[url.pathname.replace(/\/$/, '')];
+    if (page) {
+      const { type, body } = await page(signal);
+      respond(response, 200, body, type);
+    } else if (area === 'containerLogs') {
       const { worker, container } = this.#find(rest);
       await sendLogs(worker, container, parseLogRequest(url.searchParams, kubelet.context.clock), request, response, signal);
-    } else if (url.pathname === '/pods' || url.pathname === '/pods/') {
-      const items = [...kubelet.agents.values()].flatMap((agent) =>
-        [...agent.pods.workers].flatMap(({ record }) =>
-          record.api ? [{ ...record.pod, status: record.status ?? record.pod.status }] : [],
-        ),
-      );
-      respond(response, 200, JSON.stringify({ kind: 'PodList', apiVersion: 'v1', metadata: {}, items }), 'application/json');
-    } else if (url.pathname === '/stats/summary')
-      respond(response, 200, JSON.stringify(await statsSummary(kubelet, signal)), 'application/json');
-    else if (url.pathname === '/metrics') respond(response, 200, await metrics(), 'text/plain; version=0.0.4');
+    } else if (area === 'logs') await sendNodeLogs(kubelet.config.systemLogDir, rest.join('/'), response);
     else throw new HttpProblem(404, '404 page not found');
+  }
+
+  /** What is answered as a whole, by path. */
+  readonly #pages: Readonly<Record<string, (signal: AbortSignal) => Promise<Page> | Page>> = {
+    '/pods': () => json(this.#podList((worker) => worker.stage !== 'finished')),
+    '/runningpods': () => json(this.#podList((worker) => worker.state.running.length > 0)),
+    '/healthz/syncloop': () => text(this.#syncs()),
+    '/configz': () => json(configz(this.#options.kubelet.config, this.#options.kubelet.context.facts)),
+    '/stats/summary': async (signal) => json(await this.#summary.read(signal)),
+    '/metrics': async () => metrics(await this.#options.metrics()),
+    '/metrics/resource': async (signal) => metrics(await resourceMetrics(this.#options.kubelet, signal)),
+    '/metrics/cadvisor': async (signal) => metrics(await containerMetrics(this.#options.kubelet, signal)),
+    '/metrics/probes': () => metrics(probeMetrics(this.#options.kubelet)),
+  };
+
+  #podList(shown: (worker: PodWorker) => boolean): unknown {
+    const items = [...this.#options.kubelet.agents.values()].flatMap(({ pods }) =>
+      [...pods.workers].filter(shown).map(({ record }) => ({ ...record.pod, status: record.status ?? record.pod.status })),
+    );
+    return { kind: 'PodList', apiVersion: 'v1', metadata: {}, items };
+  }
+
+  #syncs(): string {
+    const { healthy, because } = { because: '', ...this.#options.kubelet.health() };
+    if (!healthy) throw new HttpProblem(500, because);
+    return 'ok';
   }
 
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy());
     try {
-      this.#authorize(request);
       const url = urlOf(request);
+      await this.#authorize(request, url.pathname);
       const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
       if (this.#sessions >= maxSessions) throw new HttpProblem(503, 'too many sessions');
       if (area === 'portForward') {
@@ -277,10 +336,9 @@ export class KubeletServer {
     throw new HttpProblem(404, `pod "${name}" does not exist`);
   }
 
-  #authorize(request: IncomingMessage): void {
-    const verdict = judgeClient(request.socket as TLSSocket);
-    if (verdict === 'unknown') throw new HttpProblem(401, 'Unauthorized');
-    if (verdict === 'forbidden') throw new HttpProblem(403, 'Forbidden');
+  async #authorize(request: IncomingMessage, path: string): Promise<void> {
+    const [nodeName = ''] = this.#options.kubelet.agents.keys();
+    await this.#access.check(request, path, nodeName);
   }
 
   #problem(error: unknown): { readonly code: number; readonly message: string } {
@@ -305,6 +363,14 @@ function decode(part: string): string {
     throw new HttpProblem(400, 'the URL cannot be read', { cause });
   }
 }
+
+interface Page {
+  readonly type: string;
+  readonly body: string;
+}
+const json = (value: unknown): Page => ({ type: 'application/json', body: JSON.stringify(value) });
+const metrics = (body: string): Page => ({ type: 'text/plain; version=0.0.4; charset=utf-8', body });
+const text = (body: string): Page => ({ type: 'text/plain; charset=utf-8', body });
 
 function respond(response: ServerResponse, code: number, body: string, type = 'text/plain; charset=utf-8'): void {
   response.writeHead(code, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) });

@@ -4,7 +4,7 @@ import { SpdyConnection } from '@oarlock/spdy/connection';
 import type { SpdyStream } from '@oarlock/spdy/stream';
 import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '../linked-signal.ts';
-import { outcome, Resizes, resultOf, type CommandResult, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
+import { outcome, problem, Resizes, resultOf, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
 
 /** Stream protocols of remote commands over SPDY, best first: v3 adds sizes of the terminal, v4 the exit code. */
 export const spdyCommandProtocols = ['v4.channel.k8s.io', 'v3.channel.k8s.io', 'v2.channel.k8s.io'] as const;
@@ -48,10 +48,11 @@ export async function serveSpdyCommand(
       ...(stderr && { stderr }),
       ...(resizes && { resize: resizes }),
     };
+    await resizes?.begun(clock, gone.signal);
     const result = await resultOf(run(joined, gone.signal));
     resizes?.end();
     await Promise.all([stdout, stderr].map((output) => output && ended(output, '')));
-    await ended(error, lastWords(result, protocol));
+    await ended(error, protocol === 'v4.channel.k8s.io' ? outcome(result) : (problem(result) ?? ''));
     await connection.close();
   } finally {
     timer.cancel();
@@ -125,11 +126,4 @@ function ended(stream: SpdyStream, text: string): Promise<void> {
     stream.once('close', resolve);
     stream.end(text, () => resolve());
   });
-}
-
-/** Before v4 there was text where something was wrong, and nothing else. */
-function lastWords(result: CommandResult, protocol: SpdyCommandProtocol): string {
-  if (protocol === 'v4.channel.k8s.io') return outcome(result);
-  if ('error' in result) return result.error instanceof Error ? result.error.message : String(result.error);
-  return result.exitCode === 0 ? '' : `error executing command in container: command terminated with exit code ${result.exitCode}`;
 }

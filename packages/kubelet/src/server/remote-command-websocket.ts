@@ -3,15 +3,39 @@ import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '../linked-signal.ts';
-import { outcome, Resizes, resultOf, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
+import { outcome, problem, Resizes, resultOf, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
 
-/** Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin. */
-export const webSocketCommandProtocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'] as const;
+/**
+ * Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin, v4 the outcome as a Status; a client
+ * that asks for none gets the oldest.
+ */
+export const webSocketCommandProtocols = [
+  'v5.channel.k8s.io',
+  'v4.channel.k8s.io',
+  'v4.base64.channel.k8s.io',
+  'channel.k8s.io',
+  'base64.channel.k8s.io',
+  '',
+] as const;
 
 const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
 const longestSilenceMs = 2_000;
+const zero = 0x30;
 
-function frame(channel: number, data: Buffer | string): Buffer {
+/** What a protocol can say, and in which form: bytes, or text whose first letter is the channel's number. */
+interface Dialect {
+  readonly base64: boolean;
+  readonly halfClose: boolean;
+  readonly statuses: boolean;
+}
+const dialectOf = (protocol: string): Dialect => ({
+  base64: protocol.includes('base64'),
+  halfClose: protocol.startsWith('v5.'),
+  statuses: /^v\d/.test(protocol),
+});
+
+function frame(channel: number, data: Buffer | string, { base64 }: Dialect): Buffer | string {
+  if (base64) return `${channel}${Buffer.from(data as string).toString('base64')}`;
   const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data;
   const whole = Buffer.allocUnsafe(bytes.length + 1);
   whole[0] = channel;
@@ -19,14 +43,14 @@ function frame(channel: number, data: Buffer | string): Buffer {
   return whole;
 }
 
-function outlet(socket: WebSocket, channel: number, ready: Promise<void>): Writable {
+function outlet(socket: WebSocket, channel: number, ready: Promise<void>, dialect: Dialect): Writable {
   const target = new Writable({
     highWaterMark: 64 * 1024,
     construct(done) {
       void ready.then(() => done());
     },
     write(chunk: Buffer, _encoding, done) {
-      socket.send(frame(channel, chunk), (error) => done(error ?? null));
+      socket.send(frame(channel, chunk, dialect), (error) => done(error ?? null));
     },
   });
   return target.on('error', () => undefined); // who writes is told by the callback
@@ -60,6 +84,7 @@ export async function serveWebSocketCommand(
   { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
   run: RunCommand,
 ): Promise<void> {
+  const dialect = dialectOf(protocol);
   const gone = new LinkedSignal(stopped);
   const leave = () => gone.abort(new Error('the client went away'));
   const stdin = options.stdin ? new PassThrough({ highWaterMark: 256 * 1024 }) : undefined;
@@ -69,14 +94,14 @@ export async function serveWebSocketCommand(
   stdin?.on('error', () => undefined); // whoever reads it has been told
   stdin?.on('drain', () => socket.resume());
   socket.on('message', (data: Buffer, binary: boolean) => {
-    if (!binary || data.length === 0) return;
-    const body = data.subarray(1);
-    switch (data[0]) {
+    if (binary === dialect.base64 || data.length === 0) return;
+    const body = dialect.base64 ? Buffer.from(data.toString('latin1', 1), 'base64') : data.subarray(1);
+    switch (dialect.base64 ? (data[0] ?? 0) - zero : data[0]) {
       case channels.stdin:
         if (stdin && !stdin.writableEnded && body.length > 0 && !stdin.write(body)) socket.pause();
         return;
       case channels.close:
-        if (protocol === webSocketCommandProtocols[0] && body[0] === channels.stdin) stdin?.end();
+        if (dialect.halfClose && body[0] === channels.stdin) stdin?.end();
         return;
       case channels.resize:
         resizes?.read(body.toString('utf8'));
@@ -85,23 +110,25 @@ export async function serveWebSocketCommand(
   // an empty frame tells the client that the streams are open
   const first = options.stdout ? channels.stdout : options.stderr ? channels.stderr : channels.error;
   const ready = reading(socket, clock).then(() => {
-    if (socket.readyState === socket.OPEN) socket.send(frame(first, ''));
+    if (socket.readyState === socket.OPEN) socket.send(frame(first, '', dialect));
   });
   const streams: Streams = {
     tty: options.tty,
     ...(stdin && { stdin }),
-    ...(options.stdout && { stdout: outlet(socket, channels.stdout, ready) }),
-    ...(options.stderr && !options.tty && { stderr: outlet(socket, channels.stderr, ready) }),
+    ...(options.stdout && { stdout: outlet(socket, channels.stdout, ready, dialect) }),
+    ...(options.stderr && !options.tty && { stderr: outlet(socket, channels.stderr, ready, dialect) }),
     ...(resizes && { resize: resizes }),
   };
+  await resizes?.begun(clock, gone.signal);
   const result = await resultOf(run(streams, gone.signal));
   await ready;
   gone.release();
   resizes?.end();
   stdin?.destroy();
-  if (socket.readyState === socket.OPEN)
+  const said = dialect.statuses ? outcome(result) : problem(result);
+  if (socket.readyState === socket.OPEN && said !== undefined)
     await new Promise<void>((resolve) => {
-      socket.send(frame(channels.error, outcome(result)), () => resolve());
+      socket.send(frame(channels.error, said, dialect), () => resolve());
     });
   socket.close(1000);
 }

@@ -1,6 +1,9 @@
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Streams } from '@oarlock/spi/runtime';
 
 const maxResize = 1024;
+/** Clients send the size of their terminal right after the beginning. */
+const firstSizeMs = 100;
 
 export interface RemoteCommandOptions {
   readonly stdin: boolean;
@@ -28,11 +31,29 @@ interface Size {
 export class Resizes implements AsyncIterable<Size> {
   #newest: Size | undefined;
   #wake: (() => void) | undefined;
+  #begin: (() => void) | undefined;
   #over = false;
 
   push(size: Size): void {
     this.#newest = size;
     this.#wake?.();
+    this.#begin?.();
+  }
+
+  /** Resolves when a first size is there, or none came for a moment: a command that asks its terminal at once is to be told the client's. */
+  begun(clock: Clock, signal: AbortSignal): Promise<void> {
+    if (this.#newest !== undefined || this.#over || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        timer.cancel();
+        signal.removeEventListener('abort', done);
+        this.#begin = undefined;
+        resolve();
+      };
+      const timer = clock.after(firstSizeMs, done);
+      signal.addEventListener('abort', done, { once: true });
+      this.#begin = done;
+    });
   }
 
   /** Takes a size as clients write it, `{"Width":80,"Height":24}`; one that cannot be read changes nothing. */
@@ -49,6 +70,7 @@ export class Resizes implements AsyncIterable<Size> {
   end(): void {
     this.#over = true;
     this.#wake?.();
+    this.#begin?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Size> {
@@ -63,6 +85,12 @@ export class Resizes implements AsyncIterable<Size> {
       if (size !== undefined) yield size;
     }
   }
+}
+
+/** What comes on the error channel where it is plain text: nothing when all went well. */
+export function problem(result: CommandResult): string | undefined {
+  if ('error' in result) return result.error instanceof Error ? result.error.message : String(result.error);
+  return result.exitCode === 0 ? undefined : `error executing command in container: command terminated with exit code ${result.exitCode}`;
 }
 
 /** What comes on the error channel in the end: a Status. */

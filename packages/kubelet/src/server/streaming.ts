@@ -28,7 +28,7 @@ export class StreamingUpgrades {
     // not left to the server: a name like `SPDY/3.1+portforward.k8s.io` is none by RFC 6455, and is what clients send
     this.#server.on('headers', (headers, request) => {
       const protocol = this.#chosen.get(request);
-      if (protocol !== undefined) headers.push(`Sec-WebSocket-Protocol: ${protocol}`);
+      if (protocol) headers.push(`Sec-WebSocket-Protocol: ${protocol}`);
     });
   }
 
@@ -62,7 +62,7 @@ export class StreamingUpgrades {
 }
 
 function refuseUnlessKnown(known: readonly string[], offered: readonly string[]): string {
-  const chosen = known.find((protocol) => offered.includes(protocol));
+  const chosen = known.find((protocol) => (protocol === '' ? offered.length === 0 : offered.includes(protocol)));
   if (chosen === undefined) throw new HttpProblem(403, `none of the protocols is supported, ${offered.join(', ')}`);
   return chosen;
 }

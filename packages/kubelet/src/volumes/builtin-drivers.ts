@@ -1,5 +1,6 @@
 import type { VolumeDriver } from '@oarlock/spi/volume';
 import { EmptyDirDriver, type EmptyDirOptions } from './empty-dir.ts';
+import { ImageVolumeDriver } from './image-volumes.ts';
 import { HostPathDriver, LocalDriver } from './host-path.ts';
 import { ConfigMapDriver, DownwardApiDriver, ProjectedDriver, SecretDriver, type ObjectVolumeSources } from './object-volumes.ts';
 
@@ -9,6 +10,7 @@ export function builtinDrivers(sources: ObjectVolumeSources, emptyDir: EmptyDirO
     ['emptyDir', new EmptyDirDriver(emptyDir)],
     ['hostPath', new HostPathDriver()],
     ['local', new LocalDriver()],
+    ['image', new ImageVolumeDriver()],
     ['configMap', new ConfigMapDriver(sources)],
     ['secret', new SecretDriver(sources)],
     ['downwardAPI', new DownwardApiDriver(sources)],

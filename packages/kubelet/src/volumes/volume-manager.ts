@@ -77,7 +77,7 @@ export class VolumeManager {
 
   /** Mounts what is not mounted yet. @throws VolumeFailures with every volume that failed; the others are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#each(this.pending(pod, mounted), async (volume) => {
+    await this.#each(this.pending(pod, mounted), call, async (volume) => {
       mounted.set(volume.name, await this.#mount(pod, volume, await this.#claimed(pod, volume, call), call));
     });
   }
@@ -86,6 +86,7 @@ export class VolumeManager {
   async refresh(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#each(
       usedVolumes(pod).filter(({ name }) => mounted.get(name)?.driver.refreshes === true),
+      call,
       async (volume) => {
         await this.#mount(pod, volume, mounted.get(volume.name)?.persistentVolume, call);
       },
@@ -168,14 +169,25 @@ export class VolumeManager {
     return client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal });
   }
 
-  async #each(volumes: readonly Volume[], work: (volume: Volume) => Promise<void>): Promise<void> {
+  /** A driver that does not answer is left behind when nobody wants the volume any more. */
+  async #each(volumes: readonly Volume[], { signal }: Call, work: (volume: Volume) => Promise<void>): Promise<void> {
     if (volumes.length === 0) return;
-    const results = await Promise.allSettled(volumes.map(work));
+    const results = await untilAborted(signal, Promise.allSettled(volumes.map(work)));
     const failures = results.flatMap((result, index) =>
       result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: messageOf(result.reason) }] : [],
     );
     if (failures.length > 0) throw new VolumeFailures(failures);
   }
+}
+
+/** The outcome, or a rejection with the signal's reason as soon as that aborts. */
+function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
 }
 
 function noneWhenMissing(error: unknown): readonly string[] {

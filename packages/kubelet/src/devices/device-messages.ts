@@ -1,0 +1,42 @@
+import { MessageTable } from '@oarlock/grpc/message-table';
+
+/** The device plugin API, v1beta1, as far as a kubelet speaks it (KEP-3573). */
+export const deviceMessages = new MessageTable(
+  {
+    Empty: {},
+    DevicePluginOptions: { preStartRequired: '1 bool', getPreferredAllocationAvailable: '2 bool' },
+    RegisterRequest: { version: '1 string', endpoint: '2 string', resourceName: '3 string', options: '4 DevicePluginOptions' },
+    RegisterResponse: {},
+    Device: { ID: '1 string', health: '2 string' },
+    ListAndWatchResponse: { devices: '1 repeated Device' },
+    ContainerAllocateRequest: { devicesIDs: '1 repeated string' },
+    AllocateRequest: { containerRequests: '1 repeated ContainerAllocateRequest' },
+    Mount: { containerPath: '1 string', hostPath: '2 string', readOnly: '3 bool' },
+    DeviceSpec: { containerPath: '1 string', hostPath: '2 string', permissions: '3 string' },
+    ContainerAllocateResponse: {
+      envs: '1 map<string,string>',
+      mounts: '2 repeated Mount',
+      devices: '3 repeated DeviceSpec',
+      annotations: '4 map<string,string>',
+    },
+    AllocateResponse: { containerResponses: '1 repeated ContainerAllocateResponse' },
+    PreStartContainerRequest: { devicesIDs: '1 repeated string' },
+    PreStartContainerResponse: {},
+  },
+  {},
+  'undefined',
+);
+
+export interface RegisterRequest {
+  readonly version: string;
+  readonly endpoint: string;
+  readonly resourceName: string;
+  readonly options?: { readonly preStartRequired: boolean };
+}
+/** What a container gets with its devices. */
+export interface ContainerDevices {
+  readonly envs: Readonly<Record<string, string>>;
+  readonly mounts: readonly { readonly containerPath: string; readonly hostPath: string; readonly readOnly: boolean }[];
+  readonly devices: readonly { readonly containerPath: string; readonly hostPath: string; readonly permissions: string }[];
+  readonly annotations: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,67 @@
+import type { Dirent } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerStats } from '@oarlock/spi/runtime';
+import type { PodRecord } from '../pod-record.ts';
+
+/** What one pod takes of its node at a moment. Bytes. */
+export interface PodUsage {
+  readonly memory: number;
+  readonly disk: number;
+  readonly inodes: number;
+  /** By container name. `disk`: writable layer and logs. */
+  readonly containers: ReadonlyMap<string, { readonly memory: number; readonly disk: number }>;
+  /** emptyDir volumes on disk, by name. */
+  readonly volumes: ReadonlyMap<string, number>;
+}
+
+interface Tree {
+  bytes: number;
+  inodes: number;
+}
+
+/** Blocks below a directory that are really taken. What goes meanwhile is not counted. */
+export async function treeSize(path: string): Promise<Readonly<Tree>> {
+  const sum: Tree = { bytes: 0, inodes: 0 };
+  await addTree(path, sum);
+  return sum;
+}
+
+async function addTree(path: string, sum: Tree): Promise<void> {
+  const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries) {
+    const below = join(path, entry.name);
+    const stats = await lstat(below).catch(() => undefined);
+    if (stats === undefined) continue;
+    sum.bytes += stats.blocks * 512;
+    sum.inodes += 1;
+    if (entry.isDirectory()) await addTree(below, sum);
+  }
+}
+
+/** `stats`: of all containers, by id. Reads the disk only when `disk` is asked for. */
+export async function podUsage(record: PodRecord, stats: ReadonlyMap<string, ContainerStats>, disk: boolean): Promise<PodUsage> {
+  const { state, node, pod, volumes: mounted } = record;
+  const containers = new Map<string, { memory: number; disk: number }>();
+  const volumes = new Map<string, number>();
+  const sum = { memory: 0, disk: 0, inodes: 0 };
+  for (const { id, metadata } of state.running) {
+    const one = stats.get(id);
+    const logs = disk ? await treeSize(join(node.paths.podLogs(pod), metadata.name)) : { bytes: 0, inodes: 0 };
+    const usage = { memory: one?.memoryWorkingSetBytes ?? 0, disk: (one?.writableLayerBytes ?? 0) + logs.bytes };
+    containers.set(metadata.name, usage);
+    sum.memory += usage.memory;
+    sum.disk += usage.disk;
+    sum.inodes += (one?.writableLayerInodes ?? 0) + logs.inodes;
+  }
+  if (disk)
+    for (const { name, emptyDir } of pod.spec?.volumes ?? []) {
+      const volume = mounted.get(name);
+      if (emptyDir === undefined || emptyDir.medium === 'Memory' || volume === undefined) continue;
+      const { bytes, inodes } = await treeSize(volume.hostPath);
+      volumes.set(name, bytes);
+      sum.disk += bytes;
+      sum.inodes += inodes;
+    }
+  return { ...sum, containers, volumes };
+}

@@ -1,0 +1,57 @@
+import type { KubeletConfig } from '../kubelet-config.ts';
+
+const duration = (ms: number) => `${ms / 1000}s`;
+
+/** The kubelet's configuration as upstream's KubeletConfiguration names what it has. Nothing secret is in it. */
+export function configz(config: KubeletConfig, facts: { readonly domain: string; readonly dnsServiceIP: string }): unknown {
+  const { evictionHard, evictionSoft, imageGc } = config;
+  const signals = {
+    memoryAvailable: 'memory.available',
+    diskAvailable: 'nodefs.available',
+    inodesFree: 'nodefs.inodesFree',
+    imageAvailable: 'imagefs.available',
+    imageInodesFree: 'imagefs.inodesFree',
+    pidAvailable: 'pid.available',
+  } as const;
+  const bySignal = <T, R>(from: Readonly<Partial<Record<keyof typeof signals, T | undefined>>>, show: (one: T) => R) =>
+    Object.fromEntries(
+      Object.entries(signals).flatMap(([key, signal]) => {
+        const one = from[key as keyof typeof signals];
+        return one === undefined ? [] : [[signal, show(one)]];
+      }),
+    );
+  return {
+    kubeletconfig: {
+      kind: 'KubeletConfiguration',
+      apiVersion: 'kubelet.config.k8s.io/v1beta1',
+      port: config.port,
+      registerNode: config.registerNode,
+      clusterDomain: facts.domain,
+      clusterDNS: [facts.dnsServiceIP],
+      resolvConf: config.resolvConf,
+      maxPods: config.maxPods,
+      maxParallelImagePulls: config.maxParallelImagePulls,
+      serializeImagePulls: config.maxParallelImagePulls === 1,
+      containerLogMaxSize: config.containerLogMaxSize,
+      containerLogMaxFiles: config.containerLogMaxFiles,
+      nodeStatusUpdateFrequency: duration(config.nodeStatusUpdateMs),
+      nodeStatusReportFrequency: duration(config.nodeStatusReportMs),
+      nodeLeaseDurationSeconds: config.nodeLeaseDurationSeconds,
+      syncFrequency: duration(config.syncFrequencyMs),
+      systemReserved: config.reserved,
+      allowedUnsafeSysctls: config.allowedUnsafeSysctls,
+      evictionHard: bySignal(evictionHard, (limit) => limit),
+      evictionSoft: bySignal(evictionSoft, ({ below }) => below),
+      evictionSoftGracePeriod: bySignal(evictionSoft, ({ forSeconds }) => duration(forSeconds * 1000)),
+      evictionMinimumReclaim: bySignal(config.evictionMinimumReclaim, (amount) => amount),
+      evictionMaxPodGracePeriod: config.evictionMaxPodGraceSeconds,
+      evictionPressureTransitionPeriod: duration(config.evictionPressureTransitionSeconds * 1000),
+      imageGCHighThresholdPercent: imageGc.highPercent,
+      imageGCLowThresholdPercent: imageGc.lowPercent,
+      imageMinimumGCAge: duration(imageGc.minimumAgeSeconds * 1000),
+      imageMaximumGCAge: duration(imageGc.maximumAgeSeconds * 1000),
+      ...(config.staticPods.path !== undefined && { staticPodPath: config.staticPods.path }),
+      ...(config.staticPods.url !== undefined && { staticPodURL: config.staticPods.url }),
+    },
+  };
+}

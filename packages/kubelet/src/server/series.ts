@@ -1,0 +1,26 @@
+/** One line of a metric: labels, value, and when it was measured (milliseconds of the epoch). */
+export interface Sample {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly value: number;
+  readonly at?: number | undefined;
+}
+
+const quoted = (text: string) => text.replace(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`));
+
+/** Series in the text format of Prometheus. Made for one scrape: nothing is kept. */
+export class Series {
+  #text = '';
+
+  add(name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<Sample>): void {
+    let lines = '';
+    for (const { labels = {}, value, at } of samples) {
+      const pairs = Object.entries(labels).map(([key, text]) => `${key}="${quoted(text)}"`);
+      lines += `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}${at === undefined ? '' : ` ${Math.floor(at)}`}\n`;
+    }
+    if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines}`;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+}

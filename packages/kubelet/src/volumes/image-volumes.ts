@@ -1,0 +1,47 @@
+import type { Container, EphemeralContainer, Pod, Volume } from '@oarlock/api/types/core-v1';
+import type { VolumeDriver } from '@oarlock/spi/volume';
+import type { ImageManager, ImageRequest } from '../images.ts';
+
+/** The first releases of runtimes that mount images (KEP-4639). */
+const since: Readonly<Record<string, readonly [major: number, minor: number]>> = {
+  containerd: [2, 1],
+  'cri-o': [1, 31],
+  simulated: [0, 0],
+};
+
+/** Whether a runtime mounts images; which do is known by name and version only. */
+export function mountsImages({ name, version }: { readonly name: string; readonly version: string }): boolean {
+  const first = since[name.toLowerCase()];
+  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
+  return first !== undefined && (major > first[0] || (major === first[0] && minor >= first[1]));
+}
+
+/** Volumes that the runtime mounts from an image: there is nothing on the disk of the kubelet's. */
+export class ImageVolumeDriver implements VolumeDriver {
+  supports(volume: Volume): boolean {
+    return volume.image !== undefined;
+  }
+  mount(): Promise<{ readonly hostPath: string }> {
+    return Promise.resolve({ hostPath: '' });
+  }
+  unmount(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** The images that a container mounts, present on the node, by volume name. @throws ImageProblem */
+export async function imagesToMount(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  images: ImageManager,
+  request: Omit<ImageRequest, 'pod' | 'container'>,
+): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for (const { name, image } of pod.spec?.volumes ?? []) {
+    if (image === undefined || !container.volumeMounts?.some((mount) => mount.name === name)) continue;
+    const { reference = '', pullPolicy } = image;
+    const asked = { ...container, image: reference, ...(pullPolicy !== undefined && { imagePullPolicy: pullPolicy }) };
+    found.set(name, (await images.ensure({ ...request, pod, container: asked })).reference);
+  }
+  return found;
+}
