@@ -1,4 +1,4 @@
-import { RuntimeError } from '@oarlock/spi/runtime';
+import { RuntimeError, type RuntimeCall } from '@oarlock/spi/runtime';
 import type { CgroupParent } from './cri-config.ts';
 import type { CriChannel } from './cri-channel.ts';
 
@@ -26,7 +26,19 @@ export async function detectCgroupDriver(channel: CriChannel): Promise<CgroupDri
   return driverInConfig(info['config']);
 }
 
+/** The image of sandboxes, by the runtime's verbose status; '' when it does not say. Older containerd does not pin it itself. */
+export async function sandboxImage(channel: CriChannel, call: RuntimeCall = {}): Promise<string> {
+  const { info } = await channel.cri<{ info: Readonly<Record<string, string>> }>('Status', { verbose: true }, call);
+  try {
+    const { sandboxImage: image } = JSON.parse(info['config'] ?? '{}') as ContainerdConfig;
+    return image ?? '';
+  } catch {
+    return '';
+  }
+}
+
 interface ContainerdConfig {
+  readonly sandboxImage?: string;
   readonly systemdCgroup?: boolean;
   readonly containerd?: {
     readonly defaultRuntimeName?: string;

@@ -21,7 +21,7 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
+import { cgroupParentOf, detectCgroupDriver, sandboxImage } from './cgroup-driver.ts';
 import { recordCniAdd } from './cni-span.ts';
 import { CriChannel } from './cri-channel.ts';
 import { authConfig, type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
@@ -59,6 +59,8 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
   #cgroupParent: Promise<CgroupParent> | undefined;
+  /** Which image sandboxes run; '' when the runtime does not say. */
+  #sandboxImage: string | undefined;
 
   constructor(config: ContainerdRuntimeConfig, context: RuntimeContext) {
     this.#config = config;
@@ -284,7 +286,9 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
 
   async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
     const { images } = await this.#channel.cri<{ images: readonly wire.WireImage[] }>('ListImages', {}, call);
-    return images.map(wire.image);
+    this.#sandboxImage ??= await sandboxImage(this.#channel, call);
+    const own = this.#sandboxImage;
+    return images.map(wire.image).map((image) => (own !== '' && image.repoTags.includes(own) ? { ...image, pinned: true } : image));
   }
 
   async imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {

@@ -87,8 +87,16 @@ export function containerConfig(given: ContainerConfig): object {
   });
 }
 
-const mount = ({ containerPath, hostPath, readonly, propagation, selinuxRelabel }: Mount) =>
-  present({ containerPath, hostPath, readonly, selinuxRelabel, propagation: propagation && `PROPAGATION_${propagation}` });
+const mount = ({ containerPath, hostPath, readonly, propagation, selinuxRelabel, image, imageSubPath }: Mount) =>
+  present({
+    containerPath,
+    hostPath,
+    readonly,
+    selinuxRelabel,
+    propagation: propagation && `PROPAGATION_${propagation}`,
+    image: image === undefined ? undefined : { image, userSpecifiedImage: image },
+    imageSubPath,
+  });
 
 export function authConfig(given: RegistryAuth): object {
   return present(given);

@@ -80,6 +80,8 @@ export const criMessages: Readonly<Record<string, Readonly<Record<string, string
     readonly: '3 bool',
     selinuxRelabel: '4 bool',
     propagation: '5 MountPropagation',
+    image: '9 ImageSpec',
+    imageSubPath: '10 string',
   },
   Device: { containerPath: '1 string', hostPath: '2 string', permissions: '3 string' },
   NamespaceOption: { network: '1 NamespaceMode', pid: '2 NamespaceMode', ipc: '3 NamespaceMode', targetId: '4 string' },

@@ -19,6 +19,9 @@ export interface Behaviour {
   readonly unhealthyAfter: number | undefined;
   /** From the stop signal until it exits; longer than the grace period means a kill. */
   readonly stopDelay: number;
+  /** What it uses while it runs. */
+  readonly millicores: number;
+  readonly memoryMib: number;
   readonly failCreate: string | undefined;
   readonly failStart: string | undefined;
 }
@@ -60,6 +63,8 @@ export function behaviourOf(annotations: Annotations, container: string, startDe
     readyAfter: duration(annotations, container, 'ready-after') ?? 0,
     unhealthyAfter: duration(annotations, container, 'unhealthy-after'),
     stopDelay: duration(annotations, container, 'stop-delay') ?? 0,
+    millicores: count(annotations, container, 'cpu-millicores', 1),
+    memoryMib: count(annotations, container, 'memory-mib', 1),
     failCreate: text(annotations, container, 'fail-create'),
     failStart: text(annotations, container, 'fail-start'),
   };

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 import { RuntimeError, type Image } from '@oarlock/spi/runtime';
 
+/** Images of this runtime would not run as root: pods that refuse to are pretended to run, too. */
+const simulatedUser = 65_534;
+
 /** `nginx` is `docker.io/library/nginx:latest` to every runtime. */
 function qualify(reference: string): string {
   const [first = '', ...rest] = reference.split('/');
@@ -36,7 +39,13 @@ export class ImageStore {
       );
     const id = `sha256:${createHash('sha256').update(name).digest('hex')}`;
     const digest = name.includes('@') ? name : `${name.slice(0, name.lastIndexOf(':'))}@${id}`;
-    const image: Image = Object.freeze({ id, repoTags: name.includes('@') ? [] : [name], repoDigests: [digest], sizeBytes: 1024 * 1024 });
+    const image: Image = Object.freeze({
+      id,
+      repoTags: name.includes('@') ? [] : [name],
+      repoDigests: [digest],
+      sizeBytes: 1024 * 1024,
+      uid: simulatedUser,
+    });
     this.#byName.set(name, image);
     this.#byName.set(reference, image);
     this.#byId.set(id, image);

@@ -4,7 +4,7 @@ import type { Behaviour } from './behaviour.ts';
  * What a simulated container does, from its command and arguments. These words mean something, every other command runs until it is
  * stopped and then exits 0 at once:
  *
- * - `sleep SECONDS` exits 0 after that time; `exit CODE`, `true`, `false` exit at once; `echo ...` too, with 0
+ * - `sleep SECONDS` exits 0 after that time, and 143 when it is stopped before; `exit CODE`, `true`, `false` exit at once; `echo ...` too, with 0
  * - `stubborn` ignores the stop signal: it is killed when its grace is over
  * - `/no/such/...`: a program that is not there
  */
@@ -12,11 +12,19 @@ export interface Program {
   readonly exitAfter: number | undefined;
   readonly exitCode: number;
   readonly ignoresStop: boolean;
+  /** With which it ends when it is stopped. */
+  readonly stopCode: number;
   readonly missing: boolean;
 }
 
-const serves: Program = { exitAfter: undefined, exitCode: 0, ignoresStop: false, missing: false };
-const ends = (exitAfter: number, exitCode: number): Program => ({ exitAfter, exitCode, ignoresStop: false, missing: false });
+const serves: Program = { exitAfter: undefined, exitCode: 0, ignoresStop: false, stopCode: 0, missing: false };
+const ends = (exitAfter: number, exitCode: number): Program => ({
+  exitAfter,
+  exitCode,
+  ignoresStop: false,
+  stopCode: exitAfter > 0 ? 143 : 0,
+  missing: false,
+});
 const seconds = (word: string | undefined) => (word !== undefined && /^\d+(\.\d+)?$/.test(word) ? Number(word) * 1000 : undefined);
 const code = (word: string | undefined) => (word !== undefined && /^\d{1,3}$/.test(word) ? Number(word) & 255 : 0);
 

@@ -167,9 +167,9 @@ export class SimulatedContainer {
     return {
       id: this.id,
       at: now,
-      cpuUsageNanos: running * 1000 + 1,
-      memoryWorkingSetBytes: 2 ** 20,
-      memoryRssBytes: 2 ** 20,
+      cpuUsageNanos: running * this.behaviour.millicores * 1000 + 1,
+      memoryWorkingSetBytes: this.behaviour.memoryMib * 2 ** 20,
+      memoryRssBytes: this.behaviour.memoryMib * 2 ** 20,
       writableLayerBytes: 0,
       writableLayerInodes: 0,
     };

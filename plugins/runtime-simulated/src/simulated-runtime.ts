@@ -174,14 +174,15 @@ export class SimulatedRuntime implements RuntimeDriver {
       this.#end(container, 137, 'Error');
       return;
     }
+    const stopCode = container.program?.stopCode ?? 0;
     const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behaviour.stopDelay;
     const grace = timeoutSeconds * 1000;
     if (timeoutSeconds > 0 && delay === 0) {
-      this.#end(container, 0, 'Completed');
+      this.#end(container, stopCode, stopCode === 0 ? 'Completed' : 'Error');
       return;
     }
     if (timeoutSeconds > 0) await this.#clock.sleep(Math.min(delay, grace), call?.signal);
-    if (delay <= grace && timeoutSeconds > 0) this.#end(container, 0, 'Completed');
+    if (delay <= grace && timeoutSeconds > 0) this.#end(container, stopCode, stopCode === 0 ? 'Completed' : 'Error');
     else this.#kill(container);
   }
 
