@@ -124,11 +124,17 @@ export class DnsService {
 
   async #make<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T> {
     const { client } = this.#options;
+    const get = () => client.get(resource, { namespace, name: object.metadata?.name ?? '' });
+    try {
+      return await get(); // a node may look, and not make a Service
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
     try {
       return await client.create(resource, object);
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
-      return client.get(resource, { namespace, name: object.metadata?.name ?? '' });
+      return get();
     }
   }
 }

@@ -7,15 +7,32 @@ import { Roles } from '@oarlock/spi/role';
 import { z } from 'zod';
 import { ClusterDnsLoop } from './cluster-dns-loop.ts';
 import { DnsService } from './dns-service.ts';
+import { HealthServer } from './health-server.ts';
+import { ProxyMetrics } from './proxy-metrics.ts';
+import { ServiceHealth } from './service-health.ts';
 import { ServiceProxyLoop } from './service-proxy-loop.ts';
+
+const address = z.string().regex(/^(?:[0-9.]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/, 'an address such as 0.0.0.0:10256');
 
 /** The role that keeps a node's service proxy and its DNS in step with Services and EndpointSlices. Without plugins for them it has nothing to do. */
 export default Roles.plugin({
   id: 'proxy',
-  config: z.strictObject({ nodeName: z.string().min(1), minSyncMs: z.number().int().min(0).max(60_000).default(20) }),
+  config: z.strictObject({
+    nodeName: z.string().min(1),
+    minSyncMs: z.number().int().min(0).max(60_000).default(20),
+    /** Where load balancers ask whether this node takes traffic: kube-proxy's is 0.0.0.0:10256. Absent: nowhere. */
+    healthzBindAddress: address.optional(),
+    /** Kube-proxy's is 127.0.0.1:10249. Absent: its series are on the process's own `/metrics` alone. */
+    metricsBindAddress: address.optional(),
+  }),
   needs: { informers: Informers, client: Client, facts: Cluster, proxy: optional(Proxy), dns: optional(Dns) },
-  create({ config: { nodeName, minSyncMs }, informers, client, facts, proxy, dns }, { clock, log, tracer }) {
-    const services = proxy && new ServiceProxyLoop({ informers, proxy, nodeName, minSyncMs, clock, log, tracer });
+  create({ config, informers, client, facts, proxy, dns }, { clock, log, tracer, metrics: registry }) {
+    const { nodeName, minSyncMs, healthzBindAddress, metricsBindAddress } = config;
+    const metrics = new ProxyMetrics(registry);
+    const health = new ServiceHealth({ healthy: () => services?.error === undefined, log });
+    const services: ServiceProxyLoop | undefined =
+      proxy && new ServiceProxyLoop({ informers, proxy, nodeName, minSyncMs, clock, log, tracer, health, metrics });
+    const server = services && new HealthServer({ services, registry, clock, healthzBindAddress, metricsBindAddress });
     const names = dns && {
       loop: new ClusterDnsLoop({ informers, dns, minSyncMs, clock, log }),
       service: new DnsService({ client, dns, serviceIP: facts.dnsServiceIP, nodeName, clock, log }),
@@ -29,12 +46,15 @@ export default Roles.plugin({
       async start(signal) {
         names?.loop.start(signal);
         names?.service.start();
+        await server?.start();
         await services?.start(signal);
       },
       async stop() {
         await names?.service.stop();
         await names?.loop.stop();
         await services?.stop();
+        await health.stop();
+        await server?.stop();
       },
     };
   },

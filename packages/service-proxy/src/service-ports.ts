@@ -1,6 +1,7 @@
-import type { Service, ServicePort as ServicePortSpec } from '@oarlock/api/types/core-v1';
+import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
+import type { ServicePort } from '@oarlock/spi/proxy';
+import { chosenEndpoints, type ProxyNode } from './chosen-endpoints.ts';
 
 const defaultAffinitySeconds = 10_800; // of ClientIP affinity, as the API defaults it
 
@@ -10,7 +11,7 @@ const isAddress = (ip: string | undefined): ip is string => ip !== undefined && 
  * The ports of one Service with where their traffic goes, from its EndpointSlices. Nothing for headless and ExternalName Services and
  * for those another proxy is to serve (`service.kubernetes.io/service-proxy-name`).
  */
-export function servicePorts(service: Service, slices: readonly EndpointSlice[], nodeName: string): ServicePort[] {
+export function servicePorts(service: Service, slices: readonly EndpointSlice[], node: ProxyNode): ServicePort[] {
   const { spec, metadata, status } = service;
   const clusterIPs = (spec?.clusterIPs ?? [spec?.clusterIP ?? '']).filter(isAddress);
   if (
@@ -21,6 +22,8 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
   )
     return [];
   const external = spec.type === 'NodePort' || spec.type === 'LoadBalancer';
+  const internalLocal = spec.internalTrafficPolicy === 'Local';
+  const externalLocal = (external || (spec.externalIPs ?? []).length > 0) && spec.externalTrafficPolicy === 'Local';
   return (spec.ports ?? []).map(
     (port): ServicePort => ({
       key: `${metadata?.namespace}/${metadata?.name}:${port.name ?? ''}`,
@@ -40,40 +43,10 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
       ...(spec.sessionAffinity === 'ClientIP' && {
         affinitySeconds: spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds,
       }),
-      internalLocal: spec.internalTrafficPolicy === 'Local',
-      externalLocal: external && spec.externalTrafficPolicy === 'Local',
+      internalLocal,
+      externalLocal,
       ...(spec.healthCheckNodePort ? { healthCheckNodePort: spec.healthCheckNodePort } : {}),
-      endpoints: endpointsOf(port, slices, nodeName),
+      endpoints: chosenEndpoints(port, slices, node, { local: internalLocal || externalLocal }),
     }),
   );
-}
-
-/** Ready endpoints; where none is ready, those that still serve while they terminate (KEP-1669). */
-function endpointsOf(port: ServicePortSpec, slices: readonly EndpointSlice[], nodeName: string): ProxyEndpoint[] {
-  const all: ProxyEndpoint[] = [];
-  const seen = new Set<string>();
-  for (const slice of slices) {
-    if (slice.addressType === 'FQDN') continue;
-    const target = slice.ports?.find(
-      ({ name, protocol }) => (name ?? '') === (port.name ?? '') && (protocol ?? 'TCP') === (port.protocol ?? 'TCP'),
-    );
-    if (target?.port === undefined || target.port === null) continue;
-    for (const { addresses, conditions, nodeName: on } of slice.endpoints ?? []) {
-      const [ip] = addresses; // all addresses of an endpoint mean the same; the first one is used
-      if (ip === undefined || seen.has(`${ip}:${target.port}`)) continue;
-      seen.add(`${ip}:${target.port}`);
-      const ready = conditions?.ready ?? true;
-      all.push({
-        ip,
-        port: target.port,
-        local: on === nodeName,
-        ready,
-        serving: conditions?.serving ?? ready,
-        terminating: conditions?.terminating ?? false,
-      });
-    }
-  }
-  const ready = all.filter((endpoint) => endpoint.ready);
-  const chosen = ready.length > 0 ? ready : all.filter(({ serving, terminating }) => serving && terminating);
-  return chosen.sort((a, b) => (a.ip === b.ip ? a.port - b.port : a.ip < b.ip ? -1 : 1));
 }

@@ -1,6 +1,6 @@
-import { endpointSlices, services } from '@oarlock/api/resources';
+import { endpointSlices, nodes, services } from '@oarlock/api/resources';
 import { objectKey } from '@oarlock/api/object';
-import type { Service } from '@oarlock/api/types/core-v1';
+import type { Node, Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -8,6 +8,8 @@ import { inSpan, type Cause } from '@oarlock/kernel/tracing';
 import type { Informer, Informers } from '@oarlock/spi/client';
 import type { ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
 import type { Tracer } from '@opentelemetry/api';
+import type { ProxyMetrics } from './proxy-metrics.ts';
+import type { ServiceHealth } from './service-health.ts';
 import { servicePorts } from './service-ports.ts';
 import { bySliceService, serviceOfSlice, sliceIndex } from './slices.ts';
 
@@ -20,15 +22,19 @@ export interface LoopOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
+  readonly health: ServiceHealth;
+  readonly metrics: ProxyMetrics;
 }
 
 const retryMs = 1000;
+const zoneLabel = 'topology.kubernetes.io/zone';
 
 /** Collects which Services changed and applies them together, one apply at a time. What failed is applied again. */
 export class ServiceProxyLoop {
   readonly #options: LoopOptions;
   readonly #services: Informer<Service>;
   readonly #slices: Informer<EndpointSlice>;
+  readonly #nodes: Informer<Node>;
   readonly #dirty = new Map<string, Cause | undefined>();
   /** Keys of the ports applied for each Service, with what was applied. */
   readonly #applied = new Map<string, ReadonlyMap<string, string>>();
@@ -46,10 +52,15 @@ export class ServiceProxyLoop {
     this.#services = options.informers.of(services);
     this.#slices = options.informers.of(endpointSlices);
     this.#slices.addIndex(sliceIndex, bySliceService);
+    this.#nodes = options.informers.of(nodes, { fieldSelector: `metadata.name=${options.nodeName}` });
   }
 
   get error(): string | undefined {
     return this.#error;
+  }
+  /** Of this node, undefined until it is known. */
+  get node(): Node | undefined {
+    return this.#nodes.get(this.#options.nodeName);
   }
   /** Resolves when everything there was at the start has been applied. */
   get synced(): Promise<void> {
@@ -57,10 +68,23 @@ export class ServiceProxyLoop {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const onService = (service: Service, cause: Cause | undefined) => this.#mark(objectKey(service), cause);
-    const onSlice = (slice: EndpointSlice, cause: Cause | undefined) => this.#mark(serviceOfSlice(slice), cause);
+    const { metrics } = this.#options;
+    const onService = (service: Service, cause: Cause | undefined) => {
+      metrics.serviceChanges.inc();
+      this.#mark(objectKey(service), cause);
+    };
+    const onSlice = (slice: EndpointSlice, cause: Cause | undefined) => {
+      metrics.endpointChanges.inc();
+      this.#mark(serviceOfSlice(slice), cause);
+    };
+    // what is near changes with the zone, for every Service
+    const onNode = (node: Node, old?: Node) => {
+      if (node.metadata?.labels?.[zoneLabel] !== old?.metadata?.labels?.[zoneLabel])
+        for (const service of this.#services.list()) this.#mark(objectKey(service), undefined);
+    };
     this.#off.push(
       this.#services.on({ added: onService, updated: (service, _old, cause) => onService(service, cause), deleted: onService }),
+      this.#nodes.on({ added: (node) => onNode(node), updated: (node, old) => onNode(node, old) }),
       this.#slices.on({
         added: onSlice,
         deleted: onSlice,
@@ -105,7 +129,9 @@ export class ServiceProxyLoop {
   }
 
   async #apply(): Promise<void> {
-    const { proxy, nodeName, clock, log, tracer } = this.#options;
+    const { proxy, nodeName, clock, log, tracer, health, metrics } = this.#options;
+    const began = clock.monotonic();
+    const zone = this.node?.metadata?.labels?.[zoneLabel];
     const batch = new Map(this.#dirty);
     this.#dirty.clear();
     const set: ServicePort[] = [];
@@ -113,12 +139,13 @@ export class ServiceProxyLoop {
     const next = new Map<string, ReadonlyMap<string, string>>();
     for (const key of batch.keys()) {
       const service = this.#services.get(key);
-      const ports = service === undefined ? [] : servicePorts(service, this.#slices.byIndex(sliceIndex, key), nodeName);
+      const ports = service === undefined ? [] : servicePorts(service, this.#slices.byIndex(sliceIndex, key), { name: nodeName, zone });
       const before = this.#applied.get(key);
       const now = new Map(ports.map((port) => [port.key, JSON.stringify(port)]));
       for (const port of ports) if (before?.get(port.key) !== now.get(port.key)) set.push(port);
       for (const old of before?.keys() ?? []) if (!now.has(old)) removed.push(old);
       next.set(key, now);
+      health.set(key, ports);
     }
     if (set.length === 0 && removed.length === 0 && !this.#first) return;
     const causes = [...batch.values()].filter((cause) => cause !== undefined);
@@ -136,6 +163,7 @@ export class ServiceProxyLoop {
       );
       this.#first = false;
       this.#error = undefined;
+      metrics.applied((clock.monotonic() - began) / 1000, clock.now() / 1000);
       for (const [key, ports] of next) {
         if (ports.size === 0) this.#applied.delete(key);
         else this.#applied.set(key, ports);

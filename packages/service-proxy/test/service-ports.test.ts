@@ -22,7 +22,7 @@ const slice = (endpoints: Endpoint[], more: Partial<EndpointSlice> = {}): Endpoi
   endpoints,
   ...more,
 });
-const ips = (of: Service, slices: readonly EndpointSlice[]) => servicePorts(of, slices, 'n1')[0]?.endpoints.map(({ ip }) => ip);
+const ips = (of: Service, slices: readonly EndpointSlice[]) => servicePorts(of, slices, { name: 'n1' })[0]?.endpoints.map(({ ip }) => ip);
 
 describe('the ports of a Service', () => {
   it('are keyed by name, one for each port, with all that is known of the Service', () => {
@@ -56,7 +56,7 @@ describe('the ports of a Service', () => {
         },
       ),
       [],
-      'n1',
+      { name: 'n1' },
     );
     expect(ports.map(({ key, protocol, port, nodePort }) => ({ key, protocol, port, nodePort }))).toEqual([
       { key: 'd/web:http', protocol: 'TCP', port: 80, nodePort: 30080 },
@@ -84,24 +84,27 @@ describe('the ports of a Service', () => {
         { metadata: { namespace: 'd', name: 'web', labels: { 'service.kubernetes.io/service-proxy-name': 'mesh' } } },
       ),
     }))
-      expect(servicePorts(of, [slice([at('10.244.0.1')])], 'n1'), title).toEqual([]);
+      expect(servicePorts(of, [slice([at('10.244.0.1')])], { name: 'n1' }), title).toEqual([]);
   });
 
   it('have a node port only where the type says so', () => {
     expect(
-      servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }], externalTrafficPolicy: 'Local' }), [], 'n1')[0],
+      servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }], externalTrafficPolicy: 'Local' }), [], {
+        name: 'n1',
+      })[0],
     ).toMatchObject({ key: 'd/web:', externalLocal: false });
-    expect(servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }] }), [], 'n1')[0]).not.toHaveProperty(
+    expect(servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }] }), [], { name: 'n1' })[0]).not.toHaveProperty(
       'nodePort',
     );
   });
 
   it('take the affinity that is stated', () => {
     expect(
-      servicePorts(service({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 7 } } }), [], 'n1')[0]
-        ?.affinitySeconds,
+      servicePorts(service({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 7 } } }), [], {
+        name: 'n1',
+      })[0]?.affinitySeconds,
     ).toBe(7);
-    expect(servicePorts(service({ sessionAffinity: 'None' }), [], 'n1')[0]).not.toHaveProperty('affinitySeconds');
+    expect(servicePorts(service({ sessionAffinity: 'None' }), [], { name: 'n1' })[0]).not.toHaveProperty('affinitySeconds');
   });
 });
 
@@ -110,7 +113,7 @@ describe('the endpoints of a port', () => {
     const one = slice([at('10.244.0.3'), at('10.244.0.1')]);
     const two = slice([at('10.244.0.2'), at('10.244.0.1')]);
     expect(ips(service(), [one, two])).toEqual(['10.244.0.1', '10.244.0.2', '10.244.0.3']);
-    expect(servicePorts(service(), [one, two], 'n1')).toEqual(servicePorts(service(), [two, one], 'n1'));
+    expect(servicePorts(service(), [one, two], { name: 'n1' })).toEqual(servicePorts(service(), [two, one], { name: 'n1' }));
   });
 
   it('match by port name and protocol, and are at the target port', () => {
@@ -127,7 +130,7 @@ describe('the endpoints of a port', () => {
       { name: 'dns', port: 5354, protocol: 'TCP' },
     ];
     expect(
-      servicePorts(of, [slice([at('10.244.0.1')], { ports })], 'n1').map(({ endpoints }) => endpoints.map(({ port }) => port)),
+      servicePorts(of, [slice([at('10.244.0.1')], { ports })], { name: 'n1' }).map(({ endpoints }) => endpoints.map(({ port }) => port)),
     ).toEqual([[8080], [5353], []]);
   });
 
@@ -149,7 +152,44 @@ describe('the endpoints of a port', () => {
   });
 
   it('know whether they are on this node', () => {
-    const [port] = servicePorts(service(), [slice([at('10.244.0.1', undefined, 'n1'), at('10.244.0.2', undefined, 'n2')])], 'n1');
+    const [port] = servicePorts(service(), [slice([at('10.244.0.1', undefined, 'n1'), at('10.244.0.2', undefined, 'n2')])], {
+      name: 'n1',
+    });
     expect(port?.endpoints.map(({ local }) => local)).toEqual([true, false]);
+  });
+
+  it('are those that the policy Local wants, too, though the policy Cluster has better ones', () => {
+    const slices = [slice([at('10.244.0.1'), at('10.244.0.2', { ready: false, serving: true, terminating: true }, 'n1')])];
+    expect(servicePorts(service({ internalTrafficPolicy: 'Local' }), slices, { name: 'n1' })[0]?.endpoints).toEqual([
+      { ip: '10.244.0.1', port: 8080, local: false, ready: true, serving: true, terminating: false },
+      { ip: '10.244.0.2', port: 8080, local: true, ready: false, serving: true, terminating: true, localOnly: true },
+    ]);
+    expect(ips(service(), slices)).toEqual(['10.244.0.1']);
+  });
+
+  it('are chosen in each family by itself', () => {
+    const six = slice([at('fd00::1', { ready: false, serving: true, terminating: true })], { addressType: 'IPv6' });
+    expect(ips(service(), [slice([at('10.244.0.1')]), six])).toEqual(['10.244.0.1', 'fd00::1']);
+  });
+
+  describe('that are hinted at', () => {
+    const hinted = (ip: string, zone: string, node: string): Endpoint => ({
+      ...at(ip, undefined, node),
+      hints: { forZones: [{ name: zone }], forNodes: [{ name: node }] },
+    });
+    const near = (endpoints: Endpoint[], node: { name: string; zone?: string }) =>
+      servicePorts(service(), [slice(endpoints)], node)[0]?.endpoints.map(({ ip }) => ip);
+    const both = [hinted('10.244.0.1', 'a', 'n1'), hinted('10.244.0.2', 'a', 'n2'), hinted('10.244.0.3', 'b', 'n3')];
+
+    it('are those of the node, else of its zone, else all', () => {
+      expect(near(both, { name: 'n1', zone: 'a' })).toEqual(['10.244.0.1']);
+      expect(near(both, { name: 'n9', zone: 'a' })).toEqual(['10.244.0.1', '10.244.0.2']);
+      expect(near(both, { name: 'n9', zone: 'c' })).toHaveLength(3);
+      expect(near(both, { name: 'n9' })).toHaveLength(3);
+    });
+
+    it('are all when one of them has no hint', () => {
+      expect(near([...both, at('10.244.0.4')], { name: 'n1', zone: 'a' })).toHaveLength(4);
+    });
   });
 });

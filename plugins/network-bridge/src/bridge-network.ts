@@ -17,6 +17,7 @@ import { CniFault, refuseBadNames, toNetworkError, toNetworkResult, type Network
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { conflistBefore, familyOf, networkPlugins, writeConflist } from './network-list.ts';
+import { vxlanOverhead, type NodeRoutes } from './node-routes.ts';
 import { NodeSetup } from './node-setup.ts';
 import { WorkGate } from './work-gate.ts';
 
@@ -35,12 +36,14 @@ export interface BridgeNetworkConfig {
   readonly ipamDir?: string | undefined;
   readonly timeoutSeconds: number;
   readonly gcGraceSeconds: number;
+  readonly routes: 'direct' | 'vxlan' | 'none';
 }
 type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
 
 /** Plugins beside the bridge; more at once only wait for the kernel's and iptables' locks. */
 const parallel = 8;
+const usualMtu = 1500;
 const requiredPlugins = ['bridge', 'host-local', 'portmap', 'loopback'];
 
 /** The standard CNI plugins on a bridge: as a conflist for runtimes that call CNI themselves, by exec for the others. */
@@ -52,12 +55,13 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #chain: CniChain;
   readonly #records: AttachmentRecords;
   readonly #node: NodeSetup;
+  readonly #routes: NodeRoutes | undefined;
   readonly #gate = new WorkGate(parallel);
   readonly #ipamDir: string;
   #list: NetworkList | undefined;
   #size = 0n;
 
-  constructor(config: BridgeNetworkConfig, traits: NetworkDriver['traits'], context: Context) {
+  constructor(config: BridgeNetworkConfig, traits: NetworkDriver['traits'], context: Context, routes?: NodeRoutes) {
     this.traits = traits;
     this.#config = config;
     this.#context = context;
@@ -65,6 +69,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#chain = new CniChain(this.#plugins);
     this.#records = new AttachmentRecords(join(context.dataDir, 'attachments'));
     this.#node = new NodeSetup(context.clock, context.log);
+    this.#routes = routes;
     this.#ipamDir = config.ipamDir ?? join(context.dataDir, 'ipam');
   }
 
@@ -74,9 +79,14 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     if (broken.length > 0) this.#context.log.warn({ broken }, 'records of attachments could not be read; gc frees their addresses');
   }
 
+  async stop(): Promise<void> {
+    await this.#routes?.stop();
+  }
+
   async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
     signal?.throwIfAborted();
-    const { binDirs, confDir, confFile, name, bridge, mtu, hairpin, isGateway, ipMasq } = this.#config;
+    const { binDirs, confDir, confFile, name, bridge, hairpin, isGateway, ipMasq, routes } = this.#config;
+    const mtu = this.#config.mtu ?? (routes === 'vxlan' ? (node.mtu ?? usualMtu) - vxlanOverhead : undefined);
     const { found, missing } = await findPlugins(binDirs, [...requiredPlugins, 'bandwidth']);
     const bandwidth = this.#config.bandwidth === 'on' || (this.#config.bandwidth === 'auto' && found.has('bandwidth'));
     const absent = missing.filter((type) => type !== 'bandwidth' || this.#config.bandwidth === 'on');
@@ -93,6 +103,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
     if (confDir !== null) await writeConflist(confDir, confFile, { cniVersion: versions.conflist, name, plugins });
+    await this.#routes?.use(node);
     this.#list = { cniVersion: versions.own, name, plugins };
     this.#size = node.podCIDRs.reduce((sum, cidr) => sum + addressesOf(cidr), 0n);
   }

@@ -1,8 +1,11 @@
+import { optional } from '@oarlock/kernel/slot';
 import { available, unavailable } from '@oarlock/kernel/plugin';
+import { Informers } from '@oarlock/spi/client';
 import { Network } from '@oarlock/spi/network';
 import { z } from 'zod';
 import { BridgeNetwork } from './bridge-network.ts';
 import { findPlugins } from './cni-plugins.ts';
+import { NodeRoutes } from './node-routes.ts';
 
 const podCIDR = '10.244.0.0/16';
 const serviceCIDR = '10.96.0.0/16';
@@ -33,7 +36,20 @@ export default Network.plugin({
     ipamDir: directory.optional(),
     timeoutSeconds: z.number().min(1).max(600).default(60),
     gcGraceSeconds: z.number().min(0).max(86_400).default(300),
+    /** How pods of other nodes are reached: by routes to their nodes, over VXLAN, or by somebody else's work. */
+    routes: z.enum(['direct', 'vxlan', 'none']).default('direct'),
+    vxlan: z
+      .strictObject({
+        device: z
+          .string()
+          .regex(/^[a-zA-Z][a-zA-Z0-9_.-]{0,14}$/, 'must be the name of an interface, at most 15 characters')
+          .default('oarlock-vx'),
+        id: z.int().min(1).max(0xff_ff_ff).default(1),
+        port: z.int().min(1).max(65_535).default(8472),
+      })
+      .prefault({}),
   }),
+  needs: { informers: optional(Informers) },
   declares: { namespace: 'pod', podCIDR, serviceCIDR },
   async probe({ binDirs }) {
     if (process.platform !== 'linux') return unavailable(`network namespaces are a thing of Linux, and this is ${process.platform}`);
@@ -43,6 +59,9 @@ export default Network.plugin({
       ? available
       : unavailable(`there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
   },
-  create: ({ config }, { log, clock, tracer, dataDir }) =>
-    new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }),
+  create({ config, informers }, { log, clock, tracer, dataDir }) {
+    const { routes: mode, vxlan } = config;
+    const routes = informers && mode !== 'none' ? new NodeRoutes({ mode, ...vxlan, informers, clock, log }) : undefined;
+    return new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }, routes);
+  },
 });

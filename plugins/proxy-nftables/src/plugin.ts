@@ -1,4 +1,5 @@
 import { execa } from 'execa';
+import { familiesOf } from '@oarlock/service-rules/port-plan';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
@@ -11,10 +12,16 @@ export default Proxy.plugin({
   config: z.strictObject({
     /** Send all Service traffic with the node's address. `auto`: where the kernel has no bridge netfilter, because then it is the only way. */
     masqueradeAll: z.union([z.boolean(), z.literal('auto')]).default('auto'),
+    /** Absent: those of the cluster's Services. */
     families: z
       .array(z.enum(['ip', 'ip6']))
       .min(1)
-      .default(['ip']),
+      .optional(),
+    /** Ranges of this node's addresses that node ports answer at; empty: all but loopback. */
+    nodePortAddresses: z
+      .array(z.string().regex(/^[0-9a-fA-F.:]+\/\d{1,3}$/, 'an address range such as 10.0.0.0/8'))
+      .max(64)
+      .default([]),
   }),
   needs: { facts: Cluster },
   async probe() {
@@ -25,5 +32,5 @@ export default Proxy.plugin({
     return failed ? unavailable(`nft does not work here: ${String(stderr).split('\n')[0]}`) : available;
   },
   create: ({ config, facts }, { log }) =>
-    new NftablesProxy({ podCIDRs: facts.podCIDRs, masqueradeAll: config.masqueradeAll, families: config.families, log }),
+    new NftablesProxy({ ...config, podCIDRs: facts.podCIDRs, families: config.families ?? familiesOf(facts.serviceCIDRs), log }),
 });

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { isIPv6 } from 'node:net';
+import type { PortChange } from '@oarlock/service-rules/kernel-proxy';
+import { endpointName, ofFamily, planOf, type Family, type PortPlan } from '@oarlock/service-rules/port-plan';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
-export type Family = 'ip' | 'ip6';
 export const table = 'oarlock-services';
 /** A bit of the packet mark: this packet leaves with the node's address. */
 const masqueradeBit = '0x4000';
@@ -13,33 +13,57 @@ export interface RulesetOptions {
   readonly podCIDRs: readonly string[];
   /** Also masquerade pods of this node: needed where bridged traffic does not pass the rules on its way back. */
   readonly masqueradeAll: boolean;
+  /** Ranges of the node's addresses that node ports answer at; empty: all. */
+  readonly nodePortAddresses: readonly string[];
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
-export const serviceChain = (key: string) => `svc-${digest(key)}`;
-export const endpointChain = (key: string, { ip, port }: Pick<ProxyEndpoint, 'ip' | 'port'>) => `ep-${digest(`${key} ${ip} ${port}`)}`;
+const endpointChain = (id: string, { ip, port }: Pick<ProxyEndpoint, 'ip' | 'port'>) => `ep-${digest(`${id} ${ip} ${port}`)}`;
 const affinitySet = (chain: string) => `aff-${chain.slice(3)}`;
-const ofFamily = (family: Family) => (address: string) => isIPv6(address.split('/')[0] ?? '') === (family === 'ip6');
 
-/** The fixed part: where packets enter and the maps that lead to each Service. Replaces whatever the table held. */
-export function baseRules({ family }: RulesetOptions): string {
+/** One element or a set of several: sets without a name are slow to make. */
+const oneOf = (values: readonly string[]) => (values.length === 1 ? (values[0] ?? '') : `{ ${values.join(', ')} }`);
+
+/** The whole table: where packets enter, the maps that lead to each port of a Service, and their chains. Replaces whatever there was. */
+export function tableText(ports: readonly ServicePort[], options: RulesetOptions): string {
+  const { family, nodePortAddresses } = options;
+  const own = nodePortAddresses.filter(ofFamily(family));
+  // what leaves the loopback address has no way back; of a family without a range no address is meant
+  const node =
+    nodePortAddresses.length === 0
+      ? `${family} daddr != ${family === 'ip' ? '127.0.0.0/8' : '::1'} fib daddr type local`
+      : own.length > 0
+        ? `${family} daddr ${oneOf(own)} fib daddr type local`
+        : undefined;
+  const onNode = (rule: string) => (node === undefined ? '' : `    ${node} meta l4proto . th dport ${rule}\n`);
   const address = family === 'ip' ? 'ipv4_addr' : 'ipv6_addr';
+  const parts: string[] = [];
+  const elements: Record<ElementPlace, string[]> = { services: [], 'node-ports': [], unserved: [], 'unserved-node-ports': [] };
+  for (const port of ports) {
+    const one = written(port, options);
+    if (!one) continue;
+    for (const [chain, { rules, affinity }] of one.endpoints) {
+      if (affinity !== undefined) parts.push(`  set ${affinitySet(chain)} { ${affinity} }\n`);
+      parts.push(chainText(chain, rules));
+    }
+    for (const [chain, rules] of one.entries) parts.push(chainText(chain, rules));
+    for (const { place, text } of one.doors.values()) elements[place].push(text);
+  }
+  const held = (place: ElementPlace) => (elements[place].length === 0 ? '' : ` elements = { ${elements[place].join(', ')} }`);
   return `table ${family} ${table} {}
 delete table ${family} ${table}
 table ${family} ${table} {
-  map services { type ${address} . inet_proto . inet_service : verdict; }
-  map node-ports { type inet_proto . inet_service : verdict; }
-  set unserved { type ${address} . inet_proto . inet_service; }
-  set unserved-node-ports { type inet_proto . inet_service; }
   chain masquerade-mark { meta mark set meta mark or ${masqueradeBit}; }
+${parts.join('')}  map services { type ${address} . inet_proto . inet_service : verdict;${held('services')} }
+  map node-ports { type inet_proto . inet_service : verdict;${held('node-ports')} }
+  set unserved { type ${address} . inet_proto . inet_service;${held('unserved')} }
+  set unserved-node-ports { type inet_proto . inet_service;${held('unserved-node-ports')} }
   chain dispatch {
     ${family} daddr . meta l4proto . th dport vmap @services
-    fib daddr type local meta l4proto . th dport vmap @node-ports
-  }
+${onNode('vmap @node-ports')}  }
   chain refuse {
     ${family} daddr . meta l4proto . th dport @unserved reject
-    fib daddr type local meta l4proto . th dport @unserved-node-ports reject
-  }
+${onNode('@unserved-node-ports reject')}  }
   chain prerouting { type nat hook prerouting priority dstnat; policy accept; jump dispatch; }
   chain output { type nat hook output priority -100; policy accept; jump dispatch; }
   chain postrouting {
@@ -55,55 +79,7 @@ table ${family} ${table} {
 `;
 }
 
-/** What of a port is in the kernel: enough to change or remove it later. */
-export interface Programmed {
-  readonly port: ServicePort;
-  readonly endpoints: readonly ProxyEndpoint[];
-}
-
-interface Door {
-  readonly map: 'services' | 'node-ports';
-  readonly unserved: 'unserved' | 'unserved-node-ports';
-  readonly key: string;
-  readonly chain: string;
-  readonly open: boolean;
-}
-
-/** The addresses of a port as elements of the maps, each with the chain it leads to. */
-function doors(port: ServicePort, family: Family): readonly Door[] {
-  const mine = ofFamily(family);
-  const proto = port.protocol.toLowerCase();
-  const inner = eligible(port, family, false);
-  const outer = eligible(port, family, true);
-  const at = (ip: string, chain: string, open: boolean): Door => ({
-    map: 'services',
-    unserved: 'unserved',
-    key: `${ip} . ${proto} . ${port.port}`,
-    chain,
-    open,
-  });
-  const chain = serviceChain(port.key);
-  return [
-    ...port.clusterIPs.filter(mine).map((ip) => at(ip, chain, inner.length > 0)),
-    ...[...port.externalIPs, ...port.loadBalancerIPs].filter(mine).map((ip) => at(ip, `ext-${chain.slice(4)}`, outer.length > 0)),
-    ...(port.nodePort === undefined
-      ? []
-      : [
-          {
-            map: 'node-ports',
-            unserved: 'unserved-node-ports',
-            key: `${proto} . ${port.nodePort}`,
-            chain: `ext-${chain.slice(4)}`,
-            open: outer.length > 0,
-          } satisfies Door,
-        ]),
-  ];
-}
-
-function eligible({ endpoints, internalLocal, externalLocal }: ServicePort, family: Family, external: boolean): readonly ProxyEndpoint[] {
-  const mine = ofFamily(family);
-  return endpoints.filter(({ ip, local }) => mine(ip) && (local || !(external ? externalLocal : internalLocal)));
-}
+const chainText = (chain: string, rules: readonly string[]) => `  chain ${chain} {\n${rules.map((rule) => `    ${rule}\n`).join('')}  }\n`;
 
 /**
  * nft commands in the order they have to run in: what one Service gives up another may take in the same transaction, a chain is filled before
@@ -118,105 +94,126 @@ export interface Steps {
 export const noSteps = (): Steps => ({ release: [], build: [], open: [], drop: [] });
 export const inOrder = ({ release, build, open, drop }: Steps): readonly string[] => [...release, ...build, ...open, ...drop];
 
-/** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
-export function portRules(
-  before: Programmed | undefined,
-  wanted: ServicePort | undefined,
-  options: RulesetOptions,
-  { release, build, open, drop }: Steps,
-): void {
-  const { family } = options;
-  const t = `${family} ${table}`;
-  const key = wanted?.key ?? before?.port.key ?? '';
-  const oldDoors = before === undefined ? [] : doors(before.port, family);
-  const newDoors = wanted === undefined ? [] : doors(wanted, family);
-  const newEndpoints = wanted === undefined ? [] : wanted.endpoints.filter(({ ip }) => ofFamily(family)(ip));
-  const oldEndpoints = (before?.endpoints ?? []).filter(({ ip }) => ofFamily(family)(ip));
-  const had = oldDoors.length > 0;
-  const has = newDoors.length > 0;
-  const chains = [serviceChain(key), `ext-${serviceChain(key).slice(4)}`];
-  const doorText = ({ map, key: element, chain, open: isOpen }: Door) => `${map} ${element} ${isOpen ? chain : ''}`;
-  const kept = new Set(newDoors.map(doorText));
-  const present = new Set(oldDoors.map(doorText));
-  for (const door of oldDoors) {
-    if (kept.has(doorText(door))) continue;
-    release.push(door.open ? `delete element ${t} ${door.map} { ${door.key} }` : `delete element ${t} ${door.unserved} { ${door.key} }`);
-  }
-  // an endpoint's chain is made anew when anything that stands in it changes
-  const sameChains = had && before?.port.affinitySeconds === wanted?.affinitySeconds && before?.port.protocol === wanted?.protocol;
-  const staying = new Set(has && sameChains ? newEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
-  const known = new Set(had ? oldEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
-  if (had) for (const chain of chains) build.push(`flush chain ${t} ${chain}`);
-  const leaving = had ? oldEndpoints.map((endpoint) => endpointChain(key, endpoint)).filter((chain) => !staying.has(chain)) : [];
-  const returning = new Set(has ? newEndpoints.map((endpoint) => endpointChain(key, endpoint)) : []);
-  for (const chain of leaving) {
-    // one that comes back at once has to be gone before it is built
-    const lines = returning.has(chain) ? build : drop;
-    lines.push(`flush chain ${t} ${chain}`, `delete chain ${t} ${chain}`);
-    if (before?.port.affinitySeconds !== undefined) lines.push(`delete set ${t} ${affinitySet(chain)}`);
-  }
-  if (has && wanted !== undefined) {
-    if (!had) for (const chain of chains) build.push(`add chain ${t} ${chain}`);
-    for (const endpoint of newEndpoints) {
-      const chain = endpointChain(key, endpoint);
-      if (!(known.has(chain) && staying.has(chain))) build.push(...endpointRules(wanted, endpoint, options));
-    }
-    build.push(...balance(wanted, chains[0] ?? '', false, options), ...balance(wanted, chains[1] ?? '', true, options));
-  }
-  for (const door of newDoors) {
-    if (present.has(doorText(door))) continue;
-    open.push(
-      door.open ? `add element ${t} ${door.map} { ${door.key} : goto ${door.chain} }` : `add element ${t} ${door.unserved} { ${door.key} }`,
-    );
-  }
-  if (had && !has) for (const chain of chains) drop.push(`delete chain ${t} ${chain}`);
+type ElementPlace = 'services' | 'node-ports' | 'unserved' | 'unserved-node-ports';
+
+/** What stands in the table for one port. */
+interface Written {
+  readonly plan: PortPlan;
+  /** Chains that end at one endpoint, with the declaration of the set of clients that stick to it. */
+  readonly endpoints: ReadonlyMap<string, { readonly rules: readonly string[]; readonly affinity: string | undefined }>;
+  /** Chains that choose: for cluster addresses, for all other doors, and for the short cut from these to all endpoints. */
+  readonly entries: ReadonlyMap<string, readonly string[]>;
+  /** Elements of the maps and sets that packets are looked up in. */
+  readonly doors: ReadonlyMap<string, { readonly place: ElementPlace; readonly key: string; readonly text: string }>;
 }
 
-function endpointRules(port: ServicePort, endpoint: ProxyEndpoint, { family }: RulesetOptions): string[] {
-  const t = `${family} ${table}`;
-  const chain = endpointChain(port.key, endpoint);
-  const set = affinitySet(chain);
-  const target = family === 'ip6' ? `[${endpoint.ip}]:${endpoint.port}` : `${endpoint.ip}:${endpoint.port}`;
-  const type = family === 'ip' ? 'ipv4_addr' : 'ipv6_addr';
+function written(port: ServicePort | undefined, options: RulesetOptions): Written | undefined {
+  const { family } = options;
+  const plan = port && planOf(port, family);
+  if (!plan) return undefined;
+  const id = digest(plan.port.key);
+  const { affinitySeconds } = plan;
+  const affinity =
+    affinitySeconds === undefined
+      ? undefined
+      : `type ${family === 'ip' ? 'ipv4_addr' : 'ipv6_addr'}; flags dynamic,timeout; timeout ${affinitySeconds}s;`;
+  const chainOf = new Map(plan.endpoints.map((endpoint) => [endpoint, endpointChain(id, endpoint)]));
+  const doors = plan.doors.map((door) => {
+    const onNode = door.kind === 'node-port';
+    const key = `${onNode ? '' : `${door.address} . `}${plan.protocol} . ${door.port}`;
+    const chain = `${door.kind === 'cluster' ? 'svc' : 'ext'}-${id}`;
+    const place: ElementPlace = door.open ? (onNode ? 'node-ports' : 'services') : onNode ? 'unserved-node-ports' : 'unserved';
+    return { place, key, text: door.open ? `${key} : goto ${chain}` : key };
+  });
+  return {
+    plan,
+    endpoints: new Map([...chainOf].map(([endpoint, chain]) => [chain, { rules: endpointRules(plan, chain, endpoint, family), affinity }])),
+    entries: entryRules(plan, id, chainOf, options),
+    doors: new Map(doors.map((door) => [`${door.place} ${door.text}`, door])),
+  };
+}
+
+/** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
+export function portRules(change: PortChange, options: RulesetOptions, { release, build, open, drop }: Steps): void {
+  const t = `${options.family} ${table}`;
+  const before = written(change.before, options);
+  const after = written(change.after, options);
+  for (const [name, { place, key }] of before?.doors ?? [])
+    if (!after?.doors.has(name)) release.push(`delete element ${t} ${place} { ${key} }`);
+  // an endpoint's chain is made anew when anything that stands in it changes
+  const same =
+    before && after && before.plan.affinitySeconds === after.plan.affinitySeconds && before.plan.protocol === after.plan.protocol;
+  for (const chain of before?.entries.keys() ?? []) build.push(`flush chain ${t} ${chain}`);
+  for (const [chain, { affinity }] of before?.endpoints ?? []) {
+    if (same && after.endpoints.has(chain)) continue;
+    // one that comes back at once has to be gone before it is built
+    const lines = after?.endpoints.has(chain) ? build : drop;
+    lines.push(`flush chain ${t} ${chain}`, `delete chain ${t} ${chain}`);
+    if (affinity !== undefined) lines.push(`delete set ${t} ${affinitySet(chain)}`);
+  }
+  for (const [chain, { rules, affinity }] of after?.endpoints ?? []) {
+    if (same && before.endpoints.has(chain)) continue;
+    build.push(`add chain ${t} ${chain}`);
+    if (affinity !== undefined) build.push(`add set ${t} ${affinitySet(chain)} { ${affinity} }`);
+    build.push(...rules.map((rule) => `add rule ${t} ${chain} ${rule}`));
+  }
+  for (const chain of after?.entries.keys() ?? []) if (before?.entries.has(chain) !== true) build.push(`add chain ${t} ${chain}`);
+  for (const [chain, rules] of after?.entries ?? []) build.push(...rules.map((rule) => `add rule ${t} ${chain} ${rule}`));
+  for (const [name, { place, text }] of after?.doors ?? [])
+    if (before?.doors.has(name) !== true) open.push(`add element ${t} ${place} { ${text} }`);
+  for (const chain of before?.entries.keys() ?? []) if (after?.entries.has(chain) !== true) drop.push(`delete chain ${t} ${chain}`);
+}
+
+function endpointRules({ affinitySeconds, protocol }: PortPlan, chain: string, endpoint: ProxyEndpoint, family: Family): readonly string[] {
   return [
-    `add chain ${t} ${chain}`,
-    ...(port.affinitySeconds === undefined
-      ? []
-      : [`add set ${t} ${set} { type ${type}; flags dynamic,timeout; timeout ${port.affinitySeconds}s; }`]),
     // a pod that reaches itself through the Service has to see the answer come from the Service
-    `add rule ${t} ${chain} ${family} saddr ${endpoint.ip} jump masquerade-mark`,
-    ...(port.affinitySeconds === undefined ? [] : [`add rule ${t} ${chain} update @${set} { ${family} saddr }`]),
-    `add rule ${t} ${chain} meta l4proto ${port.protocol.toLowerCase()} dnat to ${target}`,
+    `${family} saddr ${endpoint.ip} jump masquerade-mark`,
+    ...(affinitySeconds === undefined ? [] : [`update @${affinitySet(chain)} { ${family} saddr }`]),
+    `meta l4proto ${protocol} dnat to ${endpointName(endpoint)}`,
   ];
 }
 
-function balance(port: ServicePort, chain: string, external: boolean, options: RulesetOptions): string[] {
-  const { family, podCIDRs, masqueradeAll } = options;
-  const t = `${family} ${table}`;
-  const endpoints = eligible(port, family, external);
+function entryRules(
+  plan: PortPlan,
+  id: string,
+  chainOf: ReadonlyMap<ProxyEndpoint, string>,
+  { family, podCIDRs, masqueradeAll }: RulesetOptions,
+): ReadonlyMap<string, readonly string[]> {
   const pods = podCIDRs.filter(ofFamily(family));
-  const lines: string[] = [];
-  if (external && port.loadBalancerSourceRanges.length > 0 && port.loadBalancerIPs.length > 0) {
-    const addresses = port.loadBalancerIPs.filter(ofFamily(family));
-    const ranges = port.loadBalancerSourceRanges.filter(ofFamily(family));
-    if (addresses.length > 0)
-      lines.push(
-        `add rule ${t} ${chain} ${family} daddr { ${addresses.join(', ')} } ${ranges.length > 0 ? `${family} saddr != { ${ranges.join(', ')} } ` : ''}drop`,
-      );
-  }
-  if (masqueradeAll || (external && !port.externalLocal)) lines.push(`add rule ${t} ${chain} jump masquerade-mark`);
-  else if (!external && pods.length > 0)
-    lines.push(`add rule ${t} ${chain} ${family} saddr != { ${pods.join(', ')} } jump masquerade-mark`);
-  if (port.affinitySeconds !== undefined) {
-    for (const endpoint of endpoints)
-      lines.push(
-        `add rule ${t} ${chain} ${family} saddr @${affinitySet(endpointChain(port.key, endpoint))} goto ${endpointChain(port.key, endpoint)}`,
-      );
-  }
-  if (endpoints.length > 0) {
-    lines.push(
-      `add rule ${t} ${chain} numgen random mod ${endpoints.length} vmap { ${endpoints.map((endpoint, index) => `${index} : goto ${endpointChain(port.key, endpoint)}`).join(', ')} }`,
+  const mark = 'jump masquerade-mark';
+  const choose = (endpoints: readonly ProxyEndpoint[]) =>
+    balance(
+      endpoints.map((endpoint) => chainOf.get(endpoint) ?? ''),
+      plan,
+      family,
     );
+  const inner: string[] = [];
+  if (masqueradeAll) inner.push(mark);
+  else if (pods.length > 0) inner.push(`${family} saddr != ${oneOf(pods)} ${mark}`);
+  const entries = new Map([[`svc-${id}`, [...inner, ...choose(plan.inner)]]]);
+  if (!plan.doors.some(({ kind }) => kind !== 'cluster')) return entries;
+
+  const outer: string[] = [];
+  if (plan.sources) {
+    const { addresses, ranges } = plan.sources;
+    outer.push(`${family} daddr ${oneOf(addresses)} ${ranges.length > 0 ? `${family} saddr != ${oneOf(ranges)} ` : ''}drop`);
   }
-  return lines;
+  if (masqueradeAll || plan.masqueradesOuter) outer.push(mark);
+  if (plan.shortCut) {
+    if (pods.length > 0) outer.push(`${family} saddr ${oneOf(pods)} goto all-${id}`);
+    outer.push(`fib saddr type local ${mark}`, `fib saddr type local goto all-${id}`);
+    entries.set(`all-${id}`, choose(plan.all));
+  }
+  return entries.set(`ext-${id}`, [...outer, ...choose(plan.outer)]);
+}
+
+/** One after the other takes its share of what is left. A map without a name would be one look, but takes ten times as long to make. */
+function balance(chains: readonly string[], { affinitySeconds }: PortPlan, family: Family): string[] {
+  // others may serve it, this node does not
+  if (chains.length === 0) return ['drop'];
+  const sticky = affinitySeconds === undefined ? [] : chains.map((to) => `${family} saddr @${affinitySet(to)} goto ${to}`);
+  return [
+    ...sticky,
+    ...chains.map((to, index) => `${index === chains.length - 1 ? '' : `numgen random mod ${chains.length - index} < 1 `}goto ${to}`),
+  ];
 }

@@ -1,75 +1,12 @@
-import { writeFileSync } from 'node:fs';
 import { silentLogger } from '@oarlock/kernel/logger';
-import { endpoint, servicePort } from '@oarlock/spi/proxy.contract';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { endpointAddresses } from '@oarlock/testing/endpoint-addresses';
+import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
 import { NftablesProxy } from '../src/nftables-proxy.ts';
-import { Machine } from './machine.ts';
-import { inOwnNetwork, ip, isolated } from './own-network.ts';
-
-const [server, client, outside] = ['10.244.0.5', '10.244.0.6', '198.51.100.7'];
-const [toServer, toClient, toOutside] = ['10.244.0.1', '10.244.0.2', '198.51.100.1'];
-const cluster = '10.96.0.7';
 
 if (!isolated) inOwnNetwork(import.meta.url);
 else
-  describe('the address that an endpoint sees', { timeout: 30_000 }, () => {
-    const machines: Record<string, Machine> = {};
-    let proxy: NftablesProxy;
-    beforeAll(async () => {
-      ip('link', 'set', 'lo', 'up');
-      writeFileSync('/proc/sys/net/ipv4/ip_forward', '1');
-      machines['server'] = await Machine.connect('server', server, toServer);
-      machines['client'] = await Machine.connect('client', client, toClient);
-      machines['outside'] = await Machine.connect('outside', outside, toOutside);
-      ip('route', 'add', 'default', 'via', outside);
-      await machines['server'].tell(server, 8080);
-    }, 60_000);
-    afterAll(async () => {
-      for (const machine of Object.values(machines)) await machine.close();
-    });
-    afterEach(() => proxy.clear());
-
-    const apply = async (more: Partial<Parameters<typeof servicePort>[1]> = {}, masqueradeAll = false) => {
-      proxy = new NftablesProxy({ podCIDRs: ['10.244.0.0/16'], masqueradeAll, families: ['ip'], log: silentLogger });
-      await proxy.start();
-      await proxy.apply({
-        replace: true,
-        removed: [],
-        set: [servicePort('d/web:http', { port: 80, clusterIPs: [cluster], endpoints: [endpoint(server, 8080)], ...more })],
-      });
-    };
-
-    it("is the pod's own", async () => {
-      await apply();
-      expect(await machines['client']?.ask(cluster, 80)).toBe(client);
-    });
-
-    it("is the node's for every pod with masqueradeAll", async () => {
-      await apply({}, true);
-      expect(await machines['client']?.ask(cluster, 80)).toBe(toServer);
-    });
-
-    it("is the node's for a client from outside the pods", async () => {
-      await apply();
-      expect(await machines['outside']?.ask(cluster, 80)).toBe(toServer);
-    });
-
-    it("is the node's for a pod that reaches itself through its Service", async () => {
-      await apply();
-      expect(await machines['server']?.ask(cluster, 80)).toBe(toServer);
-    });
-
-    it("is the node's at a node port, and the client's own where the policy is Local", async () => {
-      await apply({ nodePort: 30_080 });
-      expect(await machines['outside']?.ask(toOutside, 30_080)).toBe(toServer);
-      await proxy.clear();
-      await apply({ nodePort: 30_080, externalLocal: true });
-      expect(await machines['outside']?.ask(toOutside, 30_080)).toBe(outside);
-    });
-
-    it("is nobody's when there is no endpoint: the client is refused at once", async () => {
-      await apply({ endpoints: [], nodePort: 30_080 });
-      expect(await machines['client']?.ask(cluster, 80)).toBe('ECONNREFUSED');
-      expect(await machines['outside']?.ask(toOutside, 30_080)).toBe('ECONNREFUSED');
-    });
+  endpointAddresses(async (options) => {
+    const proxy = new NftablesProxy({ ...options, families: ['ip'], log: silentLogger });
+    await proxy.start();
+    return proxy;
   });

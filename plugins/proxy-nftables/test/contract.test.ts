@@ -4,7 +4,7 @@ import { systemClock } from '@oarlock/kernel/clock';
 import { proxyContract } from '@oarlock/spi/proxy.contract';
 import { beforeAll } from 'vitest';
 import { NftablesProxy } from '../src/nftables-proxy.ts';
-import { inOwnNetwork, ip, isolated } from './own-network.ts';
+import { inOwnNetwork, ip, isolated } from '@oarlock/testing/own-network';
 
 /** How many of each kind of thing the kernel holds: chains, rules, sets, maps, elements. */
 async function census(): Promise<Record<string, number>> {

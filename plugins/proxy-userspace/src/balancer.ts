@@ -44,7 +44,8 @@ export class Balancer {
   pick(client: string, door: Door): ProxyEndpoint | undefined {
     if (door === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
     const { endpoints, affinitySeconds, internalLocal, externalLocal } = this.#port;
-    const eligible = (door === 'cluster' ? internalLocal : externalLocal) ? endpoints.filter(({ local }) => local) : endpoints;
+    const onlyLocal = door === 'cluster' ? internalLocal : externalLocal;
+    const eligible = endpoints.filter(({ local, localOnly }) => (onlyLocal ? local : localOnly !== true));
     if (eligible.length === 0) return undefined;
     if (affinitySeconds === undefined) return eligible[this.#next++ % eligible.length];
     const now = this.#clock.monotonic();

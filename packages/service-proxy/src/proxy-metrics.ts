@@ -1,0 +1,39 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** The series of kube-proxy that dashboards and alerts know. */
+export class ProxyMetrics {
+  readonly serviceChanges: Counter;
+  readonly endpointChanges: Counter;
+  readonly #duration: Histogram;
+  readonly #last: Gauge;
+
+  constructor(registry: Registry) {
+    const registers = [registry];
+    this.serviceChanges = new Counter({
+      name: 'kubeproxy_sync_proxy_rules_service_changes_total',
+      help: 'Changes of Services that were heard of.',
+      registers,
+    });
+    this.endpointChanges = new Counter({
+      name: 'kubeproxy_sync_proxy_rules_endpoint_changes_total',
+      help: 'Changes of EndpointSlices that were heard of.',
+      registers,
+    });
+    this.#duration = new Histogram({
+      name: 'kubeproxy_sync_proxy_rules_duration_seconds',
+      help: 'Time that an apply took.',
+      buckets: [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384],
+      registers,
+    });
+    this.#last = new Gauge({
+      name: 'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+      help: 'When rules were applied the last time, in seconds since the epoch.',
+      registers,
+    });
+  }
+
+  applied(seconds: number, at: number): void {
+    this.#duration.observe(seconds);
+    this.#last.set(at);
+  }
+}

@@ -1,0 +1,191 @@
+import { createHash } from 'node:crypto';
+import { BlockList } from 'node:net';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { Informer, Informers } from '@oarlock/spi/client';
+import type { NodeNetwork } from '@oarlock/spi/network';
+import { familyOf } from './network-list.ts';
+import { runProgram } from './run-program.ts';
+
+export interface NodeRoutesOptions {
+  /** `direct`: nodes reach each other without a router between them. `vxlan`: over UDP, IPv4 pods only. */
+  readonly mode: 'direct' | 'vxlan';
+  readonly device: string;
+  /** Of the VXLAN. */
+  readonly id: number;
+  readonly port: number;
+  readonly informers: Informers;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What the kernel knows our routes by (`ip route ... proto`). */
+const protocol = '77';
+const timeoutMs = 10_000;
+const retryMs = 2_000;
+
+/** What VXLAN takes of a packet. */
+export const vxlanOverhead = 50;
+
+interface Peer {
+  /** Of the other node, by which we reach it. */
+  readonly address: string;
+  readonly range: string;
+}
+
+/** The device of a node has the address that everybody knows: nobody has to tell it. */
+export function deviceMac(address: string): string {
+  const bytes = createHash('sha256').update(address).digest().subarray(0, 5);
+  return ['02', ...[...bytes].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
+}
+
+/** Other nodes' ranges of pods, each by an address of the node, in a family that both are of. */
+export function peersOf(all: readonly Node[], ownName: string): readonly Peer[] {
+  return all.flatMap(({ metadata, spec, status }) => {
+    if (metadata?.name === ownName) return [];
+    const addresses = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP').map(({ address }) => address);
+    return (spec?.podCIDRs ?? []).flatMap((range) => {
+      const address = addresses.find((each) => each.includes(':') === range.includes(':'));
+      return address === undefined ? [] : [{ address, range }];
+    });
+  });
+}
+
+/** Keeps the ways to the pods of other nodes as nodes come, change and go. */
+export class NodeRoutes {
+  readonly #options: NodeRoutesOptions;
+  readonly #nodes: Informer<Node>;
+  readonly #programmed = new Map<string, string>();
+  readonly #off: () => void;
+  #node: NodeNetwork | undefined;
+  #working: Promise<void> | undefined;
+  #dirty = false;
+  #stopped = false;
+
+  constructor(options: NodeRoutesOptions) {
+    this.#options = options;
+    this.#nodes = options.informers.of(nodes);
+    const wake = () => this.#wake();
+    this.#off = this.#nodes.on({
+      added: wake,
+      deleted: wake,
+      updated: (node, old) => {
+        if (JSON.stringify([node.spec?.podCIDRs, node.status?.addresses]) !== JSON.stringify([old.spec?.podCIDRs, old.status?.addresses]))
+          wake();
+      },
+    });
+  }
+
+  /** Begins, or goes on with other values. The ways of an earlier process stay until it is known which of them still hold. */
+  async use(node: NodeNetwork): Promise<void> {
+    this.#node = node;
+    if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
+    void this.#nodes.whenSynced().then(
+      () => this.#wake(),
+      () => undefined, // stopped before
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#off();
+    await this.#working;
+  }
+
+  #wake(): void {
+    this.#dirty = true;
+    if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#nodes.synced) return;
+    this.#working = this.#work().finally(() => {
+      this.#working = undefined;
+      if (this.#dirty) this.#wake();
+    });
+  }
+
+  async #work(): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#dirty = false;
+    const own = this.#node;
+    if (!own) return;
+    const mine = new Set(own.nodeIPs);
+    // several kubelets of one machine share its bridge
+    const peers = peersOf(this.#nodes.list(), own.nodeName).filter(({ address }) => !mine.has(address));
+    const wanted = new Map(
+      peers.filter(({ range }) => this.#options.mode === 'direct' || familyOf(range) === 4).map((peer) => [peer.range, peer.address]),
+    );
+    try {
+      // other clusters of this machine have ranges of their own
+      const ours = new BlockList();
+      for (const range of own.clusterCIDRs) ours.addSubnet(range.split('/')[0] ?? '', Number(range.split('/')[1]), `ipv${familyOf(range)}`);
+      for (const range of await this.#existing())
+        if (!wanted.has(range) && ours.check(range.split('/')[0] ?? '', `ipv${familyOf(range)}`)) await this.#remove(range);
+      for (const [range, address] of wanted) if (this.#programmed.get(range) !== address) await this.#add(range, address);
+    } catch (error) {
+      log.warn({ error: (error as Error).message, retryInMs: retryMs }, 'the ways to the pods of other nodes could not be made');
+      clock.after(retryMs, () => this.#wake());
+    }
+  }
+
+  async #existing(): Promise<readonly string[]> {
+    const lists = await Promise.all(
+      ['-4', '-6'].map(async (family) => {
+        const { exitCode, stdout } = await runProgram(this.#options.clock, 'ip', ['-j', family, 'route', 'show', 'proto', protocol], {
+          timeoutMs,
+        });
+        return exitCode === 0 && stdout.trim() !== '' ? (JSON.parse(stdout) as readonly { readonly dst: string }[]) : [];
+      }),
+    );
+    return lists.flat().map(({ dst }) => (dst.includes('/') ? dst : `${dst}/${dst.includes(':') ? 128 : 32}`));
+  }
+
+  async #add(range: string, address: string): Promise<void> {
+    if (this.#options.mode === 'direct') await this.#run('ip', ['route', 'replace', range, 'via', address, 'proto', protocol]);
+    else {
+      const { device } = this.#options;
+      const [gateway = ''] = range.split('/');
+      const mac = deviceMac(address);
+      await this.#run('bridge', ['fdb', 'replace', mac, 'dev', device, 'dst', address]);
+      await this.#run('ip', ['neigh', 'replace', gateway, 'lladdr', mac, 'dev', device, 'nud', 'permanent']);
+      await this.#run('ip', ['route', 'replace', range, 'via', gateway, 'dev', device, 'onlink', 'proto', protocol]);
+    }
+    this.#programmed.set(range, address);
+  }
+
+  async #remove(range: string): Promise<void> {
+    const address = this.#programmed.get(range);
+    this.#programmed.delete(range);
+    await this.#run('ip', ['route', 'del', range, 'proto', protocol]);
+    if (this.#options.mode !== 'vxlan') return;
+    const { device, clock } = this.#options;
+    // of an earlier process's peer only the neighbour is known
+    await runProgram(clock, 'ip', ['neigh', 'del', range.split('/')[0] ?? '', 'dev', device], { timeoutMs });
+    if (address !== undefined) await runProgram(clock, 'bridge', ['fdb', 'del', deviceMac(address), 'dev', device], { timeoutMs });
+  }
+
+  async #makeDevice({ nodeIPs, podCIDRs }: NodeNetwork): Promise<void> {
+    const { device, id, port, clock } = this.#options;
+    const local = nodeIPs.find((address) => !address.includes(':'));
+    const range = podCIDRs.find((each) => familyOf(each) === 4);
+    if (local === undefined || range === undefined) throw new Error('VXLAN needs an IPv4 address of the node and a range of IPv4 pods');
+    const shown = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
+    const [known] =
+      shown.exitCode === 0
+        ? (JSON.parse(shown.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
+        : [];
+    const data = known?.linkinfo?.info_data;
+    if (known && (data?.local !== local || data.id !== id || data.port !== port)) await this.#run('ip', ['link', 'del', 'dev', device]);
+    if (!known || data?.local !== local || data.id !== id || data.port !== port)
+      await this.#run('ip', [
+        ...['link', 'add', device, 'address', deviceMac(local), 'type', 'vxlan'],
+        ...['id', String(id), 'local', local, 'dstport', String(port), 'nolearning'],
+      ]);
+    await this.#run('ip', ['addr', 'replace', `${range.split('/')[0]}/32`, 'dev', device]);
+    await this.#run('ip', ['link', 'set', 'dev', device, 'up']);
+  }
+
+  async #run(program: string, args: readonly string[]): Promise<void> {
+    const { exitCode, stderr, killed } = await runProgram(this.#options.clock, program, args, { timeoutMs });
+    if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
+  }
+}

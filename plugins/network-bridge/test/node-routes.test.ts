@@ -1,0 +1,87 @@
+import { execFileSync } from 'node:child_process';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { inOwnNetwork, ip, isolated } from '@oarlock/testing/own-network';
+import { describe, expect, it } from 'vitest';
+import { deviceMac, NodeRoutes, peersOf } from '../src/node-routes.ts';
+
+const node = (name: string, address: string, ...podCIDRs: string[]): Node => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name },
+  spec: { podCIDRs },
+  status: { addresses: [{ type: 'InternalIP', address }] },
+});
+
+describe('the peers of a node', () => {
+  it('are the ranges of others, by an address of the same family', () => {
+    expect(peersOf([node('a', '10.0.0.1', '10.244.0.0/24'), node('b', '10.0.0.2', '10.244.1.0/24', 'fd00:1::/64')], 'a')).toEqual([
+      { address: '10.0.0.2', range: '10.244.1.0/24' },
+    ]);
+  });
+  it('have devices with addresses of their own, which are not those of any maker', () => {
+    expect(deviceMac('10.0.0.1')).toMatch(/^02(:[0-9a-f]{2}){5}$/);
+    expect(deviceMac('10.0.0.1')).not.toBe(deviceMac('10.0.0.2'));
+  });
+});
+
+if (!isolated) inOwnNetwork(import.meta.url);
+else
+  describe('the ways to pods of other nodes', () => {
+    const shown = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8' });
+    const own = {
+      nodeName: 'a',
+      podCIDRs: ['10.244.0.0/24'],
+      clusterCIDRs: ['10.244.0.0/16'],
+      serviceCIDRs: ['10.96.0.0/16'],
+      nodeIPs: ['10.0.0.1'],
+    };
+    it.each(['direct', 'vxlan'] as const)('come and go with the nodes: %s', async (mode) => {
+      ip('link', 'add', 'cable', 'type', 'veth', 'peer', 'name', 'end');
+      ip('addr', 'add', '10.0.0.1/24', 'dev', 'cable');
+      for (const link of ['cable', 'end', 'lo']) ip('link', 'set', link, 'up');
+      ip('route', 'add', '10.244.9.0/24', 'via', '10.0.0.9', 'proto', '77'); // of a node that went while nobody was here
+      ip('route', 'add', '10.9.0.0/24', 'via', '10.0.0.9', 'proto', '77'); // of another cluster
+      const api = memoryApi({ clock: new FakeClock() });
+      const client = api.client();
+      await client.create(nodes, node('a', '10.0.0.1', '10.244.0.0/24'));
+      await client.create(nodes, node('b', '10.0.0.2', '10.244.1.0/24'));
+      const routes = new NodeRoutes({
+        mode,
+        device: 'test-vx',
+        id: 7,
+        port: 8472,
+        informers: api.informers,
+        clock: systemClock,
+        log: silentLogger,
+      });
+      await routes.use(own);
+      const ways = () =>
+        shown('-o', 'route', 'show', 'proto', '77')
+          .trim()
+          .split('\n')
+          .map((line) => line.trim())
+          .sort();
+      const way = (range: string, address: string) =>
+        mode === 'direct' ? `${range} via ${address} dev cable` : `${range} via ${range.split('/')[0]} dev test-vx onlink`;
+      const others = '10.9.0.0/24 via 10.0.0.9 dev cable';
+      await expect.poll(ways).toEqual([way('10.244.1.0/24', '10.0.0.2'), others].sort());
+      await client.create(nodes, node('c', '10.0.0.3', '10.244.2.0/24'));
+      await client.delete(nodes, { name: 'b' });
+      await expect.poll(ways).toEqual([way('10.244.2.0/24', '10.0.0.3'), others].sort());
+      if (mode === 'vxlan') {
+        expect(shown('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
+        expect(execFileSync('bridge', ['fdb', 'show', 'dev', 'test-vx'], { encoding: 'utf8' })).toContain(
+          `${deviceMac('10.0.0.3')} dst 10.0.0.3`,
+        );
+      }
+      await routes.stop();
+      await api.stop();
+      ip('link', 'del', 'cable');
+      if (mode === 'vxlan') ip('link', 'del', 'test-vx');
+    });
+  });

@@ -1,0 +1,83 @@
+import type { Logger } from '@oarlock/kernel/logger';
+import { bridgePassesRules, KernelProxy, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import type { Family } from '@oarlock/service-rules/port-plan';
+import type { ServicePort } from '@oarlock/spi/proxy';
+import { chains, has, restore } from './iptables.ts';
+import { dispatches, dispatchRule, hooks, noLines, portLines, prefix, removal, replacement, textOf, type Hook } from './ruleset.ts';
+
+export interface IptablesProxyOptions {
+  readonly podCIDRs: readonly string[];
+  readonly masqueradeAll: boolean | 'auto';
+  readonly families: readonly Family[];
+  readonly nodePortAddresses?: readonly string[];
+  readonly log: Logger;
+}
+
+/** Services as chains of iptables: for machines whose other rules are iptables', and for kernels without nftables' maps. */
+export class IptablesProxy extends KernelProxy {
+  readonly #writer: IptablesRules;
+
+  constructor(options: IptablesProxyOptions) {
+    const writer = new IptablesRules(options);
+    super(writer, options.families, options.log);
+    this.#writer = writer;
+  }
+
+  start(): Promise<void> {
+    return this.#writer.start();
+  }
+}
+
+class IptablesRules implements RuleWriter {
+  readonly #options: IptablesProxyOptions;
+  readonly #dispatch: Record<Family, string> = { ip: dispatches[0], ip6: dispatches[0] };
+  #masqueradeAll = false;
+
+  constructor(options: IptablesProxyOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const { masqueradeAll } = this.#options;
+    this.#masqueradeAll = masqueradeAll === 'auto' ? !(await bridgePassesRules()) : masqueradeAll;
+  }
+
+  /** The chains of an earlier process are emptied, and removed where nothing makes them again. */
+  async replace(ports: readonly ServicePort[]): Promise<void> {
+    for (const family of this.#options.families) {
+      const inUse = dispatchRule(this.#dispatch[family]);
+      if (await has(family, 'nat', inUse.chain, inUse.rule))
+        this.#dispatch[family] = dispatches.find((name) => name !== this.#dispatch[family]) ?? dispatches[0];
+      const stale = await chains(family, 'nat', prefix);
+      for (const text of replacement(ports, this.#ruleset(family), stale)) if (text !== '') await restore(family, text);
+      for (const hook of hooks) if (!(await has(family, hook.table, hook.chain, hook.rule))) await restore(family, hookText('-I', hook));
+    }
+  }
+
+  async change(changes: readonly PortChange[]): Promise<void> {
+    for (const family of this.#options.families) {
+      const lines = noLines();
+      for (const change of changes) portLines(change, this.#ruleset(family), lines);
+      const text = textOf(lines);
+      if (text !== '') await restore(family, text);
+    }
+  }
+
+  async clear(): Promise<void> {
+    for (const family of this.#options.families) {
+      for (const hook of hooks) if (await has(family, hook.table, hook.chain, hook.rule)) await restore(family, hookText('-D', hook));
+      for (const table of ['filter', 'nat'] as const)
+        for (const text of removal(table, await chains(family, table, prefix))) if (text !== '') await restore(family, text);
+    }
+  }
+
+  #ruleset(family: Family) {
+    const { podCIDRs, nodePortAddresses = [] } = this.#options;
+    return { family, podCIDRs, masqueradeAll: this.#masqueradeAll, nodePortAddresses, dispatch: this.#dispatch[family] };
+  }
+}
+
+function hookText(verb: '-I' | '-D', { table, chain, rule }: Hook): string {
+  const words = rule.map((word) => (word.includes(' ') ? `"${word}"` : word));
+  return `*${table}\n${verb} ${chain} ${words.join(' ')}\nCOMMIT\n`;
+}
