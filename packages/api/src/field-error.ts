@@ -38,18 +38,12 @@ export const tooLong = (field: string, max: number) => make('FieldValueTooLong',
 export const tooMany = (field: string, count: number, max: number) =>
   make('FieldValueTooMany', field, String(count), `must have at most ${max} items`);
 export const notFoundValue = (field: string, value: unknown) => make('FieldValueNotFound', field, show(value), undefined);
-export const notSupported = (field: string, value: unknown, supported: readonly string[]) =>
-  make(
-    'FieldValueNotSupported',
-    field,
-    show(value),
-    supported.length === 0
-      ? ''
-      : `supported values: ${[...supported]
-          .sort()
-          .map((s) => JSON.stringify(s))
-          .join(', ')}`,
-  );
+const valuesInOrder = (supported: readonly string[]) =>
+  supported.length === 0 ? '' : `supported values: ${supported.map((s) => JSON.stringify(s)).join(', ')}`;
+export const notSupported = (field: string, value: unknown, supported: readonly string[]) => notListed(field, value, [...supported].sort());
+/** The same of values that users listed: in their order. */
+export const notListed = (field: string, value: unknown, supported: readonly string[]) =>
+  make('FieldValueNotSupported', field, show(value), valuesInOrder(supported));
 
 /** The 422 that Kubernetes answers: `Pod "a" is invalid: spec.x: Required value`, all errors in one Status with their causes. */
 export function invalidStatus(

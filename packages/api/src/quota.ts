@@ -107,6 +107,35 @@ function crossesNamespaces({ spec }: Pod): boolean {
   );
 }
 
+/** One of the things that a quota may be limited to, with the operators of selectors. */
+export interface QuotaScope {
+  readonly scopeName: string;
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+/** Whether the scope holds for an object; no scope holds for objects that are neither pods nor claims. */
+export function isInScope(resource: string, object: KubeObject, { scopeName, operator, values = [] }: QuotaScope): boolean {
+  if (resource === 'pods') return inScope(object, scopeName, operator, values);
+  return resource === 'persistentvolumeclaims' && scopeName === 'VolumeAttributesClass' && usesClass(object, operator, values);
+}
+
+/** KEP-3751: the class that is asked for, the one that the volume has, and the one that it is on its way to. */
+function usesClass({ spec, status }: PersistentVolumeClaim, operator: string, values: readonly string[]): boolean {
+  const names = [
+    spec?.volumeAttributesClassName,
+    status?.currentVolumeAttributesClassName,
+    status?.modifyVolumeStatus?.targetVolumeAttributesClassName,
+  ].filter((name) => name !== undefined && name !== '');
+  return (names.length === 0 ? [''] : names).some((name) => selects(name ?? '', operator, values));
+}
+
+function selects(name: string, operator: string, values: readonly string[]): boolean {
+  if (operator === 'Exists') return name !== '';
+  if (operator === 'DoesNotExist') return name === '';
+  return operator === 'In' ? name !== '' && values.includes(name) : !values.includes(name);
+}
+
 function inScope(pod: Pod, scope: string, operator: string, values: readonly string[]): boolean {
   switch (scope) {
     case 'Terminating':
@@ -119,28 +148,22 @@ function inScope(pod: Pod, scope: string, operator: string, values: readonly str
       return !isBestEffort(pod);
     case 'CrossNamespacePodAffinity':
       return crossesNamespaces(pod);
-    case 'PriorityClass': {
-      const name = pod.spec?.priorityClassName ?? '';
-      if (operator === 'Exists') return name !== '';
-      if (operator === 'DoesNotExist') return name === '';
-      return operator === 'In' ? name !== '' && values.includes(name) : !values.includes(name);
-    }
+    case 'PriorityClass':
+      return selects(pod.spec?.priorityClassName ?? '', operator, values);
     default:
       return false;
   }
 }
 
-/** Whether a quota is about an object at all: all of its scopes have to hold. Only pods have scopes. */
+/** Whether a quota is about an object at all: all of its scopes have to hold. Pods have scopes, and claims those of their class. */
 export function quotaCovers({ spec }: ResourceQuota, resource: string, object: KubeObject): boolean {
-  const scopes = [
-    ...(spec?.scopes ?? []).map((scopeName) => ({ scopeName, operator: 'Exists', values: [] as readonly string[] })),
-    ...(spec?.scopeSelector?.matchExpressions ?? []),
-  ];
-  return (
-    scopes.length === 0 ||
-    (resource === 'pods' && scopes.every(({ scopeName, operator, values = [] }) => inScope(object, scopeName, operator, values)))
-  );
+  return scopesOf(spec).every((scope) => isInScope(resource, object, scope));
 }
+
+export const scopesOf = (spec: ResourceQuota['spec']): readonly QuotaScope[] => [
+  ...(spec?.scopes ?? []).map((scopeName) => ({ scopeName, operator: 'Exists' })),
+  ...(spec?.scopeSelector?.matchExpressions ?? []),
+];
 
 /** What of `used` a quota limits. */
 export function limited(quota: ResourceQuota, used: Amounts): Map<string, Amount> {

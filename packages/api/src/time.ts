@@ -1,8 +1,13 @@
 import type { Time } from './object.ts';
 
+// what is written in a second is written with one text
+let last: { readonly second: number; readonly text: Time } = { second: Number.NaN, text: '' };
+
 /** `2026-01-31T12:00:00Z`: how metav1.Time is written. Takes a Date or milliseconds since the epoch. */
 export function formatTime(date: Date | number): Time {
-  return `${new Date(date).toISOString().slice(0, 19)}Z`;
+  const second = Math.floor(Number(date) / 1000);
+  if (second !== last.second) last = { second, text: `${new Date(date).toISOString().slice(0, 19)}Z` };
+  return last.text;
 }
 
 /** `2026-01-31T12:00:00.123000Z`: how metav1.MicroTime is written (Leases, Events). */

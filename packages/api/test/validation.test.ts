@@ -35,6 +35,18 @@ describe('what is right passes', () => {
     ['replica set', { ...deployment, kind: 'ReplicaSet' }],
     ['daemon set', { ...deployment, kind: 'DaemonSet' }],
     ['stateful set', { ...deployment, kind: 'StatefulSet' }],
+    [
+      'stateful set whose containers mount its claims',
+      change(deployment, {
+        kind: 'StatefulSet',
+        spec: {
+          template: { spec: { containers: [{ ...container, volumeMounts: [{ name: 'data', mountPath: '/data' }] }] } },
+          volumeClaimTemplates: [
+            { metadata: { name: 'data' }, spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } } },
+          ],
+        },
+      }),
+    ],
     ['service', service],
     ['headless service', change(service, { spec: { clusterIP: 'None', clusterIPs: ['None'], ports: null } })],
     ['config map', { apiVersion: 'v1', kind: 'ConfigMap', metadata: meta('c'), data: { a: 'b' } }],

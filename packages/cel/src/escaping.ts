@@ -1,31 +1,13 @@
+import { keywords, reservedWords } from './reserved-words.ts';
+
 const symbols: Readonly<Record<string, string>> = { '.': '__dot__', '-': '__dash__', '/': '__slash__', __: '__underscores__' };
-const reserved: ReadonlySet<string> = new Set([
-  'true',
-  'false',
-  'null',
-  'in',
-  'as',
-  'break',
-  'const',
-  'continue',
-  'else',
-  'for',
-  'function',
-  'if',
-  'import',
-  'let',
-  'loop',
-  'package',
-  'namespace',
-  'return',
-]);
 
 /**
  * The identifier by which expressions name a property: `a.b` is `a__dot__b`, `in` is `__in__`. undefined: none can.
  * Rules of the OpenAPI declarations of Kubernetes' CustomResourceDefinitions.
  */
 export function escapeName(property: string): string | undefined {
-  if (reserved.has(property)) return `__${property}__`;
+  if (keywords.has(property) || reservedWords.has(property)) return `__${property}__`;
   if (!/^[A-Za-z_.\-/][A-Za-z0-9_.\-/]*$/.test(property)) return undefined;
   return property.replace(/__|[.\-/]/g, (part) => symbols[part] ?? part);
 }

@@ -2,32 +2,13 @@ import type { Entry, Expr } from './ast.ts';
 import { SyntaxFault } from './issue.ts';
 import { tokens, type Token } from './lexer.ts';
 import { expandMacro } from './macros.ts';
+import { keywords, reservedWords } from './reserved-words.ts';
 import { Double, codePoints, doubleOf } from './value.ts';
 
 export const maxSourceSize = 100_000;
 /** Of what is nested. */
 export const maxDepth = 250;
 
-const reserved: ReadonlySet<string> = new Set([
-  'as',
-  'break',
-  'const',
-  'continue',
-  'else',
-  'for',
-  'function',
-  'if',
-  'import',
-  'let',
-  'loop',
-  'package',
-  'namespace',
-  'return',
-  'var',
-  'void',
-  'while',
-]);
-const keywords: ReadonlySet<string> = new Set(['true', 'false', 'null', 'in']);
 const relations: ReadonlySet<string> = new Set(['<', '<=', '>', '>=', '==', '!=', 'in']);
 const expected = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
@@ -242,7 +223,7 @@ class Parser {
       if (name === 'null') return { kind: 'const', at, value: null };
       if (name === 'in') throw new SyntaxFault(at, `Syntax error: mismatched input '${first}' expecting ${expected}`);
     }
-    if (reserved.has(name)) throw new SyntaxFault(at, `reserved identifier: ${name}`);
+    if (reservedWords.has(name)) throw new SyntaxFault(at, `reserved identifier: ${name}`);
     const open = this.#accept('(');
     if (open !== undefined) return this.#called(open.at, name, this.#args(')'));
     const struct = this.#structName(name);

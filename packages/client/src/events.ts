@@ -22,6 +22,9 @@ interface Source {
   readonly component: string;
   readonly host: string;
   queued: number;
+  /** Since it was last said. */
+  dropped: number;
+  saidAt: number;
 }
 interface Queued {
   readonly event: Event;
@@ -31,6 +34,8 @@ interface Queued {
 /** Events of one component that wait to be written; more are dropped. client-go's figure. */
 const queuedPerSource = 1000;
 const queuedAltogether = 10_000;
+/** Whoever drops events drops many: how often that is said. */
+const sayEveryMs = 1000;
 const maxTries = 12;
 const retryMs = 10_000;
 
@@ -50,7 +55,7 @@ export class EventWriter implements EventSource {
   }
 
   recorder(component: string, host = ''): EventRecorder {
-    const source: Source = { component, host, queued: 0 };
+    const source: Source = { component, host, queued: 0, dropped: 0, saidAt: Number.NEGATIVE_INFINITY };
     return { event: (about, type, reason, message, fieldPath) => this.#record(source, about, type, reason, message, fieldPath) };
   }
 
@@ -77,7 +82,7 @@ export class EventWriter implements EventSource {
     if (this.#abort.signal.aborted) return;
     const object = referenceTo(about, fieldPath);
     if (source.queued >= queuedPerSource || this.#queue.size >= queuedAltogether) {
-      this.#log.warn({ component: source.component, object, reason }, 'dropped an event: too many wait to be written');
+      this.#dropped(source, object, reason);
       return;
     }
     const now = formatTime(this.#options.clock.now());
@@ -106,6 +111,16 @@ export class EventWriter implements EventSource {
       .finally(() => {
         this.#writing = undefined;
       });
+  }
+
+  #dropped(source: Source, object: ObjectReference, reason: string): void {
+    source.dropped += 1;
+    const now = this.#options.clock.monotonic();
+    if (now - source.saidAt < sayEveryMs) return;
+    const { component, dropped } = source;
+    this.#log.warn({ component, dropped, object, reason }, 'dropped events, of which this is the latest: too many wait to be written');
+    source.dropped = 0;
+    source.saidAt = now;
   }
 
   async #drain(): Promise<void> {

@@ -52,6 +52,8 @@ export interface HttpClientOptions {
 
 export interface HttpClient extends Client {
   causedBy(cause: Cause | undefined): HttpClient;
+  /** Shows another client certificate from now on (PEM). Watches go on over the former connection for a minute at most. */
+  renew(pair: { readonly cert: string; readonly key: string }): void;
   /** Ends everything under way, of all clients that `causedBy` made too. A client that is not closed does not keep the process alive while it is idle. */
   close(): void;
 }
@@ -198,6 +200,10 @@ class HttpsClient implements HttpClient {
 
   causedBy(cause: Cause | undefined): HttpClient {
     return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, cause);
+  }
+
+  renew(pair: { readonly cert: string; readonly key: string }): void {
+    this.#transport.renew(pair);
   }
 
   close(): void {

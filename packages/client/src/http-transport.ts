@@ -16,16 +16,18 @@ export interface HttpTransportOptions {
 
 const dialMs = 10_000;
 const maxConnections = 16;
+const retireMs = 60_000;
 
 /**
  * Ways to one server: an HTTP/2 session that all requests share, a further one when its streams are used up, or HTTP/1.1 where the server
  * speaks no newer. Connects when it is first needed and again after a loss; attempts in a row are 0.1 to 5 s apart.
  */
 export class HttpTransport {
-  readonly #options: HttpTransportOptions;
+  #options: HttpTransportOptions;
   readonly #backoff: Backoff;
   #connections: HttpConnection[] = [];
   #dialing: Promise<HttpConnection> | undefined;
+  readonly #retired = new Set<HttpConnection>();
   readonly #closed = new AbortController();
   /** By the monotonic clock. */
   #notBefore = 0;
@@ -48,7 +50,22 @@ export class HttpTransport {
     }
   }
 
+  /** Shows another certificate from now on. Connections that showed the former one take nothing new, and end a minute later. */
+  renew(pair: { readonly cert: string; readonly key: string }): void {
+    this.#options = { ...this.#options, tls: { ...this.#options.tls, ...pair } };
+    const former = this.#connections;
+    this.#connections = [];
+    for (const connection of former) {
+      this.#retired.add(connection);
+      this.#options.clock.after(retireMs, () => {
+        this.#retired.delete(connection);
+        connection.destroy();
+      });
+    }
+  }
+
   close(): void {
+    for (const connection of this.#retired) connection.destroy();
     this.#closed.abort(new TransportError('Closed', 'the client is closed'));
     for (const connection of this.#connections) connection.destroy();
     this.#connections = [];

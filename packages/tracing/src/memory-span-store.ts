@@ -1,44 +1,62 @@
 import type { RecordedSpan, SpanStore } from '@oarlock/spi/spans';
 
-/** Keeps the latest `capacity` spans; the oldest goes when a new one comes. */
+interface Index {
+  readonly byTrace: ReadonlyMap<string, readonly RecordedSpan[]>;
+  readonly byObject: ReadonlyMap<string, readonly RecordedSpan[]>;
+}
+
+/**
+ * Keeps the latest `capacity` spans; the oldest goes when a new one comes. Thousands come each second and somebody asks now and then: what
+ * is needed to answer is made then.
+ */
 export class MemorySpanStore implements SpanStore {
   readonly #capacity: number;
   readonly #ring: RecordedSpan[] = [];
   #next = 0;
-  readonly #byTrace = new Map<string, Set<RecordedSpan>>();
-  readonly #byObject = new Map<string, Set<RecordedSpan>>();
+  #index: Index | undefined;
 
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
   add(spans: readonly RecordedSpan[]): void {
+    this.#index = undefined;
     for (const span of spans) {
-      const oldest = this.#ring[this.#next];
-      if (oldest !== undefined) {
-        drop(this.#byTrace, oldest.traceId, oldest);
-        const object = objectOf(oldest);
-        if (object !== undefined) drop(this.#byObject, object, oldest);
-      }
       this.#ring[this.#next] = span;
       this.#next = (this.#next + 1) % this.#capacity;
-      keep(this.#byTrace, span.traceId, span);
-      const object = objectOf(span);
-      if (object !== undefined) keep(this.#byObject, object, span);
     }
   }
 
   trace(traceId: string): readonly RecordedSpan[] {
-    return [...(this.#byTrace.get(traceId) ?? [])].sort((a, b) => a.start - b.start);
+    return this.#indexed().byTrace.get(traceId) ?? [];
   }
 
   about(object: string): readonly RecordedSpan[] {
-    return [...(this.#byObject.get(object) ?? [])].sort((a, b) => a.start - b.start);
+    return this.#indexed().byObject.get(object) ?? [];
   }
 
   get size(): number {
     return this.#ring.length;
   }
+
+  #indexed(): Index {
+    if (this.#index !== undefined) return this.#index;
+    const byTrace = new Map<string, RecordedSpan[]>();
+    const byObject = new Map<string, RecordedSpan[]>();
+    for (const span of [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)].sort((a, b) => a.start - b.start)) {
+      add(byTrace, span.traceId, span);
+      const object = objectOf(span);
+      if (object !== undefined) add(byObject, object, span);
+    }
+    this.#index = { byTrace, byObject };
+    return this.#index;
+  }
+}
+
+function add(index: Map<string, RecordedSpan[]>, key: string, span: RecordedSpan): void {
+  const found = index.get(key);
+  if (found === undefined) index.set(key, [span]);
+  else found.push(span);
 }
 
 /** Requests name the object; what works on pods by key names only the key. */
@@ -47,16 +65,4 @@ function objectOf({ name, attributes }: RecordedSpan): string | undefined {
   if (typeof object === 'string') return object;
   const key = attributes['oarlock.key'];
   return typeof key === 'string' && (name === 'sync pod' || name === 'schedule') ? `pods/${key}` : undefined;
-}
-
-function keep(index: Map<string, Set<RecordedSpan>>, key: string, span: RecordedSpan): void {
-  const found = index.get(key);
-  if (found === undefined) index.set(key, new Set([span]));
-  else found.add(span);
-}
-
-function drop(index: Map<string, Set<RecordedSpan>>, key: string, span: RecordedSpan): void {
-  const found = index.get(key);
-  found?.delete(span);
-  if (found?.size === 0) index.delete(key);
 }

@@ -38,6 +38,8 @@ const millis = (time: TimeInput | undefined): number => {
   return Array.isArray(time) ? time[0] * 1000 + time[1] / 1e6 : (time as Date).getTime();
 };
 
+const noLinks: readonly never[] = Object.freeze([]);
+
 export type SpanSink = (span: RecordedSpan) => void;
 
 class RecordingSpan implements Span {
@@ -48,7 +50,7 @@ class RecordingSpan implements Span {
   readonly #start: number;
   readonly #sink: SpanSink;
   #name: string;
-  #links: { traceId: string; spanId: string }[];
+  #links: readonly { traceId: string; spanId: string }[] = noLinks;
   #attributes: Record<string, string | number | boolean> = {};
   #error: string | undefined;
   #ended = false;
@@ -68,7 +70,7 @@ class RecordingSpan implements Span {
     this.#scope = scope;
     this.#process = process;
     this.#sink = sink;
-    this.#links = (options.links ?? []).map(({ context: { traceId, spanId } }) => ({ traceId, spanId }));
+    if (options.links !== undefined) this.addLinks(options.links);
     this.#start = millis(options.startTime);
     if (options.attributes) this.setAttributes(options.attributes);
   }
@@ -82,18 +84,20 @@ class RecordingSpan implements Span {
     return this;
   }
   setAttributes(attributes: Attributes): this {
-    for (const [key, value] of Object.entries(attributes)) if (value !== undefined) this.setAttribute(key, value);
+    for (const key of Object.keys(attributes)) {
+      const value = attributes[key];
+      if (value !== undefined) this.setAttribute(key, value);
+    }
     return this;
   }
   addEvent(name: string): this {
     return this.setAttribute(`event.${name}`, now() - this.#start);
   }
   addLink({ context }: Link): this {
-    this.#links.push({ traceId: context.traceId, spanId: context.spanId });
-    return this;
+    return this.addLinks([{ context }]);
   }
   addLinks(links: Link[]): this {
-    for (const link of links) this.addLink(link);
+    this.#links = [...this.#links, ...links.map(({ context: { traceId, spanId } }) => ({ traceId, spanId }))];
     return this;
   }
   setStatus({ code, message }: SpanStatus): this {
@@ -113,10 +117,9 @@ class RecordingSpan implements Span {
   end(endTime?: TimeInput): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#sink({
+    const span: { -readonly [Key in keyof RecordedSpan]: RecordedSpan[Key] } = {
       traceId: this.#context.traceId,
       spanId: this.#context.spanId,
-      ...(this.#parentId !== undefined && { parentId: this.#parentId }),
       links: this.#links,
       name: this.#name,
       scope: this.#scope,
@@ -124,8 +127,10 @@ class RecordingSpan implements Span {
       start: this.#start,
       end: millis(endTime),
       attributes: this.#attributes,
-      ...(this.#error !== undefined && { error: this.#error }),
-    });
+    };
+    if (this.#parentId !== undefined) span.parentId = this.#parentId;
+    if (this.#error !== undefined) span.error = this.#error;
+    this.#sink(span);
   }
 }
 

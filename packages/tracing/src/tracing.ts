@@ -15,6 +15,8 @@ export interface TracingOptions {
   readonly otlp?: string | undefined;
   /** For a process that has no API server: gives the spans to the one that has. */
   readonly forward?: (spans: readonly RecordedSpan[]) => Promise<void>;
+  /** Is told of every span that ends. */
+  readonly observe?: (span: RecordedSpan) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -26,7 +28,7 @@ export interface Tracing {
 }
 
 /** The spans of one process: into memory, to an OTLP collector, or to the cluster's API server. */
-export function openTracing({ enabled, keep, otlp, forward, clock, log }: TracingOptions): Tracing {
+export function openTracing({ enabled, keep, otlp, forward, observe, clock, log }: TracingOptions): Tracing {
   const store = new MemorySpanStore(keep);
   if (!enabled) return { tracer: () => noTracer, store, flush: async () => {} };
   const exporters = [
@@ -35,6 +37,7 @@ export function openTracing({ enabled, keep, otlp, forward, clock, log }: Tracin
   ];
   const sink: SpanSink = (span) => {
     if (forward === undefined) store.add([span]);
+    observe?.(span);
     for (const exporter of exporters) exporter.add(span);
   };
   const self = `${hostname()}:${process.pid}`;

@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import { deepFreeze } from '../object.ts';
 import { compareElements, parseElement } from './field-path.ts';
-import { emptySet, FieldSetDraft, type FieldSet } from './field-set.ts';
+import { emptySet, FieldSet, FieldSetDraft } from './field-set.ts';
 
 /** FieldsV1 as JSON: an object per element, `.` where the path that ends there is a member although longer ones are. */
 export type FieldsV1 = Readonly<Record<string, unknown>>;
@@ -12,6 +12,8 @@ const maxShared = 2048;
 
 const sets = new WeakMap<object, FieldSet>();
 const encodings = new WeakMap<FieldSet, FieldsV1>();
+/** Of sets that lie below an element which is a member itself. */
+const dotted = new WeakMap<FieldSet, FieldsV1>();
 const texts = new WeakMap<object, string>();
 /** Objects that are made alike are owned alike: they share one encoding, and the set read from it. By its JSON. */
 const shared = new Map<string, FieldsV1>();
@@ -74,19 +76,42 @@ const maxRecent = 32;
 /** The most recent first. */
 const recent: FieldSet[] = [];
 
-/** An equal set that was met a little while ago, so that what is known of it is found; else the set itself. */
+/**
+ * An equal set that was met a little while ago, so that what is known of it is found; else one that shares with a set alike what is equal
+ * below: what pods of a template own differs in nothing but their addresses.
+ */
 export function sharedSet(set: FieldSet): FieldSet {
   if (set.empty) return emptySet;
+  let like: FieldSet | undefined;
   for (let i = 0; i < recent.length; i++) {
     const other = recent[i] as FieldSet;
-    if (!other.equals(set)) continue;
-    for (let j = i; j > 0; j--) recent[j] = recent[j - 1] as FieldSet;
-    recent[0] = other;
-    return other;
+    if (other.equals(set)) {
+      recent.splice(i, 1);
+      recent.unshift(other);
+      return other;
+    }
+    if (like === undefined && alike(other, set)) like = other;
   }
+  const shared = like === undefined ? set : sharing(set, like);
   if (recent.length >= maxRecent) recent.pop();
-  recent.unshift(set);
-  return set;
+  recent.unshift(shared);
+  return shared;
+}
+
+function alike(a: FieldSet, b: FieldSet): boolean {
+  if (a.children.size !== b.children.size) return false;
+  for (const element of a.children.keys()) if (!b.children.has(element)) return false;
+  return a.children.size > 0;
+}
+
+function sharing(set: FieldSet, like: FieldSet): FieldSet {
+  if (set.equals(like)) return like;
+  const children = new Map(set.children);
+  for (const [element, child] of children) {
+    const theirs = like.children.get(element);
+    if (theirs !== undefined) children.set(element, sharing(child, theirs));
+  }
+  return new FieldSet(set.members, children);
 }
 
 /** The JSON of FieldsV1 that this module gave out or decoded; it is made once. */
@@ -99,14 +124,23 @@ export function fieldsText(fields: object): string {
   return text;
 }
 
-function encode({ members, children }: FieldSet, self: boolean): Record<string, unknown> {
-  const result: Record<string, unknown> = self ? { '.': {} } : {};
+const leaf: FieldsV1 = Object.freeze({});
+
+/** Frozen in depth. Sets that share something below share its encoding. */
+function encode(set: FieldSet, self: boolean): FieldsV1 {
+  const before = (self ? dotted : encodings).get(set);
+  if (before !== undefined) return before;
+  const { members, children } = set;
+  const result: Record<string, unknown> = self ? { '.': leaf } : {};
   const elements = [...members];
   for (const element of children.keys()) if (!members.has(element)) elements.push(element);
   elements.sort(compareElements);
   for (const element of elements) {
     const below = children.get(element);
-    result[element] = below === undefined ? {} : encode(below, members.has(element));
+    result[element] = below === undefined ? leaf : encode(below, members.has(element));
   }
+  Object.freeze(result);
+  if (self) dotted.set(set, result);
+  else encodings.set(set, result);
   return result;
 }

@@ -131,6 +131,15 @@ const changeable = [
   'persistentVolumeClaimRetentionPolicy',
   'minReadySeconds',
 ] as const;
+/** The template as pods get it: with a volume for each claim, in place of one of the same name. */
+function withClaims(spec: StatefulSet['spec']): PodTemplateSpec | undefined {
+  const claims = new Set((spec?.volumeClaimTemplates ?? []).map(({ metadata }) => metadata?.name ?? ''));
+  if (spec?.template?.spec === undefined || claims.size === 0) return spec?.template;
+  const kept = (spec.template.spec.volumes ?? []).filter(({ name }) => !claims.has(name));
+  const added = [...claims].map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
+  return { ...spec.template, spec: { ...spec.template.spec, volumes: [...kept, ...added] } };
+}
+
 export function statefulSet(errors: Errors, { spec }: StatefulSet, old?: StatefulSet): void {
   oneOf(errors, 'spec.podManagementPolicy', spec?.podManagementPolicy, ['OrderedReady', 'Parallel']);
   const { type, rollingUpdate } = spec?.updateStrategy ?? {};
@@ -141,7 +150,7 @@ export function statefulSet(errors: Errors, { spec }: StatefulSet, old?: Statefu
   nonNegative(errors, 'spec.replicas', spec?.replicas);
   nonNegative(errors, 'spec.minReadySeconds', spec?.minReadySeconds);
   nonNegative(errors, 'spec.ordinals.start', spec?.ordinals?.start);
-  template(errors, spec?.template, selectorOf(errors, spec?.selector, 'statefulset'), 'StatefulSet');
+  template(errors, withClaims(spec), selectorOf(errors, spec?.selector, 'statefulset'), 'StatefulSet');
   if (old === undefined) return;
   const put = (from: StatefulSet['spec']) =>
     Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => !(changeable as readonly string[]).includes(key)));

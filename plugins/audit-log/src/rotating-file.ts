@@ -1,0 +1,85 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, extname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+
+export interface RotationOptions {
+  readonly file: string;
+  /** A file that would become larger than this is put aside, and a new one is begun. */
+  readonly maxBytes: number;
+  /** How many files are kept beside it; 0 keeps all. */
+  readonly maxBackups: number;
+  /** How long they are kept; 0 keeps them for ever. */
+  readonly maxAgeMs: number;
+  readonly compress: boolean;
+  readonly now: () => number;
+}
+
+/**
+ * A file of text that is put aside when it is full, under a name that says when: `audit-2026-01-01T00-00-00.000.log`. All of them are 0600.
+ * One write at a time.
+ */
+export class RotatingFile {
+  readonly #options: RotationOptions;
+  readonly #backup: RegExp;
+  #handle: FileHandle | undefined;
+  #bytes = 0;
+  #last = 0;
+
+  constructor(options: RotationOptions) {
+    this.#options = options;
+    const extension = extname(options.file);
+    const [stem, end] = [basename(options.file, extension), extension].map((text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+    this.#backup = new RegExp(String.raw`^${stem}-(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d\.\d{3})${end}(?:\.gz)?$`);
+  }
+
+  async open(): Promise<void> {
+    const handle = await open(this.#options.file, 'a', 0o600);
+    this.#handle = handle;
+    await handle.chmod(0o600); // one that was there before may be anybody's to read
+    this.#bytes = (await handle.stat()).size;
+    await this.#prune();
+  }
+
+  async append(text: string): Promise<void> {
+    const size = Buffer.byteLength(text);
+    if (this.#bytes > 0 && this.#bytes + size > this.#options.maxBytes) await this.#rotate();
+    if (this.#handle === undefined) throw new Error('the file is not open');
+    await this.#handle.appendFile(text);
+    this.#bytes += size;
+  }
+
+  async close(): Promise<void> {
+    const handle = this.#handle;
+    this.#handle = undefined;
+    await handle?.close();
+  }
+
+  async #rotate(): Promise<void> {
+    const { file, compress, now } = this.#options;
+    await this.close();
+    this.#last = Math.max(now(), this.#last + 1); // names differ
+    const extension = extname(file);
+    const when = new Date(this.#last).toISOString().slice(0, -1).replaceAll(':', '-');
+    const backup = join(dirname(file), `${basename(file, extension)}-${when}${extension}`);
+    await rename(file, backup);
+    if (compress) {
+      await pipeline(createReadStream(backup), createGzip(), createWriteStream(`${backup}.gz`, { mode: 0o600 }));
+      await rm(backup);
+    }
+    await this.open();
+  }
+
+  async #prune(): Promise<void> {
+    const { file, maxBackups, maxAgeMs, now } = this.#options;
+    const folder = dirname(file);
+    const backups = (await readdir(folder)).flatMap((name) => {
+      const [, day, hours, minutes, seconds] = this.#backup.exec(name) ?? [];
+      return day === undefined ? [] : [{ name, at: Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`) }];
+    });
+    backups.sort((a, b) => b.at - a.at);
+    const late = backups.filter(({ at }, index) => (maxBackups > 0 && index >= maxBackups) || (maxAgeMs > 0 && now() - at > maxAgeMs));
+    await Promise.all(late.map(({ name }) => rm(join(folder, name), { force: true })));
+  }
+}

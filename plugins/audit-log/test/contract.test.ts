@@ -1,0 +1,174 @@
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Audit, type AuditEvent } from '@oarlock/spi/audit';
+import { auditContract, auditEvent } from '@oarlock/spi/audit.contract';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { afterEach, describe, expect, it } from 'vitest';
+import { EventWriter } from '../src/event-writer.ts';
+import plugin from '../src/plugin.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+async function open(config: object = {}, folder?: string) {
+  const directory = folder ?? (await mkdtemp(join(tmpdir(), 'audit-log-')));
+  folders.push(directory);
+  const path = join(directory, 'log', 'audit.log');
+  const clock = new FakeClock();
+  const host = new PluginHost({ clock }).place({ plugin, config: { path, ...config } });
+  await host.start();
+  const [sink] = host.get(Audit);
+  if (sink === undefined) throw new Error('not created');
+  const read = async (file = path) => (await readFile(file, 'utf8')).split('\n').filter((line) => line !== '');
+  const dropped = async () => (await host.units[0]?.metrics.getSingleMetric('audit_log_dropped_total')?.get())?.values[0]?.value ?? 0;
+  return { sink, path, directory, clock, host, read, dropped };
+}
+
+auditContract('audit-log', async () => {
+  const { sink, host, read, dropped, directory } = await open({ mode: 'batch', bufferSize: 500 });
+  let recorded = 0;
+  return {
+    sink: {
+      record(event) {
+        recorded += 1;
+        return sink.record(event);
+      },
+    },
+    bound: 500,
+    dropped,
+    async kept() {
+      await expect.poll(async () => (await read()).length + (await dropped()), { timeout: 20_000 }).toBe(recorded);
+      return (await read()).map((line) => JSON.parse(line) as AuditEvent);
+    },
+    stop: () => host.stop(),
+    async dispose() {
+      await host.stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+});
+
+auditContract('the writer of audit-log', () => {
+  const kept: AuditEvent[] = [];
+  let gate: Promise<void> | undefined;
+  let release = () => {};
+  let lost = 0;
+  const writer = new EventWriter({
+    mode: 'batch',
+    bufferSize: 100,
+    lost: (events) => {
+      lost += events;
+    },
+    async append(text) {
+      await gate;
+      for (const line of text.trimEnd().split('\n')) kept.push(JSON.parse(line) as AuditEvent);
+    },
+  });
+  writer.open();
+  const settled = async () => {
+    for (let before = -1; before !== kept.length; await new Promise((resolve) => setImmediate(resolve))) before = kept.length;
+    return kept;
+  };
+  return {
+    sink: writer,
+    bound: 100,
+    dropped: () => lost,
+    kept: settled,
+    stop: () => writer.stop(),
+    stall: () => {
+      gate = new Promise((resolve) => {
+        release = resolve;
+      });
+    },
+    resume: () => {
+      gate = undefined;
+      release();
+    },
+  };
+});
+
+describe('the file', () => {
+  it('is nobody else’s to read, also when it was there before', async () => {
+    const first = await open();
+    expect((await stat(first.path)).mode & 0o777).toBe(0o600);
+    await first.host.stop();
+    await chmod(first.path, 0o644);
+    const second = await open({}, first.directory);
+    expect((await stat(second.path)).mode & 0o777).toBe(0o600);
+    await second.host.stop();
+  });
+
+  it('holds lines of audit.k8s.io/v1, and is gone on with after a restart', async () => {
+    const first = await open();
+    await first.sink.record(auditEvent(1));
+    await first.host.stop();
+    const second = await open({}, first.directory);
+    await second.sink.record(auditEvent(2));
+    const lines = await second.read();
+    expect(lines.map((line) => JSON.parse(line))).toEqual([auditEvent(1), auditEvent(2)]);
+    await second.host.stop();
+  });
+
+  it('is put aside when it is full, so many are kept, and none too long', async () => {
+    const { sink, host, directory, clock } = await open({ maxSizeMegabytes: 0.001, maxBackups: 2, maxAgeDays: 1 });
+    const files = async () => (await readdir(join(directory, 'log'))).sort();
+    await writeFile(join(directory, 'log', 'audit-notes.log'), 'mine');
+    for (let id = 0; id < 8; id++) await sink.record(auditEvent(id));
+    const full = await files();
+    expect(full.filter((name) => name.startsWith('audit-'))).toHaveLength(3);
+    expect(full).toContain('audit-notes.log');
+    for (const name of full)
+      expect((await stat(join(directory, 'log', name))).mode & 0o077, name).toBe(name === 'audit-notes.log' ? 0o044 : 0);
+    clock.advance(2 * 86_400_000);
+    for (let id = 8; id < 10; id++) await sink.record(auditEvent(id));
+    expect((await files()).filter((name) => /^audit-\d/.test(name)).length).toBeLessThanOrEqual(1);
+    await host.stop();
+  });
+
+  it('is compressed when it is put aside, where that is wanted', async () => {
+    const { sink, host, directory } = await open({ maxSizeMegabytes: 0.001, compress: true });
+    for (let id = 0; id < 3; id++) await sink.record(auditEvent(id));
+    await host.stop();
+    const [backup] = (await readdir(join(directory, 'log'))).filter((name) => name.endsWith('.gz'));
+    const text = gunzipSync(await readFile(join(directory, 'log', backup ?? ''))).toString();
+    expect((JSON.parse(text.split('\n', 1)[0] ?? '') as AuditEvent).auditID).toBe(auditEvent(0).auditID);
+  });
+});
+
+describe('modes', () => {
+  const broken = (mode: 'blocking' | 'blocking-strict') => {
+    let lost = 0;
+    const writer = new EventWriter({
+      mode,
+      bufferSize: 1,
+      append: () => Promise.reject(new Error('no space left on device')),
+      lost: (events) => {
+        lost += events;
+      },
+    });
+    writer.open();
+    return { writer, lost: () => lost };
+  };
+
+  it('blocking: requests wait until their events are written, however many; a failure is not theirs', async () => {
+    const { sink, host, read } = await open();
+    await Promise.all(Array.from({ length: 300 }, (_, id) => sink.record(auditEvent(id))));
+    expect(await read()).toHaveLength(300);
+    await host.stop();
+    const { writer, lost } = broken('blocking');
+    await expect(writer.record(auditEvent(1))).resolves.toBeUndefined();
+    expect(lost()).toBe(1);
+  });
+
+  it('blocking-strict: a failure is told to whoever waits', async () => {
+    const { writer, lost } = broken('blocking-strict');
+    await expect(writer.record(auditEvent(1))).rejects.toThrow('no space left');
+    expect(lost()).toBe(1);
+    await writer.stop();
+  });
+});
