@@ -9,6 +9,7 @@ import {
   type MutationRound,
   type Operation,
   type Verdict,
+  type Versions,
 } from '@oarlock/spi/admission';
 import type { Names } from './authorization.ts';
 import type { Call } from './call.ts';
@@ -23,6 +24,8 @@ export interface Admitted {
   /** Where the name is not that of the request. */
   readonly name?: string;
 }
+
+type VersionsOf = (resource: Resource) => Versions | undefined;
 
 interface Place {
   readonly plugin: AdmissionPlugin;
@@ -43,8 +46,10 @@ const busy =
 export class AdmissionChain {
   readonly #places: readonly Place[];
   readonly #stages = new Map<string, Stages>();
+  readonly #versions: VersionsOf;
 
-  constructor(plugins: readonly AdmissionPlugin[], names: Names = []) {
+  constructor(plugins: readonly AdmissionPlugin[], names: Names = [], versions: VersionsOf = () => undefined) {
+    this.#versions = versions;
     this.#places = plugins.map((plugin, i) => ({ plugin, name: names[i] ?? `#${i}` }));
   }
 
@@ -68,6 +73,28 @@ export class AdmissionChain {
     return this.#round(call, { ...admitted, object }, places, { again: true, reinvoke, memory });
   }
 
+  #request(call: Call, admitted: Admitted): AdmissionRequest {
+    const { operation, resource, object, old, options, name } = admitted;
+    const { subresource, namespace, identity, name: requested } = call.request;
+    const { cause } = call;
+    return {
+      operation,
+      resource,
+      subresource,
+      namespace,
+      name: name ?? (requested === '' ? (object?.metadata?.name ?? '') : requested),
+      object,
+      old,
+      options,
+      identity,
+      dryRun: call.dryRun,
+      warn: (message) => call.warn(message),
+      annotate: (key, value) => call.annotate(key, value),
+      versions: () => this.#versions(resource),
+      ...(cause && { cause }),
+    };
+  }
+
   async #round(
     call: Call,
     admitted: Admitted & { readonly object: KubeObject },
@@ -75,17 +102,20 @@ export class AdmissionChain {
     round: MutationRound,
   ): Promise<KubeObject> {
     let { object } = admitted;
+    let asked: AdmissionRequest | undefined;
     for (const { plugin, name } of places) {
       const span = call.child(`admission ${name}`);
       try {
         span?.setAttribute('oarlock.phase', 'mutate');
-        const given = plugin.mutate?.({ ...request(call, { ...admitted, object: deepFreeze(object) }), round });
+        asked ??= { ...this.#request(call, { ...admitted, object: deepFreeze(object) }), round };
+        const given = plugin.mutate?.(asked);
         const answer = given instanceof Promise ? await given : given;
-        if (answer === undefined) continue;
+        if (answer === undefined || answer === object) continue;
         if (isVerdict(answer)) refuse(answer, admitted, call);
         else {
-          if (span !== undefined && answer !== object) span.setAttribute('oarlock.changed', JSON.stringify(changedPaths(object, answer)));
+          span?.setAttribute('oarlock.changed', JSON.stringify(changedPaths(object, answer)));
           object = answer;
+          asked = undefined;
         }
       } finally {
         span?.end();
@@ -100,7 +130,7 @@ export class AdmissionChain {
     const { subresource } = call.request;
     const validate = this.#of(operation, resource, subresource).validate.filter(busy(operation, resource, subresource));
     if (validate.length === 0) return;
-    const asked = request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
+    const asked = this.#request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
     for (const { plugin, name } of validate) {
       const span = call.child(`admission ${name}`);
       try {
@@ -133,24 +163,6 @@ export class AdmissionChain {
     }
     return stages;
   }
-}
-
-function request(call: Call, { operation, resource, object, old, options, name }: Admitted): AdmissionRequest {
-  const { subresource, namespace, identity, name: requested } = call.request;
-  return {
-    operation,
-    resource,
-    subresource,
-    namespace,
-    name: name ?? (requested === '' ? (object?.metadata?.name ?? '') : requested),
-    object,
-    old,
-    options,
-    identity,
-    dryRun: call.dryRun,
-    warn: (message) => call.warn(message),
-    annotate: (key, value) => call.annotate(key, value),
-  };
 }
 
 function refuse(verdict: Verdict, { resource, object, old, name }: Admitted, call: Call): void {

@@ -75,12 +75,19 @@ export function refusal(attributes: Attributes, because: string | undefined): St
   return forbidden({ group, resource }, name, `${user} ${what} ${where}${more}`);
 }
 
+/** As upstream annotates the audit event of a request. */
+export function annotateDecision(event: { annotate?(key: string, value: string): void }, { decision, because = '' }: Decision): void {
+  event.annotate?.('authorization.k8s.io/decision', decision === 'allow' ? 'allow' : 'forbid');
+  event.annotate?.('authorization.k8s.io/reason', because);
+}
+
 /** Asks the chain whether a request may go on. Synchronous where the chain is. @throws StatusError Forbidden */
 export function authorize(chain: readonly Authorizer[], names: Names, attributes: ResourceAttributes, call: Call): void | Promise<void> {
   const span = call.child('authorization');
   const judge = (decision: Decision & { readonly by: number }) => {
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });
     span?.end();
+    if (call.request.annotate !== undefined) annotateDecision(call.request, decision);
     if (decision.decision !== 'allow') throw refusal(attributes, decision.because);
   };
   const decision = decide(chain, attributes);

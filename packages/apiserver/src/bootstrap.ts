@@ -8,9 +8,9 @@ import type { Endpoints, Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { Identity } from '@oarlock/spi/authn';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import { OwnRequests, unless } from './own-requests.ts';
 import type { Pipeline } from './pipeline.ts';
 import { root } from './watch-cache/watch-cache.ts';
 
@@ -24,9 +24,6 @@ export interface BootstrapOptions {
   readonly clock: Clock;
   readonly log: Logger;
 }
-
-/** Who the server is to itself. */
-export const apiserverIdentity: Identity = { name: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };
 
 const systemNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
 /** One key for each server that lives, gone by itself soon after it does not. */
@@ -42,12 +39,15 @@ const retryMost = 5_000;
  */
 export class Bootstrap {
   readonly #options: BootstrapOptions;
+  readonly #requests: OwnRequests;
   readonly #stop = new AbortController();
   #timer: Timer | undefined;
+  #unreachable = false;
   #running: Promise<void> | undefined;
 
   constructor(options: BootstrapOptions) {
     this.#options = options;
+    this.#requests = new OwnRequests(options.pipeline);
   }
 
   /** Resolves when everything is there; tries again until then. Keeps it right afterwards. */
@@ -104,7 +104,9 @@ export class Bootstrap {
     } catch (error) {
       // a machine without a network has only addresses that Endpoints may not have
       if (!isStatus(error, 'Invalid')) throw error;
-      this.#options.log.warn({ address, error: error.message }, 'the Service kubernetes has no endpoint at this server');
+      if (!this.#unreachable)
+        this.#options.log.warn({ address, error: error.message }, 'the Service kubernetes has no endpoint at this server');
+      this.#unreachable = true; // said once
     }
   }
 
@@ -168,19 +170,10 @@ export class Bootstrap {
 
   async #make(resource: Resource, object: KubeObject): Promise<void> {
     try {
-      await this.#call('get', resource, object);
+      await this.#requests.get(resource, object);
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
-      await this.#create(resource, object);
-    }
-  }
-
-  async #create(resource: Resource, object: KubeObject): Promise<void> {
-    try {
-      await this.#call('create', resource, object);
-    } catch (error) {
-      // another server was faster
-      if (!isStatus(error, 'AlreadyExists')) throw error;
+      await this.#requests.create(resource, object).catch(unless('AlreadyExists'));
     }
   }
 
@@ -194,37 +187,21 @@ export class Bootstrap {
     for (;;) {
       let current: T;
       try {
-        current = (await this.#call('get', resource, object)) as T;
+        current = await this.#requests.get(resource, object);
       } catch (error) {
         if (!isStatus(error, 'NotFound')) throw error;
-        await this.#create(resource, object);
+        await this.#requests.create(resource, object).catch(unless('AlreadyExists'));
         continue;
       }
       const next = { ...current, ...wanted(current) } as T;
       if (jsonEqual(seen(next), seen(current))) return;
       try {
-        await this.#call('update', resource, next);
+        await this.#requests.update(resource, next);
         return;
       } catch (error) {
         if (!isStatus(error, 'Conflict', 'NotFound')) throw error;
       }
     }
-  }
-
-  async #call(verb: 'get' | 'create' | 'update', resource: Resource, object: KubeObject): Promise<KubeObject> {
-    const { name = '', namespace = '' } = object.metadata ?? {};
-    const response = await this.#options.pipeline.handle({
-      verb,
-      resource,
-      subresource: '',
-      namespace,
-      name: verb === 'create' ? '' : name,
-      query: {},
-      identity: apiserverIdentity,
-      ...(verb !== 'get' && { body: object }),
-    });
-    if (response.kind !== 'object') throw new Error(`the API server answered ${verb} ${resource.resource} with a ${response.kind}`);
-    return response.item.object;
   }
 }
 

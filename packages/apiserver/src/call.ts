@@ -16,9 +16,10 @@ export class Call {
   readonly warnings: string[] = [];
   /** Keys that this request wanted to reserve and found taken. */
   readonly taken = new Set<string>();
-  readonly annotations = new Map<string, string>();
   readonly #tracer: Tracer;
   readonly #span: Span | undefined;
+  /** What the watch events of this request's writes are said to be caused by, and what plugins ask of others for it. */
+  readonly cause: Cause | undefined;
 
   constructor(request: ApiRequest, now: number, tracer: Tracer) {
     this.request = request;
@@ -29,17 +30,13 @@ export class Call {
     const { authentication } = request;
     if (traced)
       this.#span = startSpan(tracer, this.#name(), { cause: request.cause, ...(authentication && { startTime: authentication.from }) });
+    this.cause = this.#span === undefined ? request.cause : causeOf(this.#span);
     if (this.#span?.isRecording()) {
       if (authentication)
         startSpan(tracer, 'authentication', { cause: this.#span.spanContext(), startTime: authentication.from }).end(authentication.to);
       this.#span.setAttributes({ 'oarlock.verb': request.verb, 'oarlock.user': request.identity.name });
       if (request.name !== '') this.named(request.name);
     }
-  }
-
-  /** What the watch events of this request's writes are said to be caused by. */
-  get cause(): Cause | undefined {
-    return this.#span === undefined ? this.request.cause : causeOf(this.#span);
   }
 
   /** A span below the request's, when that is recorded. The caller ends it. */
@@ -60,11 +57,9 @@ export class Call {
     if (message !== '' && this.warnings.length < maxWarnings && !this.warnings.includes(message)) this.warnings.push(message);
   }
 
-  /** For the audit event of the request. Bounded as warnings are. */
-  annotate(key: string, value: string): void {
-    if (this.annotations.size >= maxWarnings && !this.annotations.has(key)) return;
-    this.annotations.set(key, value);
-    this.request.annotate?.(key, value);
+  /** For the audit event of the request, where there is to be one. */
+  annotate(key: string, value: string, level?: 'Request'): void {
+    this.request.annotate?.(key, value, level);
   }
 
   end(code: number, error?: unknown): void {

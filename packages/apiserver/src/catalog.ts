@@ -42,6 +42,7 @@ export class Catalog {
   readonly #strategies: ReadonlyMap<string, Strategy>;
   readonly #kinds = new Map<string, ServedKind>();
   readonly #allowLoopback: boolean;
+  #versions: { readonly of: readonly Kind[]; readonly by: Map<string, readonly ServedKind[]> } = { of: [], by: new Map() };
 
   constructor(ranges: ServiceRanges, allowLoopback: boolean, enabled: (kind: Kind) => boolean = ({ servedByDefault }) => servedByDefault) {
     this.#allowLoopback = allowLoopback;
@@ -91,6 +92,21 @@ export class Catalog {
 
   find(group: string, version: string, resource: string): ServedKind | undefined {
     return this.#kinds.get(`${group}/${version}/${resource}`) ?? this.#custom?.find(group, version, resource);
+  }
+
+  /** The versions of a resource in which its objects are served; the same array as long as nothing changes. */
+  versions(kind: ServedKind): readonly ServedKind[] {
+    const { served } = this;
+    if (this.#versions.of !== served) this.#versions = { of: served, by: new Map() };
+    let versions = this.#versions.by.get(kind.store.prefix);
+    if (versions === undefined) {
+      versions = served.flatMap(({ group, version, resource }) => {
+        const other = this.find(group, version, resource);
+        return other?.store.prefix === kind.store.prefix ? [other] : [];
+      });
+      this.#versions.by.set(kind.store.prefix, versions);
+    }
+    return versions;
   }
 
   #strategy(kind: Kind): Strategy {

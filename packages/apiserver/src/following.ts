@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { apiserverIdentity } from './bootstrap.ts';
+import { apiserverIdentity } from './own-requests.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { WatchFrame } from './response.ts';
 

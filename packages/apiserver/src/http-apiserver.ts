@@ -15,12 +15,15 @@ import type { Health, Role } from '@oarlock/spi/role';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { collectDefaultMetrics } from 'prom-client';
 import { apiHandler } from './api-handler.ts';
+import { loadAuditPolicy } from './audit/audit-policy.ts';
+import { Auditor } from './audit/auditor.ts';
 import { Bootstrap } from './bootstrap.ts';
 import { DiscoveryEndpoints } from './discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from './health.ts';
 import { HttpHandler } from './http-handler.ts';
 import { FairnessConfiguration } from './fairness/configuration.ts';
 import { registerFairnessMetrics } from './fairness/fairness-metrics.ts';
+import { fairnessDumps } from './fairness/dumps.ts';
 import { PriorityAndFairness } from './fairness/priority-and-fairness.ts';
 import { InFlight } from './http-inflight.ts';
 import { loopbackPaths, PathEndpoints } from './http-paths.ts';
@@ -53,7 +56,9 @@ export interface ApiServerConfig {
   readonly maxStreamsPerConnection: number;
   readonly drainSeconds: number;
   readonly encryption?: EncryptionSettings | undefined;
+  readonly auditPolicy?: string | undefined;
   readonly runtimeConfig: RuntimeConfig;
+  readonly verifyKubelets: boolean;
 }
 
 export interface ApiServerParts {
@@ -104,6 +109,7 @@ export class HttpApiServer implements Role {
   #bound: AddressInfo | undefined;
   #keepers: readonly Keeper[] = [];
   readonly #aggregator: Aggregator;
+  readonly #auditor: Auditor | undefined;
   readonly #fairness: PriorityAndFairness;
   readonly #storage: StorageDriver;
   readonly #encrypted: EncryptedStorage | undefined;
@@ -145,6 +151,7 @@ export class HttpApiServer implements Role {
       log,
     });
     const remote = () => this.#aggregator.groups;
+    this.#auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
     const inFlight = new InFlight();
     this.#fairness = new PriorityAndFairness(
       config.maxRequestsInflight + config.maxMutatingRequestsInflight,
@@ -154,7 +161,7 @@ export class HttpApiServer implements Role {
     registerFairnessMetrics(metrics, this.#fairness);
     this.#paths = new PathEndpoints({
       discovery: new DiscoveryEndpoints(served, () => `${this.#advertised}:${this.address.port}`, remote),
-      openApi: new OpenApiEndpoints(served, cluster.version, remote),
+      openApi: new OpenApiEndpoints(served, cluster.version, remote, () => this.#aggregator.documents()),
       health: new HealthEndpoints(
         () => this.#checks(),
         clock,
@@ -165,20 +172,21 @@ export class HttpApiServer implements Role {
       handlers: paths,
       version: cluster.version,
       registries: () => [metrics, ...(process?.registries() ?? [])],
+      pages: fairnessDumps(this.#fairness, clock),
     });
     this.#handler = new HttpHandler({
       pipeline: this.#pipeline,
       authn,
       authz,
-      audit,
+      auditor: this.#auditor,
       paths: this.#paths,
       fairness: this.#fairness,
       inFlight,
       clock,
       log,
-      kubelets: new KubeletProxy(keys, signal),
+      kubelets: new KubeletProxy(keys, signal, { verify: config.verifyKubelets }),
       aggregator: this.#aggregator,
-      proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock)),
+      proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock, { verify: config.verifyKubelets })),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
@@ -211,6 +219,7 @@ export class HttpApiServer implements Role {
     const { clock, log, metrics, dataDir } = this.#context;
     collectDefaultMetrics({ register: metrics });
     if (config.encryption) this.#encrypted?.use(await loadEncryption(config.encryption, join(dataDir, 'encryption')));
+    if (config.auditPolicy !== undefined) this.#auditor?.use(await loadAuditPolicy(config.auditPolicy));
     const issued = this.#certificate.start(
       (renewed) => {
         this.#server?.renew(renewed);
@@ -229,7 +238,9 @@ export class HttpApiServer implements Role {
       handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
-    loopback.connect(apiHandler(this.#pipeline, loopbackPaths(this.#paths, authz), clock));
+    const [pipeline, paths] = [this.#pipeline, loopbackPaths(this.#paths, authz, this.#aggregator)];
+    const auditor = this.#auditor;
+    loopback.connect(auditor ? apiHandler(auditor.pipeline(pipeline), auditor.paths(paths), clock) : apiHandler(pipeline, paths, clock));
     this.#bootstrap = new Bootstrap({
       pipeline: this.#pipeline,
       storage,

@@ -1,4 +1,5 @@
-import { failure, StatusError } from '@oarlock/api/status';
+import { isObject } from '@oarlock/api/json';
+import { failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/kernel/logger';
 
 /** What a client is told of an error: refusals as they are, faults as `InternalError`. */
@@ -11,6 +12,14 @@ export function statusOf(error: unknown, log: Logger, about: Record<string, unkn
 export function internalError(message: string, cause?: unknown): StatusError {
   const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
   return new StatusError(status, cause === undefined ? undefined : { cause });
+}
+
+/** The refusal that an answer of somebody else's means. */
+export function refusedWith(code: number, answer: unknown): StatusError {
+  if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
+  const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
+  const message = isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : JSON.stringify(answer);
+  return failure(reason, message, undefined, code);
 }
 
 export const unauthorized = (): StatusError => failure('Unauthorized', 'Unauthorized');

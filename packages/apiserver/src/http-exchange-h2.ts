@@ -27,7 +27,8 @@ export class Http2Exchange implements Exchange {
       if (stream.destroyed) gone();
       else
         stream.once('close', () => {
-          if (!stream.writableFinished || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone();
+          // what was written to its end has gone out when the stream closes, whether or not node has said so by then
+          if (!stream.writableEnded || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone();
         });
     });
   }

@@ -95,6 +95,7 @@ export function collect(source: Source, length: string | undefined, limit: numbe
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
+    let whole = false;
     source.on('data', (chunk) => {
       size += chunk.length;
       if (size <= limit) {
@@ -106,11 +107,12 @@ export function collect(source: Source, length: string | undefined, limit: numbe
       reject(tooLarge(limit));
     });
     source.on('end', () => {
+      whole = true;
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
     });
     for (const event of ['aborted', 'close', 'error'] as const)
       source.on(event, () => {
-        reject(cutShort());
+        if (!whole) reject(cutShort());
       });
   });
 }

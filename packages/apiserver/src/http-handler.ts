@@ -5,13 +5,13 @@ import { badRequest, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import { eventLoop } from '@oarlock/kernel/event-loop';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { AuditSink } from '@oarlock/spi/audit';
-import type { Authenticator, Identity } from '@oarlock/spi/authn';
+import { anonymous, type Authenticator, type Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { AuditTrail } from './http-audit.ts';
+import { received, sourceIPs, type Auditor } from './audit/auditor.ts';
+import type { AuditSubject, AuditTrail } from './audit/audit-trail.ts';
 import { credentialsOf, identify } from './http-authentication.ts';
-import { refusalOf } from './http-authorization.ts';
+import { annotateDecision, decide, refusal } from './authorization.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
 import { impersonated } from './http-impersonation.ts';
@@ -46,7 +46,8 @@ export interface HttpHandlerOptions {
   readonly pipeline: HttpPipeline;
   readonly authn: readonly Authenticator[];
   readonly authz: readonly Authorizer[];
-  readonly audit?: readonly AuditSink[];
+  /** Absent where nobody wants to be told of requests. */
+  readonly auditor?: Auditor | undefined;
   readonly paths: PathEndpoints;
   readonly kubelets: KubeletProxy;
   readonly proxies: ProxyEndpoints;
@@ -71,7 +72,8 @@ export interface UpgradeSource {
 /** What is known of a request while it is worked on. */
 interface Work {
   readonly auditId: string;
-  readonly audit: AuditTrail | undefined;
+  readonly receivedAt: number;
+  audit?: AuditTrail | undefined;
   target?: Target;
   route?: Route;
   readonly warnings: string[];
@@ -95,10 +97,10 @@ export class HttpHandler {
 
   /** Never rejects: what goes wrong is an answer, too. */
   async handle(exchange: Exchange, upgrade?: UpgradeSource): Promise<void> {
-    const { clock, metrics, audit = [] } = this.#options;
+    const { clock, metrics } = this.#options;
     const began = clock.monotonic();
     const auditId = auditIdOf(exchange);
-    const work: Work = { auditId, audit: audit.length > 0 ? new AuditTrail(audit, auditId, clock) : undefined, warnings: [] };
+    const work: Work = { auditId, receivedAt: clock.now(), warnings: [] };
     this.#active.add(exchange);
     exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
@@ -107,7 +109,7 @@ export class HttpHandler {
       await this.#bounded(exchange, work, upgrade);
     } catch (error) {
       await prepareStatus(exchange);
-      this.#sendError(exchange, error, work.warnings);
+      this.#sendError(exchange, error, work);
     } finally {
       work.leave?.();
       this.#active.delete(exchange);
@@ -185,36 +187,54 @@ export class HttpHandler {
     found: Route | StatusError | undefined,
     upgrade: UpgradeSource | undefined,
   ): Promise<void> {
-    const { authz, clock, paths, aggregator } = this.#options;
+    const { clock, paths, aggregator } = this.#options;
     const from = clock.now();
     const began = clock.monotonic();
-    const identity = await this.#identity(exchange, target);
-    work.audit?.receive(attributesOf(info, identity), work.route?.longRunning === true);
+    const identity = await this.#identity(exchange, work, target, info);
     // streams would hold a place for ever; watches hold one until they have begun
     const timed = work.route?.longRunning !== true || work.route.verb === 'watch';
     if (timed) await this.#enter(exchange, work, target, info, identity);
     if (info.kind === 'path') {
-      const refusal = await refusalOf(authz, attributesOf(info, identity));
-      if (refusal !== undefined) throw refusal;
+      await this.#authorize(work, info, identity);
       const document = aggregator?.findDocument(target.path);
       if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, exchange, identity, upgrade);
       else await paths.send(exchange, target, identity);
       return;
     }
     if (found === undefined || found instanceof StatusError) {
-      await this.#unknown(exchange, info, identity, found);
+      await this.#unknown(exchange, work, info, identity, found);
       return;
     }
     await this.#resource(exchange, work, found, target, identity, { from, to: from + clock.monotonic() - began }, upgrade);
   }
 
-  async #identity(exchange: Exchange, target: Target): Promise<Identity> {
-    const { authn, authz } = this.#options;
+  async #identity(exchange: Exchange, work: Work, target: Target, info: RequestInfo): Promise<Identity> {
+    const { authn, authz, auditor } = this.#options;
     const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
-    if (sender instanceof StatusError) throw sender;
-    const identity = await impersonated(exchange.headers, sender, authz);
-    if (identity instanceof StatusError) throw identity;
-    return identity;
+    if (sender instanceof StatusError) {
+      auditor?.unknown(exchange, subjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
+      throw sender;
+    }
+    if (auditor !== undefined) await this.#audited(auditor, exchange, work, info, sender);
+    const taken = await impersonated(exchange.headers, sender, authz, attributesOf(info, sender));
+    if (taken instanceof StatusError) throw taken;
+    if (taken.identity !== sender) work.audit?.impersonate(taken);
+    return taken.identity;
+  }
+
+  /** Begins the trail of a request, when there is room for its events. */
+  async #audited(auditor: Auditor, exchange: Exchange, work: Work, info: RequestInfo, sender: Identity): Promise<void> {
+    await auditor.room();
+    work.audit = auditor.trail(subjectOf(exchange, work), attributesOf(info, sender));
+    if (work.audit !== undefined) await received(work.audit);
+  }
+
+  /** @throws StatusError `Forbidden` */
+  async #authorize({ audit }: Work, info: RequestInfo, identity: Identity): Promise<void> {
+    const asked = attributesOf(info, identity);
+    const decision = await decide(this.#options.authz, asked);
+    if (audit !== undefined) annotateDecision(audit, decision);
+    if (decision.decision !== 'allow') throw refusal(asked, decision.because);
   }
 
   /** Waits for a place among the requests that are worked on. @throws StatusError `TooManyRequests` */
@@ -240,7 +260,7 @@ export class HttpHandler {
     remote: Remote,
     upgrade: UpgradeSource | undefined,
   ): Promise<void> {
-    const { authz, aggregator, clock, requestTimeoutMs } = this.#options;
+    const { aggregator, clock, requestTimeoutMs } = this.#options;
     const long = upgrade !== undefined || (info.kind === 'resource' && (info.verb === 'watch' || isLongRunning(info.subresource)));
     if (long) this.#longRunning.add(exchange);
     const timer = long
@@ -251,11 +271,10 @@ export class HttpHandler {
           exchange.cancel(status);
         });
     try {
-      const identity = await this.#identity(exchange, target);
-      work.audit?.receive(attributesOf(info, identity), long);
+      const identity = await this.#identity(exchange, work, target, info);
       if (!long || (info.kind === 'resource' && info.verb === 'watch')) await this.#enter(exchange, work, target, info, identity);
-      const refusal = await refusalOf(authz, attributesOf(info, identity));
-      if (refusal !== undefined) throw refusal;
+      await this.#authorize(work, info, identity);
+      if (long) work.audit?.begin();
       // when a watch has begun there is for the other server to know
       if (long) work.leave?.();
       await aggregator?.serve(remote, exchange, identity, upgrade);
@@ -265,9 +284,8 @@ export class HttpHandler {
   }
 
   /** Who may not ask does not learn that there is nothing. */
-  async #unknown(exchange: Exchange, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
-    const refusal = await refusalOf(this.#options.authz, attributesOf(info, identity));
-    if (refusal !== undefined) throw refusal;
+  async #unknown(exchange: Exchange, work: Work, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
+    await this.#authorize(work, info, identity);
     if (status !== undefined && this.#currentRoutes().hasGroupVersion(info)) throw status;
     sendText(exchange, 404, plainNotFound);
   }
@@ -295,9 +313,13 @@ export class HttpHandler {
       (message) => {
         work.warnings.push(message);
       },
-      audit && ((key, value) => audit.annotate(key, value)),
+      audit,
     );
     const response = await pipeline.handle(request);
+    if (audit !== undefined) {
+      audit.respond(response);
+      if (work.route?.longRunning === true) audit.begin();
+    }
     if (response.kind === 'watch') work.leave?.();
     const endless = response.kind === 'watch' || (response.kind === 'kubelet' && !response.upgrade);
     const reader =
@@ -340,10 +362,11 @@ export class HttpHandler {
     return this.#routes;
   }
 
-  #sendError(exchange: Exchange, error: unknown, warnings: readonly string[]): void {
+  #sendError(exchange: Exchange, error: unknown, { warnings, audit }: Work): void {
     if (exchange.state === 'sent') return;
     if (exchange.state === 'fresh') addWarnings(exchange, warnings);
     const status = this.#statusOf(exchange, error);
+    audit?.refuse(status.status);
     try {
       sendStatus(exchange, status);
     } catch (fault) {
@@ -368,6 +391,14 @@ function showPlace(exchange: Exchange, { schemaUid, levelUid }: Place): void {
   if (schemaUid !== '') exchange.setHeader('X-Kubernetes-PF-FlowSchema-UID', schemaUid);
   if (levelUid !== '') exchange.setHeader('X-Kubernetes-PF-PriorityLevel-UID', levelUid);
 }
+
+const subjectOf = (exchange: Exchange, { auditId, receivedAt }: Work): AuditSubject => ({
+  auditID: auditId,
+  requestURI: exchange.target,
+  userAgent: exchange.headers['user-agent'],
+  sourceIPs: sourceIPs(exchange),
+  receivedAt,
+});
 
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
 const maxAuditIdLength = 64;

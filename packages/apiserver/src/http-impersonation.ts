@@ -1,12 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
 import { anonymous, type Identity } from '@oarlock/spi/authn';
-import type { Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
+import type { Attributes, Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
 import { refusalOf } from './http-authorization.ts';
 import { internalError } from './http-errors.ts';
 
 const extraPrefix = 'impersonate-extra-';
 const maxValues = 256;
+const nodePrefix = 'system:node:';
 const serviceAccount = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
 type Asked = Pick<ResourceAttributes, 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'>;
@@ -21,40 +22,86 @@ const asked = (resource: string, name: string, more: Partial<Asked> = {}): Asked
 });
 const authentication = { group: 'authentication.k8s.io', version: 'v1' };
 
+/** Whom a request is taken as coming from. */
+export interface Impersonated {
+  readonly identity: Identity;
+  /** The verb of constrained impersonation (KEP-5284) that allowed it. */
+  readonly constraint?: string;
+}
+
 /**
  * Whom the request is to be taken as coming from: the sender, or whoever its `Impersonate-*` headers name if the sender may
- * impersonate each part of that. Of headers that come more than once, the values are asked for one by one.
+ * impersonate each part of that, for this very request or for any. Of headers that come more than once, the values are asked for one by one.
  */
 export async function impersonated(
   headers: IncomingHttpHeaders,
   sender: Identity,
   chain: readonly Authorizer[],
-): Promise<Identity | StatusError> {
+  request: Attributes,
+): Promise<Impersonated | StatusError> {
   const wanted = wantedBy(headers);
-  if (wanted === undefined) return sender;
+  if (wanted === undefined) return { identity: sender };
   const { user, uid, groups, extra } = wanted;
   const count = groups.length + Object.values(extra).reduce((sum, values) => sum + values.length, 0);
   if (count > maxValues) return internalError(`more than ${maxValues} groups and extra values to impersonate`);
   if (user === undefined) return internalError(`requested ${describe(wanted)} without impersonating a user`);
-
   const account = serviceAccount.exec(user);
-  const requests: Asked[] = [
-    account === null ? asked('users', user) : asked('serviceaccounts', account[2] ?? '', { namespace: account[1] ?? '' }),
-  ];
-  for (const group of groups) requests.push(asked('groups', group));
-  for (const [key, values] of Object.entries(extra))
-    for (const value of values) requests.push(asked('userextras', value, { ...authentication, subresource: key }));
-  if (uid !== undefined) requests.push(asked('uids', uid, authentication));
-  for (const request of requests) {
-    const refusal = await refusalOf(chain, { kind: 'resource', identity: sender, verb: 'impersonate', ...request });
-    if (refusal !== undefined) return refusal;
-  }
-  return {
+  const node = user.startsWith(nodePrefix) ? user.slice(nodePrefix.length) : '';
+  const identity = (implied: readonly string[]): Identity => ({
     name: user,
-    groups: withImpliedGroups(user, account?.[1], groups),
+    groups: withAuthenticated(user, groups.length === 0 ? implied : groups),
     ...(uid !== undefined && { uid }),
     ...(Object.keys(extra).length > 0 && { extra }),
+  });
+  const accountGroups = account === null ? [] : ['system:serviceaccounts', `system:serviceaccounts:${account[1] ?? ''}`];
+  const refused = async (verb: string, gv: Partial<Asked>, who: Asked): Promise<StatusError | undefined> => {
+    for (const part of [who, ...partsOf(wanted, gv)]) {
+      const refusal = await refusalOf(chain, { kind: 'resource', identity: sender, verb, ...part });
+      if (refusal !== undefined) return refusal;
+    }
+    return undefined;
   };
+  const whoIn = (gv: Partial<Asked>): Asked =>
+    account === null ? asked('users', user, gv) : asked('serviceaccounts', account[2] ?? '', { ...gv, namespace: account[1] ?? '' });
+  const plain = uid === undefined && count === 0;
+  for (const mode of modesFor(sender, { plain, account: account !== null, node })) {
+    const verb = `impersonate:${mode}`;
+    const who = node === '' ? whoIn(authentication) : asked('nodes', node, authentication);
+    const may = { ...request, identity: sender, verb: `impersonate-on:${mode}:${request.verb}` };
+    if ((await refusalOf(chain, may)) !== undefined || (await refused(verb, authentication, who)) !== undefined) continue;
+    return { identity: identity(node === '' ? accountGroups : ['system:nodes']), constraint: verb };
+  }
+  return (await refused('impersonate', {}, whoIn({}))) ?? { identity: identity(accountGroups) };
+}
+
+/** The groups, the extra values and the uid that are wanted besides the user. */
+const partsOf = ({ uid, groups, extra }: Wanted, gv: Partial<Asked>): readonly Asked[] => [
+  ...groups.map((group) => asked('groups', group, gv)),
+  ...Object.entries(extra).flatMap(([key, values]) =>
+    values.map((value) => asked('userextras', value, { ...authentication, subresource: key })),
+  ),
+  ...(uid === undefined ? [] : [asked('uids', uid, authentication)]),
+];
+
+/** How somebody may be impersonated for single actions. Nodes and service accounts only as they are, with nothing added. */
+function modesFor(
+  sender: Identity,
+  { plain, account, node }: { readonly plain: boolean; readonly account: boolean; readonly node: string },
+): readonly string[] {
+  if (account) return plain ? ['serviceaccount'] : [];
+  if (node === '') return ['user-info'];
+  if (!plain) return [];
+  return runsOn(sender, node) ? ['associated-node', 'arbitrary-node'] : ['arbitrary-node'];
+}
+
+/** A pod's service account, on the node in question. */
+function runsOn({ name, extra = {} }: Identity, node: string): boolean {
+  const only = (key: string) => (extra[key]?.length === 1 ? extra[key][0] : undefined);
+  return (
+    serviceAccount.test(name) &&
+    (only('authentication.kubernetes.io/pod-name') ?? '') !== '' &&
+    only('authentication.kubernetes.io/node-name') === node
+  );
 }
 
 interface Wanted {
@@ -100,11 +147,9 @@ function describe({ uid, groups, extra }: Wanted): string {
   );
 }
 
-function withImpliedGroups(user: string, namespace: string | undefined, groups: readonly string[]): readonly string[] {
+function withAuthenticated(user: string, groups: readonly string[]): readonly string[] {
   if (user === anonymous.name) return groups.includes('system:unauthenticated') ? groups : [...groups, 'system:unauthenticated'];
-  const implied =
-    namespace !== undefined && groups.length === 0 ? ['system:serviceaccounts', `system:serviceaccounts:${namespace}`] : groups;
-  return implied.includes('system:authenticated') || implied.includes('system:unauthenticated')
-    ? implied
-    : [...implied, 'system:authenticated'];
+  return groups.includes('system:authenticated') || groups.includes('system:unauthenticated')
+    ? groups
+    : [...groups, 'system:authenticated'];
 }

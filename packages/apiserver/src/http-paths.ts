@@ -1,17 +1,18 @@
-import { isObject } from '@oarlock/api/json';
-import { badRequest, failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
+import { badRequest } from '@oarlock/api/status';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { Registry } from 'prom-client';
+import type { Aggregator } from './aggregation/aggregator.ts';
 import type { PathAnswer } from './api-handler.ts';
 import type { DiscoveryEndpoints } from './discovery-endpoints.ts';
 import type { HealthEndpoints } from './health.ts';
 import { refusalOf } from './http-authorization.ts';
 import { bodyTypeOf, maxBodyBytes } from './http-body.ts';
-import { plainNotFound } from './http-errors.ts';
+import { plainNotFound, refusedWith } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
 import { parseTarget, type Target } from './http-path.ts';
+import { attributesOf, requestInfo } from './http-request-info.ts';
 import { acceptedBy, sendText, sendValue } from './http-response.ts';
 import { noSuchMethod, noSuchPath } from './http-routes.ts';
 import { exposition } from './metrics.ts';
@@ -24,6 +25,8 @@ export interface PathEndpointsOptions {
   readonly handlers: readonly PathHandler[];
   readonly version: string;
   registries(): readonly Registry[];
+  /** Pages for who looks into the server, made when asked for. */
+  readonly pages?: ReadonlyMap<string, () => string>;
 }
 
 /** Every path that is not of a resource. They are authorized before they get here. */
@@ -58,14 +61,22 @@ export class PathEndpoints {
       return;
     }
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+    const page = this.#options.pages?.get(plain);
     const known =
-      plain === '/' || plain === '/version' || plain === '/metrics' || health.has(plain) || openApi.has(path) || discovery.has(plain);
+      plain === '/' ||
+      plain === '/version' ||
+      plain === '/metrics' ||
+      page !== undefined ||
+      health.has(plain) ||
+      openApi.has(path) ||
+      discovery.has(plain);
     if (!known) {
       sendText(exchange, 404, plainNotFound);
       return;
     }
     if (method !== 'GET' && method !== 'HEAD') throw noSuchMethod();
-    if (health.has(plain)) {
+    if (page !== undefined) sendText(exchange, 200, page());
+    else if (health.has(plain)) {
       const { code, text } = await health.answer(plain, query);
       sendText(exchange, code, text);
     } else if (openApi.has(path)) await openApi.send(exchange, path, query);
@@ -115,25 +126,27 @@ export class PathEndpoints {
 
   #paths(): readonly string[] {
     const { discovery, openApi, health } = this.#options;
-    return [...discovery.paths, ...openApi.paths, ...health.paths, '/metrics', '/version', ...this.#exact.keys()].sort();
+    const pages = this.#options.pages?.keys() ?? [];
+    return [...discovery.paths, ...openApi.paths, ...health.paths, ...pages, '/metrics', '/version', ...this.#exact.keys()].sort();
   }
 }
 
-/** The paths for the loopback client, authorized as they are over HTTP. */
-export function loopbackPaths(paths: PathEndpoints, authz: readonly Authorizer[]): PathAnswer {
+/** The paths for the loopback client, authorized as they are over HTTP; and what API servers behind this one serve, for reading. */
+export function loopbackPaths(
+  paths: PathEndpoints,
+  authz: readonly Authorizer[],
+  aggregator?: Pick<Aggregator, 'find' | 'read'>,
+): PathAnswer {
   return async (method, path, body, identity) => {
     const target = parseTarget(path);
-    const refusal = await refusalOf(authz, { kind: 'path', identity, verb: method.toLowerCase(), path: target.path });
+    const remote = method === 'GET' ? aggregator?.find(target.segments) : undefined;
+    const plain = { kind: 'path', verb: method.toLowerCase(), path: target.path } as const;
+    const refusal = await refusalOf(authz, attributesOf(remote === undefined ? plain : requestInfo(method, target), identity));
     if (refusal !== undefined) throw refusal;
-    return paths.value(method, target, body, identity);
+    return remote === undefined || aggregator === undefined
+      ? paths.value(method, target, body, identity)
+      : aggregator.read(remote, path, identity);
   };
-}
-
-function refusedWith(code: number, answer: unknown): StatusError {
-  if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
-  const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
-  const message = isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : JSON.stringify(answer);
-  return failure(reason, message, undefined, code);
 }
 
 async function jsonBody(exchange: Exchange): Promise<unknown> {

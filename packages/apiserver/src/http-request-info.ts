@@ -1,3 +1,5 @@
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
 import { isTrue, type Query, type Target } from './http-path.ts';
 
 /** What a method and a path mean, before it is known whether anything is served there. `RequestInfo` of Kubernetes. */
@@ -68,4 +70,11 @@ function verbOf(method: string, name: string, query: Query): string {
   if (name !== '') return verb;
   if (verb === 'get') return isTrue(query.first['watch']) ? 'watch' : 'list';
   return verb === 'delete' ? 'deletecollection' : verb;
+}
+
+/** What authorizers are asked. */
+export function attributesOf(info: RequestInfo, identity: Identity): Attributes {
+  if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
+  const { verb, group, version, resource, subresource, namespace, name } = info;
+  return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
 }

@@ -2,6 +2,7 @@ import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeBody, maxBodyBytes, patchTypeOf } from './http-body.ts';
+import type { AuditTrail } from './audit/audit-trail.ts';
 import type { Exchange } from './http-exchange.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
@@ -21,7 +22,7 @@ export async function apiRequest(
   identity: Identity,
   authentication: { readonly from: number; readonly to: number },
   warn: (message: string) => void,
-  annotate?: (key: string, value: string) => void,
+  audit?: Pick<AuditTrail, 'annotate' | 'request'>,
 ): Promise<ApiRequest> {
   const { headers } = exchange;
   const { verb, resource, subresource, namespace, name, optionsKind } = route;
@@ -45,11 +46,14 @@ export async function apiRequest(
     ...(patchType !== undefined && { patchType }),
     ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }),
     ...(cause !== undefined && { cause }),
-    ...(annotate !== undefined && { annotate }),
+    ...(audit !== undefined && { annotate: (key: string, value: string, level?: 'Request') => audit.annotate(key, value, level) }),
     warn,
     get body() {
       if (!writes && optionsKind === undefined) return undefined;
-      body ??= { decoded: decodeBody(bytes, { route, query, contentType, protobuf, warn }) };
+      if (body === undefined) {
+        body = { decoded: decodeBody(bytes, { route, query, contentType, protobuf, warn }) };
+        audit?.request(body.decoded);
+      }
       return body.decoded;
     },
     get signal() {

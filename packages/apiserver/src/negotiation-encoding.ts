@@ -91,6 +91,7 @@ class PlainEncoding implements Encoding {
   readonly streamType = 'application/json';
   readonly #opening: Buffer;
   readonly #head: (metadata: ListMeta) => string;
+  #last: { readonly begins: Buffer; readonly untyped: Buffer | undefined } | undefined;
 
   constructor(resource: Resource) {
     const apiVersion = apiVersionOf(resource);
@@ -100,7 +101,7 @@ class PlainEncoding implements Encoding {
   }
 
   item(item: Encoded): Buffer {
-    return Buffer.concat([item.json(), lineBreak]);
+    return item.json('', '\n');
   }
   listHead(metadata: ListMeta): Buffer {
     return Buffer.from(this.#head(metadata));
@@ -108,15 +109,27 @@ class PlainEncoding implements Encoding {
 
   /** Items of a typed list do not repeat its kind. */
   listItem(item: Encoded, first: boolean, sink: Sink): void {
-    const json = item.json();
-    const opening = this.#opening;
-    if (json.length > opening.length && opening.compare(json, 0, opening.length) === 0) {
-      sink.add(first ? brace : commaBrace);
-      sink.add(json.subarray(opening.length));
-    } else {
+    const [begins, ...rest] = item.pieces();
+    if (begins === undefined) return;
+    const untyped = this.#withoutType(begins);
+    if (untyped === undefined) {
       if (!first) sink.add(comma);
-      sink.add(json);
+      sink.add(begins);
+    } else {
+      sink.add(first ? brace : commaBrace);
+      sink.add(untyped);
     }
+    for (const piece of rest) sink.add(piece);
+  }
+
+  /** What follows the kind, when it begins with that. Of stored objects it is always the same buffer. */
+  #withoutType(begins: Buffer): Buffer | undefined {
+    if (begins === this.#last?.begins) return this.#last.untyped;
+    const opening = this.#opening;
+    const typed = begins.length > opening.length && opening.compare(begins, 0, opening.length) === 0;
+    const untyped = typed ? begins.subarray(opening.length) : undefined;
+    this.#last = { begins, untyped };
+    return untyped;
   }
 
   listTail(_metadata: ListMeta): Buffer {

@@ -12,22 +12,26 @@ type Fields = Record<string, unknown>;
 
 const malformed = (why: string) => badRequest(`the object provided is unrecognized: protobuf: ${why}`);
 
-/** @throws StatusError `BadRequest` */
-export function decodeProtobuf(body: Buffer): KubeObject {
-  return decodeAt(body, 0);
+interface KindName {
+  readonly apiVersion: string;
+  readonly kind: string;
 }
 
-function decodeAt(body: Buffer, depth: number): KubeObject {
+/** `expected` is what a body is that does not say so. @throws StatusError `BadRequest` */
+export function decodeProtobuf(body: Buffer, expected?: KindName): KubeObject {
+  return decodeAt(body, 0, expected);
+}
+
+function decodeAt(body: Buffer, depth: number, expected?: KindName): KubeObject {
   if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('the body does not begin with its mark');
-  const { apiVersion, kind, raw } = readUnknown(new Reader(body, magic.length, body.length));
+  const { raw, ...named } = readUnknown(new Reader(body, magic.length, body.length));
+  const { apiVersion, kind } = named.kind === '' && named.apiVersion === '' && expected !== undefined ? expected : named;
   const message = messageOf(apiVersion, kind);
   if (message === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
   return { kind, apiVersion, ...read(raw, message, depth) };
 }
 
-interface Unknown {
-  readonly apiVersion: string;
-  readonly kind: string;
+interface Unknown extends KindName {
   readonly raw: Reader;
 }
 

@@ -10,6 +10,7 @@ import type { Exchange } from './http-exchange.ts';
 import type { Query } from './http-path.ts';
 import { notAcceptable, parseAccept } from './negotiation.ts';
 import { jsonOf, openApiParts } from './openapi-document.ts';
+import { withOthers, type OtherDocument } from './openapi-others.ts';
 import { protobufOf } from './openapi-v2-protobuf.ts';
 
 const v2ProtobufTypes: ReadonlySet<string> = new Set([
@@ -35,12 +36,22 @@ export class OpenApiEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #version: string;
   readonly #remote: () => RemoteGroups;
+  readonly #others: () => Promise<readonly OtherDocument[]>;
   #state: State | undefined;
   #documents = new Map<string, Promise<StaticDocument>>();
 
-  /** `remote` names what documents other servers have; requests for those go on there before they get here. */
-  constructor(served: () => readonly Kind[], version: string, remote: () => RemoteGroups = () => []) {
+  /**
+   * `remote` names what documents of v3 other servers have; requests for those go on there before they get here. Of v2 there is one
+   * document for all: `others` brings theirs.
+   */
+  constructor(
+    served: () => readonly Kind[],
+    version: string,
+    remote: () => RemoteGroups = () => [],
+    others: () => Promise<readonly OtherDocument[]> = async () => [],
+  ) {
     this.#remote = remote;
+    this.#others = others;
     this.#served = served;
     this.#version = version;
   }
@@ -62,12 +73,17 @@ export class OpenApiEndpoints {
     const { served, hash } = this.#current();
     const form = v2Form(exchange.headers.accept);
     if (form === undefined) throw notAcceptable(['application/json', v2Protobuf]);
-    const document = await this.#document(`v2 ${form}`, () => {
-      const parts = openApiParts(served, 2, this.#version);
+    const others = await this.#others();
+    const tag = others.length === 0 ? hash : createHash('sha256').update(hash).update(JSON.stringify(others)).digest('hex').toUpperCase();
+    const key = `v2 ${form} ${tag}`;
+    const document = await this.#document(key, () => {
+      for (const old of this.#documents.keys()) if (old.startsWith(`v2 ${form} `) && old !== key) this.#documents.delete(old);
+      const own = openApiParts(served, 2, this.#version);
+      const parts = others.length === 0 ? own : withOthers(own, others);
       return build(
         form === 'json' ? 'application/json' : v2Protobuf,
         form === 'json' ? jsonOf(parts, 2) : protobufOf(parts),
-        `"${hash}${form === 'json' ? '' : '-PB'}"`,
+        `"${tag}${form === 'json' ? '' : '-PB'}"`,
       );
     });
     await sendDocument(exchange, document);

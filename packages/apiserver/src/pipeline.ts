@@ -45,6 +45,7 @@ import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
 import { WatchCache } from './watch-cache/watch-cache.ts';
+import { versionsOf } from './versions.ts';
 
 export interface PipelineOptions {
   readonly storage: StorageDriver;
@@ -88,6 +89,8 @@ const subresources: Readonly<Record<string, Handler>> = {
   'replicationcontrollers/scale': scale,
 };
 const interactive: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
+
+const writes: ReadonlySet<string> = new Set<ApiRequest['verb']>(['create', 'update', 'patch']);
 
 /**
  * Everything between a request that is understood and its answer. The stages, in the order in which they run:
@@ -178,6 +181,7 @@ export class Pipeline {
       admission: new AdmissionChain(
         [...admission, rbacEscalation(() => this.#machinery)],
         [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+        (resource) => versionsOf(this.#catalog, resource),
       ),
       authz,
       authn,
@@ -270,8 +274,15 @@ export class Pipeline {
     if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
     if (what === 'componentstatuses') return componentStatus(this.#machinery, this.#components(), call);
     const kind = this.#kind(resource.group, resource.version, resource.resource);
+    // who only reads a built-in kind may be an older kubectl that describes something else
+    if (kind.warning === undefined || (kind.custom === undefined && !writes.has(verb))) return this.#served(kind, what, call);
+    call.warn(kind.warning);
+    return this.#served(kind, what, call).then((answer) => (answer.kind === 'list' ? { ...answer, warnings: call.warnings } : answer));
+  }
+
+  #served(kind: ServedKind, what: string, call: Call): Promise<PipelineResponse> {
     if (kind.custom !== undefined) return this.#custom(kind, call);
-    return subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
+    return call.request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
   }
 
   #custom(kind: ServedKind, call: Call): Promise<PipelineResponse> {
@@ -282,14 +293,11 @@ export class Pipeline {
 
   #customObject(kind: ServedKind, call: Call): Promise<PipelineResponse> {
     const { request } = call;
-    const { terminating = false, warning, scale } = kind.custom ?? {};
+    const { terminating = false, scale } = kind.custom ?? {};
     if (terminating && request.verb === 'create' && request.subresource === '')
       throw failure('MethodNotAllowed', 'create not allowed while custom resource definition is terminating', {});
-    if (warning !== undefined) call.warn(warning);
     if (request.subresource === 'scale' && scale !== undefined) return scale(this.#machinery, call);
-    const response = request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, groupResource(request.resource), call);
-    if (warning === undefined) return response;
-    return response.then((answer) => (answer.kind === 'list' ? { ...answer, warnings: call.warnings } : answer));
+    return request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, groupResource(request.resource), call);
   }
 
   #object(kind: ServedKind, call: Call): Promise<PipelineResponse> {

@@ -37,6 +37,10 @@ export default Roles.plugin({
     runtimeConfig: z.record(z.string(), z.boolean()).default({}),
     /** Which resources are encrypted at rest, and with which keys. Absent: none. */
     encryption: encryptionSchema.optional(),
+    /** A file with a Policy of `audit.k8s.io/v1`: what sinks are told. Absent: of every request who asked for what, and the answer's code. */
+    auditPolicy: z.string().min(1).optional(),
+    /** Whether kubelets have to show certificates of the cluster's CA. Upstream's sign their own unless they are told otherwise. */
+    verifyKubelets: z.boolean().default(true),
     /** How long a stop waits for requests that are under way. */
     drainSeconds: seconds.max(300).default(5),
   }),

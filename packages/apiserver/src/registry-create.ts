@@ -26,7 +26,7 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
   return {
     kind: 'object',
     code: 201,
-    item: item instanceof View ? item : await show(kind, item, request.signal),
+    item: item instanceof View ? item : await show(kind, item, request),
     warnings: call.warnings,
   };
 }
@@ -37,16 +37,8 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   const { admission } = machinery;
   let object = completed(kind, placed(kind, wellNamed(body), request.namespace, request.name));
   const { resourceVersion = '' } = object.metadata ?? {};
-  if (resourceVersion !== '' && resourceVersion !== '0') {
-    throw new StatusError({
-      kind: 'Status',
-      apiVersion: 'v1',
-      metadata: {},
-      status: 'Failure',
-      message: 'resourceVersion should not be set on objects to be created',
-      code: 500,
-    });
-  }
+  // Kubernetes says the same words with a code of 500
+  if (resourceVersion !== '' && resourceVersion !== '0') throw badRequest('resourceVersion should not be set on objects to be created');
   object = tracked(machinery, kind, call, undefined, object);
   const admitted = {
     operation: 'CREATE' as const,

@@ -80,7 +80,7 @@ export async function removeObject(
   const decide = async (current: Item | undefined): Promise<Decision> => {
     if (current === undefined) throw notFound(kind.resource, name);
     checkPreconditions(kind, current, options);
-    const old = (await show(kind, current, call.request.signal)).object;
+    const old = (await show(kind, current, call.request)).object;
     await admission.validate(call, {
       operation: 'DELETE',
       resource: kind.resource,
@@ -105,7 +105,7 @@ export async function removeObject(
   if (outcome === undefined) throw notFound(kind.resource, name);
   const { item, deleted } = outcome;
   if (deleted) return { item: view(kind, last ?? item.object, item.revision), deleted };
-  return { item: await show(kind, item, call.request.signal), deleted };
+  return { item: await show(kind, item, call.request), deleted };
 }
 
 function view({ conversion }: ServedKind, object: KubeObject, revision: number): View {

@@ -11,7 +11,7 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import { Frame, View, type Item, type Viewer } from './watch-cache/item.ts';
 import type { ResourceCache } from './watch-cache/resource-cache.ts';
 import { selection, type Selection } from './watch-cache/selection.ts';
-import type { WatchCache } from './watch-cache/watch-cache.ts';
+import type { Asker, WatchCache } from './watch-cache/watch-cache.ts';
 import { Watcher } from './watch-cache/watcher.ts';
 
 export interface ReaderOptions {
@@ -47,16 +47,17 @@ export class Reader {
   }
 
   /** @throws StatusError NotFound */
-  async get(kind: ServedKind, { namespace, name, query, signal }: ApiRequest): Promise<Encoded> {
-    await this.#atLeast(revisionOf(query['resourceVersion'] ?? ''), signal);
+  async get(kind: ServedKind, request: ApiRequest): Promise<Encoded> {
+    const { namespace, name, query } = request;
+    await this.#atLeast(revisionOf(query['resourceVersion'] ?? ''), request);
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
-    return show(kind, item, signal);
+    return show(kind, item, request);
   }
 
   /** The newest stored state of an object. @throws StatusError NotFound */
   async newest(kind: ServedKind, namespace: string, name: string, signal?: AbortSignal): Promise<Item> {
-    await this.#cache.fresh(signal);
+    await this.#cache.fresh({ signal });
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
     return item;
@@ -86,7 +87,7 @@ export class Reader {
     const wanted = select(kind, namespace, options);
     if (token !== undefined && token.revision > 0) return this.#past(kind, wanted, options, token.revision, token.after, signal);
     if (match === 'Exact' && revision !== undefined) return this.#past(kind, wanted, options, revision, '', signal);
-    await this.#atLeast(token === undefined ? revision : undefined, signal);
+    await this.#atLeast(token === undefined ? revision : undefined, { signal });
     return this.#present(kind, wanted, options, token?.after ?? '', this.#cache.revision);
   }
 
@@ -163,7 +164,7 @@ export class Reader {
     const wanted = select(kind, namespace, options);
     const fromNow = revision === undefined || revision === 0;
     // without a revision the start has to be consistent; with one a list with NotOlderThan semantics begins
-    if (revision === undefined || sendInitialEvents === true) await this.#atLeast(revision, signal);
+    if (revision === undefined || sendInitialEvents === true) await this.#atLeast(revision, { signal });
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
     const { floor } = cache.ring;
@@ -198,15 +199,15 @@ export class Reader {
     const viewer = viewerOf(kind);
     for (const item of items) {
       const cause = this.#cache.causes.get(item.revision);
-      yield viewer === undefined ? item.added(cause) : new Frame('ADDED', viewer(item), cause);
+      yield new Frame('ADDED', viewer?.(item) ?? item, cause);
     }
     if (end !== undefined) yield bookmark(kind, end, { [initialEventsEnd]: 'true' });
   }
 
   /** Waits until the cache has a revision; the newest when there is none given, and not at all for 0. */
-  async #atLeast(revision: number | undefined, signal: AbortSignal | undefined): Promise<void> {
-    if (revision === undefined) await this.#cache.fresh(signal);
-    else if (revision > this.#cache.revision && !(await this.#cache.reached(revision, signal))) throw this.#tooLarge(revision);
+  async #atLeast(revision: number | undefined, asker: Asker): Promise<void> {
+    if (revision === undefined) await this.#cache.fresh(asker);
+    else if (revision > this.#cache.revision && !(await this.#cache.reached(revision, asker.signal))) throw this.#tooLarge(revision);
   }
 
   #tooLarge(revision: number): StatusError {

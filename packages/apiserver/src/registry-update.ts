@@ -80,7 +80,7 @@ export async function replaceObject(
     const current = await objects.read(kind.store, key);
     await decide(current);
     const object = shown ?? current?.object ?? {};
-    if (shown === undefined && current !== undefined) return { item: await show(kind, current, request.signal), created };
+    if (shown === undefined && current !== undefined) return { item: await show(kind, current, request), created };
     return { item: new View(kind.conversion?.fromStored(object) ?? object, current?.revision ?? 0), created };
   }
   const outcome = await objects.change(kind.store, key, call, decide);
@@ -91,7 +91,7 @@ export async function replaceObject(
     const last = withMeta(shown, { resourceVersion: String(item.revision) });
     return { item: new View(kind.conversion?.fromStored(last) ?? last, item.revision), created: false };
   }
-  return { item: await show(kind, item, request.signal), created };
+  return { item: await show(kind, item, request), created };
 }
 
 type Made =
@@ -103,7 +103,7 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   const { strategy, conversion } = kind;
   const { request } = call;
   const { rules } = change;
-  const view = show(kind, current, request.signal);
+  const view = show(kind, current, request);
   const old = (view instanceof Promise ? await view : view).object;
   // custom resources are stored by the rules of the version in which they came
   const before = kind.custom === undefined ? current.object : old;

@@ -19,13 +19,15 @@ export interface ProtobufCodec {
   frame(type: string, apiVersion: string, kind: string, message: Buffer): Buffer;
 }
 
-/** One version of one object. Encoded at most once per format, whoever asks. */
+/** One version of one object. Encoded at most once per format, whoever asks; what is stored is JSON and not encoded again. */
 export interface Encoded {
   /** Deeply frozen, complete with `apiVersion`, `kind` and `metadata.resourceVersion`. */
   readonly object: KubeObject;
   readonly revision: number;
-  /** The object as JSON, without a line break. The same buffer every time. */
-  json(): Buffer;
+  /** The object as JSON between two texts, in a buffer of its own. */
+  json(before?: string, after?: string): Buffer;
+  /** Its JSON in pieces that make it up together. Nothing is copied: they must not change. */
+  pieces(): readonly Buffer[];
   /** Its message in protobuf. The same buffer every time. Only where the codec knows the kind. */
   protobuf(codec: ProtobufCodec): Buffer;
 }

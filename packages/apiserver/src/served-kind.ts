@@ -12,7 +12,7 @@ import type { Strategy } from './strategy/strategy.ts';
 import { Codec, View, type Item, type Viewer } from './watch-cache/item.ts';
 import type { ResourceCache, StoredResource } from './watch-cache/resource-cache.ts';
 import type { FieldReaders } from './watch-cache/selection.ts';
-import { root } from './watch-cache/watch-cache.ts';
+import { root, type Asker } from './watch-cache/watch-cache.ts';
 
 /** One stored resource: where its objects are, and in which version. */
 export interface StoredKind extends StoredResource {
@@ -34,8 +34,6 @@ export interface Conversion {
 export interface CustomRules {
   /** No new objects: the definition is being deleted. */
   readonly terminating: boolean;
-  /** What whoever uses this version is warned of. */
-  readonly warning: string | undefined;
   /** Objects of other versions are converted by somebody else: `prepare` has to be waited for. */
   readonly awaits: boolean;
   /** The object with metadata of the right types, without unknown fields, with its defaults. @throws StatusError BadRequest */
@@ -46,6 +44,8 @@ export interface CustomRules {
   unknownFields(object: KubeObject): readonly string[];
   /** In the version in which it is to be stored. Strategies and validation have seen it in the served one. */
   toStored(object: KubeObject): KubeObject | Promise<KubeObject>;
+  /** An object of another version in this one. @throws StatusError InternalError */
+  convert(object: KubeObject): KubeObject | Promise<KubeObject>;
   /** Has to be done before `viewer` can show these; undefined when nothing has. @throws StatusError InternalError */
   prepare(items: readonly Item[], signal?: AbortSignal): Promise<void> | undefined;
   /** Its scale subresource, where it has one. */
@@ -59,6 +59,8 @@ export interface ServedKind {
   readonly gvk: GroupVersionKind;
   readonly apiVersion: string;
   readonly namespaced: boolean;
+  /** What whoever uses this version is warned of. */
+  readonly warning: string | undefined;
   readonly schema: Schema | undefined;
   /** By which server-side apply merges; made of `schema` when absent. Custom resources bring `openApiType` of theirs. */
   readonly fieldType?: FieldType | undefined;
@@ -76,8 +78,16 @@ export interface ServedKind {
   readonly custom?: CustomRules;
 }
 
+/** Versions that are served by default and should be used no more, by `group/version/resource`. */
+const deprecations: Readonly<Record<string, string>> = {
+  '/v1/endpoints': 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
+};
+
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
+
+/** There are many of these, and nobody reads them along. */
+const seldomRead: ReadonlySet<string> = new Set(['events']);
 
 /** The part of a stored kind that the cache has to know before there is a cache. */
 export function storedResource(
@@ -88,7 +98,7 @@ export function storedResource(
   return {
     name: groupResource({ group, resource: name }),
     namespaced,
-    codec: new Codec(apiVersionOf({ group, version }), kind),
+    codec: new Codec(apiVersionOf({ group, version }), kind, { seldomRead: seldomRead.has(groupResource({ group, resource: name })) }),
     ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
   };
 }
@@ -112,6 +122,7 @@ export function servedKind(
     gvk,
     apiVersion: apiVersionOf({ group, version }),
     namespaced,
+    warning: deprecations[`${group}/${version}/${kind.resource}`],
     schema: schemaOf(gvk),
     strategy,
     allowLoopback,
@@ -145,8 +156,8 @@ export function completed(kind: Pick<ServedKind, 'gvk' | 'custom'>, object: Kube
 }
 
 /** A stored item as the kind shows it; a promise where somebody else has to convert it first. */
-export function show({ viewer, custom }: ServedKind, item: Item, signal?: AbortSignal): Encoded | Promise<Encoded> {
+export function show({ viewer, custom }: ServedKind, item: Item, asker?: Asker): Encoded | Promise<Encoded> {
   if (viewer === undefined) return item;
-  const ready = custom?.prepare([item], signal);
+  const ready = custom?.prepare([item], asker?.signal);
   return ready === undefined ? viewer(item) : ready.then(() => viewer(item));
 }

@@ -1,18 +1,18 @@
+import { familyOf } from '@oarlock/api/ip-number';
 import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { ipAddresses, serviceCIDRs, services } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { IPAddress, ParentReference, ServiceCIDR } from '@oarlock/api/types/networking-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { ApiRequest } from '@oarlock/spi/loopback';
-import { apiserverIdentity } from './bootstrap.ts';
 import { Following } from './following.ts';
-import { familyOf, IPRange } from './ip-range.ts';
+import { IPRange } from './ip-range.ts';
+import { apiserverIdentity, OwnRequests, unless } from './own-requests.ts';
 import type { Pipeline } from './pipeline.ts';
+import { Rounds } from './rounds.ts';
 import { allocator, ipFamilyLabel, isReady, managedByLabel } from './service-ranges.ts';
 
 export interface ServiceCidrsOptions {
@@ -32,7 +32,6 @@ const waiting = {
   reason: 'Terminating',
   message: 'There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR',
 };
-const againMs = 5_000;
 
 /**
  * Looks after ServiceCIDRs and IPAddresses (KEP-1880): the default ServiceCIDR is there, each says whether it is ready and goes only when
@@ -42,22 +41,23 @@ export class ServiceCidrs {
   readonly #options: ServiceCidrsOptions;
   readonly #cidrs: Following<ServiceCIDR>;
   readonly #addresses: Following<IPAddress>;
+  readonly #requests: OwnRequests;
+  readonly #rounds: Rounds;
   #gone: IPAddress[] = [];
   /** What there was at the start has been seen to. */
   #complete = false;
-  #pending = false;
-  #stopped = false;
-  #running: Promise<void> | undefined;
 
   constructor(options: ServiceCidrsOptions) {
     this.#options = options;
-    this.#cidrs = new Following(serviceCIDRs, { ...options, onChange: () => this.#look() });
+    this.#requests = new OwnRequests(options.pipeline);
+    this.#rounds = new Rounds({ ...options, complaint: 'ServiceCIDRs and IPAddresses could not be settled', settle: () => this.#round() });
+    this.#cidrs = new Following(serviceCIDRs, { ...options, onChange: () => void this.#rounds.look() });
     this.#addresses = new Following(ipAddresses, {
       ...options,
       onChange: (gone) => {
         if (gone.length === 0) return;
         this.#gone.push(...(gone as readonly IPAddress[]));
-        this.#look();
+        void this.#rounds.look();
       },
     });
   }
@@ -65,43 +65,19 @@ export class ServiceCidrs {
   /** Resolves when everything is as it should be, or could not be made so at once: then it is tried again. */
   async start(): Promise<void> {
     await Promise.all([this.#cidrs.start(), this.#addresses.start()]);
-    this.#look();
-    await this.#running;
+    await this.#rounds.look();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await Promise.all([this.#cidrs.stop(), this.#addresses.stop()]);
-    await this.#running;
+    await Promise.all([this.#cidrs.stop(), this.#addresses.stop(), this.#rounds.stop()]);
   }
 
-  /** One round at a time, and one more when something happened meanwhile. */
-  #look(): void {
-    this.#pending = true;
-    this.#running ??= this.#rounds().finally(() => {
-      this.#running = undefined;
-      if (this.#pending && !this.#stopped) this.#look();
-    });
-  }
-
-  async #rounds(): Promise<void> {
-    const { log, clock } = this.#options;
-    while (this.#pending && !this.#stopped) {
-      this.#pending = false;
-      try {
-        if (!this.#complete)
-          await this.#make(serviceCIDRs, { metadata: { name: defaultName }, ...{ spec: { cidrs: this.#options.cidrs } } });
-        for (const cidr of this.#cidrs.objects.values()) await this.#settle(cidr);
-        if (!this.#complete) await this.#repair();
-        this.#complete = true;
-        for (let lost = this.#gone.shift(); lost !== undefined; lost = this.#gone.shift()) await this.#restore(lost);
-      } catch (error) {
-        log.warn({ error: String(error) }, 'ServiceCIDRs and IPAddresses could not be settled');
-        clock.after(againMs, () => {
-          if (!this.#stopped) this.#look();
-        });
-      }
-    }
+  async #round(): Promise<void> {
+    if (!this.#complete) await this.#make(serviceCIDRs, { metadata: { name: defaultName }, ...{ spec: { cidrs: this.#options.cidrs } } });
+    for (const cidr of this.#cidrs.objects.values()) await this.#settle(cidr);
+    if (!this.#complete) await this.#repair();
+    this.#complete = true;
+    for (let lost = this.#gone.shift(); lost !== undefined; lost = this.#gone.shift()) await this.#restore(lost);
   }
 
   async #settle(cidr: ServiceCIDR): Promise<void> {
@@ -168,9 +144,9 @@ export class ServiceCidrs {
     }
     for (const [ip, { metadata, spec }] of this.#addresses.objects) {
       if (metadata?.labels?.[managedByLabel] !== allocator || used.has(ip) || (await this.#used(ip, spec?.parentRef))) continue;
-      await this.#call('delete', ipAddresses, { metadata: { name: ip } }, { uid: metadata.uid ?? '' }).catch(
-        unless('NotFound', 'Conflict'),
-      );
+      await this.#requests
+        .delete(ipAddresses, { metadata: { name: ip } }, { uid: metadata.uid ?? '' })
+        .catch(unless('NotFound', 'Conflict'));
     }
   }
 
@@ -184,7 +160,7 @@ export class ServiceCidrs {
 
   async #newest(resource: Resource, namespace: string, name: string): Promise<KubeObject | undefined> {
     try {
-      return await this.#call('get', resource, { metadata: { name, namespace } });
+      return await this.#requests.get(resource, { metadata: { name, namespace } });
     } catch (error) {
       unless('NotFound')(error);
       return undefined;
@@ -192,33 +168,12 @@ export class ServiceCidrs {
   }
 
   async #make(resource: Resource, object: KubeObject): Promise<void> {
-    await this.#call('create', resource, object).catch(unless('AlreadyExists'));
+    await this.#requests.create(resource, object).catch(unless('AlreadyExists'));
   }
 
   /** Somebody else's change comes as an event of its own. */
   async #update(object: ServiceCIDR, subresource: string, parts: object): Promise<void> {
-    await this.#call('update', serviceCIDRs, { ...object, ...parts }, undefined, subresource).catch(unless('Conflict', 'NotFound'));
-  }
-
-  async #call(
-    verb: ApiRequest['verb'],
-    resource: Resource,
-    object: KubeObject,
-    preconditions?: { readonly uid: string },
-    subresource = '',
-  ): Promise<KubeObject | undefined> {
-    const { name = '', namespace = '' } = object.metadata ?? {};
-    const response = await this.#options.pipeline.handle({
-      verb,
-      resource,
-      subresource,
-      namespace,
-      name: verb === 'create' ? '' : name,
-      query: {},
-      identity: apiserverIdentity,
-      ...(verb !== 'get' && { body: verb === 'delete' ? { kind: 'DeleteOptions', apiVersion: 'v1', preconditions } : object }),
-    });
-    return response.kind === 'object' ? response.item.object : undefined;
+    await this.#requests.update(serviceCIDRs, { ...object, ...parts }, subresource).catch(unless('Conflict', 'NotFound'));
   }
 }
 
@@ -226,10 +181,3 @@ const addressObject = (ip: string, { group = '', resource, namespace = '', name 
   metadata: { name: ip, labels: { [ipFamilyLabel]: familyOf(ip) ?? 'IPv4', [managedByLabel]: allocator } },
   ...{ spec: { parentRef: { group, resource, namespace, name } } },
 });
-
-/** Lets these refusals pass. */
-const unless =
-  (...reasons: readonly Parameters<typeof isStatus>[1][]) =>
-  (error: unknown): undefined => {
-    if (!isStatus(error, ...(reasons as [Parameters<typeof isStatus>[1]]))) throw error;
-  };

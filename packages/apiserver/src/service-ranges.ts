@@ -1,8 +1,9 @@
+import { addressOf, familyOf, formatAddress, type IPFamily } from '@oarlock/api/ip-number';
 import type { KubeObject } from '@oarlock/api/object';
 import { formatTime } from '@oarlock/api/time';
 import type { ServiceCIDR } from '@oarlock/api/types/networking-v1';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
-import { addressOf, familyOf, formatAddress, IPRange, type IPFamily } from './ip-range.ts';
+import { IPRange } from './ip-range.ts';
 import type { Random } from './random.ts';
 import type { StoredKind } from './served-kind.ts';
 import { root } from './watch-cache/watch-cache.ts';

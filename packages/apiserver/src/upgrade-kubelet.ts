@@ -38,10 +38,13 @@ export interface Upgrade extends UpgradeClient {
 /** Goes on at a node: the API server as a client of kubelets, which it knows by the cluster's CA and which know it by its certificate. */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
+  readonly #verify: boolean;
   #agent: Promise<Agent> | undefined;
 
-  constructor(keys: ClusterKeys, signal: AbortSignal) {
+  /** `verify`: kubelets have certificates of the cluster's CA. Those of other makes have their own unless they are told otherwise. */
+  constructor(keys: ClusterKeys, signal: AbortSignal, { verify = true }: { readonly verify?: boolean } = {}) {
     this.#keys = keys;
+    this.#verify = verify;
     signal.addEventListener(
       'abort',
       () => {
@@ -131,7 +134,7 @@ export class KubeletProxy {
     if (this.#agent === undefined) {
       this.#agent = this.#keys
         .issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'], usages: ['client'] })
-        .then((pair) => agentOf(pair, this.#keys.caBundle));
+        .then((pair) => agentOf(pair, this.#keys.caBundle, this.#verify));
       this.#agent.catch(() => {
         this.#agent = undefined;
       });
@@ -140,8 +143,9 @@ export class KubeletProxy {
   }
 }
 
-function agentOf({ certificate, key }: KeyPair, ca: string): Agent {
+function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {
   return new Agent({
+    rejectUnauthorized: verify,
     cert: certificate,
     key,
     ca,

@@ -1,13 +1,16 @@
+import { isObject } from '@oarlock/api/json';
 import { apiServices, endpointSlices } from '@oarlock/api/resources';
 import type { APIService } from '@oarlock/api/types/apiregistration-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import { failure } from '@oarlock/api/status';
+import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Identity } from '@oarlock/spi/authn';
 import { Following } from '../following.ts';
+import { refusedWith } from '../http-errors.ts';
 import type { Exchange } from '../http-exchange.ts';
 import type { UpgradeSource } from '../http-handler.ts';
+import type { OtherDocument } from '../openapi-others.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { remoteHeaders } from './front-proxy.ts';
 import { Availability } from './availability.ts';
@@ -31,6 +34,11 @@ export interface Remote {
   readonly version: string;
 }
 
+const maxAnswerBytes = 64 * 1024 * 1024;
+const answerMs = 30_000;
+const documentsMs = 60_000;
+/** As whom the aggregator itself asks. */
+const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
 const serviceUnavailable = () => failure('ServiceUnavailable', 'service unavailable', {});
 
 /** API groups of other servers, behind Services: their requests go on there, as whoever asks. KEP-263's kube-aggregator. */
@@ -41,6 +49,8 @@ export class Aggregator {
   readonly #endpoints: Following<EndpointSlice>;
   readonly #availability: Availability;
   readonly #listeners: (() => void)[] = [];
+  readonly #stop = new AbortController();
+  #documents: { readonly of: RemoteGroups; readonly at: number; readonly documents: Promise<readonly OtherDocument[]> } | undefined;
   #elsewhere = false;
   #remotes = new Map<string, Remote>();
   #groups: RemoteGroups = [];
@@ -63,6 +73,7 @@ export class Aggregator {
   }
 
   async stop(): Promise<void> {
+    this.#stop.abort(new Error('the API server is stopping'));
     await Promise.all([this.#services.stop(), this.#endpoints.stop()]);
     await this.#availability.stop();
   }
@@ -97,6 +108,36 @@ export class Aggregator {
     return this.#remotes.get(path.slice('/openapi/v3/apis/'.length));
   }
 
+  /** What the others that can be reached say in OpenAPI v2 about their groups. Asked again after a minute. */
+  documents(): Promise<readonly OtherDocument[]> {
+    const now = this.#options.clock.monotonic();
+    const groups = this.#groups;
+    if (this.#documents === undefined || this.#documents.of !== groups || now - this.#documents.at > documentsMs)
+      this.#documents = { of: groups, at: now, documents: this.#readDocuments() };
+    return this.#documents.documents;
+  }
+
+  async #readDocuments(): Promise<readonly OtherDocument[]> {
+    const servers = new Map<string, Remote[]>();
+    for (const remote of this.#remotes.values()) {
+      const { namespace = '', name = '', port = 443 } = remote.service.spec?.service ?? {};
+      const key = `${namespace}/${name}:${port}`;
+      servers.set(key, [...(servers.get(key) ?? []), remote]);
+    }
+    const found = await Promise.all(
+      [...servers.values()].map(async (remotes): Promise<readonly OtherDocument[]> => {
+        try {
+          const document = await this.read(remotes[0] as Remote, '/openapi/v2', aggregatorIdentity);
+          return isObject(document) ? [{ groups: remotes.map(({ group }) => group), document }] : [];
+        } catch (error) {
+          this.#options.log.debug({ group: remotes[0]?.group, error: String(error) }, 'an extension API server has no OpenAPI v2 document');
+          return [];
+        }
+      }),
+    );
+    return found.flat();
+  }
+
   /** Passes a request on that has been authorized here. @throws StatusError `ServiceUnavailable` */
   async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeSource | undefined): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
@@ -104,6 +145,23 @@ export class Aggregator {
     if (target === undefined) throw serviceUnavailable();
     if (upgrade === undefined) await this.#options.proxy.forward(target, exchange);
     else await this.#options.proxy.upgrade(target, exchange, upgrade);
+  }
+
+  /** What a GET is answered with, for callers without HTTP who have been authorized. @throws StatusError as the other side's answer, or `ServiceUnavailable` */
+  async read({ service }: Remote, path: string, identity: Identity): Promise<unknown> {
+    const target = this.#availability.isAvailable(service)
+      ? await this.#target(service, path, { accept: 'application/json', ...remoteHeaders({}, identity) })
+      : undefined;
+    if (target === undefined) throw serviceUnavailable();
+    try {
+      const { signal } = this.#stop;
+      const { code, body } = await this.#options.proxy.fetch(target, { signal, limit: maxAnswerBytes, timeoutMs: answerMs });
+      const answer: unknown = JSON.parse(body.toString('utf8'));
+      if (code < 400) return answer;
+      throw refusedWith(code, answer);
+    } catch (error) {
+      throw error instanceof StatusError ? error : failure('ServiceUnavailable', `error trying to reach service: ${String(error)}`);
+    }
   }
 
   /** Where an APIService is to be reached right now; undefined where it is not. */

@@ -1,7 +1,5 @@
 import { jsonEqual } from '@oarlock/api/json';
 import { groups } from '@oarlock/api/kinds';
-import type { KubeObject } from '@oarlock/api/object';
-import type { Resource } from '@oarlock/api/resource';
 import { apiServices, configMaps, customResourceDefinitions } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { APIServiceSpec } from '@oarlock/api/types/apiregistration-v1';
@@ -9,10 +7,10 @@ import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-
 import type { ConfigMap } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { ApiRequest } from '@oarlock/spi/loopback';
-import { apiserverIdentity } from '../bootstrap.ts';
 import { Following } from '../following.ts';
+import { OwnRequests, unless } from '../own-requests.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { Rounds } from '../rounds.ts';
 import type { Aggregator } from './aggregator.ts';
 import { authenticationData } from './front-proxy.ts';
 
@@ -33,7 +31,6 @@ const managed = 'kube-aggregator.kubernetes.io/automanaged';
 const customGroupPriority = 1_000;
 const customVersionPriority = 100;
 const configMapName = { name: 'extension-apiserver-authentication', namespace: 'kube-system' };
-const againMs = 5_000;
 const known = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 100]));
 
 /**
@@ -43,71 +40,46 @@ const known = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 10
 export class ApiServices {
   readonly #options: ApiServicesOptions;
   readonly #definitions: Following<CustomResourceDefinition>;
+  readonly #requests: OwnRequests;
+  readonly #rounds: Rounds;
   #published = false;
-  #pending = false;
-  #stopped = false;
-  #running: Promise<void> | undefined;
 
   constructor(options: ApiServicesOptions) {
     this.#options = options;
-    this.#definitions = new Following(customResourceDefinitions, { ...options, onChange: () => this.#look() });
+    this.#requests = new OwnRequests(options.pipeline);
+    this.#rounds = new Rounds({ ...options, complaint: 'APIServices could not be settled', settle: () => this.#settle() });
+    this.#definitions = new Following(customResourceDefinitions, { ...options, onChange: () => void this.#rounds.look() });
   }
 
   async start(): Promise<void> {
-    this.#options.aggregator.onServices(() => this.#look());
+    this.#options.aggregator.onServices(() => void this.#rounds.look());
     await this.#definitions.start();
-    this.#look();
-    await this.#running;
+    await this.#rounds.look();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#definitions.stop();
-    await this.#running;
-  }
-
-  #look(): void {
-    this.#pending = true;
-    this.#running ??= this.#rounds().finally(() => {
-      this.#running = undefined;
-      if (this.#pending && !this.#stopped) this.#look();
-    });
-  }
-
-  async #rounds(): Promise<void> {
-    const { clock, log } = this.#options;
-    while (this.#pending && !this.#stopped) {
-      this.#pending = false;
-      try {
-        if (!this.#published) await this.#publish();
-        this.#published = true;
-        await this.#settle();
-      } catch (error) {
-        log.warn({ error: String(error) }, 'APIServices could not be settled');
-        clock.after(againMs, () => {
-          if (!this.#stopped) this.#look();
-        });
-      }
-    }
+    await Promise.all([this.#definitions.stop(), this.#rounds.stop()]);
   }
 
   async #settle(): Promise<void> {
+    if (!this.#published) await this.#publish();
+    this.#published = true;
     const { aggregator } = this.#options;
     const wanted = this.#wanted();
     await Promise.all([...wanted].map(([name, service]) => this.#ensure(name, service)));
     for (const [name, { metadata, spec }] of aggregator.services)
       if (metadata?.labels?.[managed] !== undefined && spec?.service === undefined && !wanted.has(name))
-        await this.#call('delete', apiServices, { metadata: { name } }).catch(pass('NotFound'));
+        await this.#requests.delete(apiServices, { metadata: { name } }).catch(unless('NotFound'));
   }
 
   async #ensure(name: string, { spec, label }: Wanted): Promise<void> {
     const present = this.#options.aggregator.services.get(name);
     if (present === undefined)
-      await this.#call('create', apiServices, { metadata: { name, labels: { [managed]: label } }, ...{ spec } }).catch(
-        pass('AlreadyExists'),
-      );
+      await this.#requests
+        .create(apiServices, { metadata: { name, labels: { [managed]: label } }, ...{ spec } })
+        .catch(unless('AlreadyExists'));
     else if (present.metadata?.labels?.[managed] !== undefined && !jsonEqual(present.spec, spec))
-      await this.#call('update', apiServices, { ...present, ...{ spec } }).catch(pass('Conflict', 'NotFound'));
+      await this.#requests.update(apiServices, { ...present, ...{ spec } }).catch(unless('Conflict', 'NotFound'));
   }
 
   #wanted(): ReadonlyMap<string, Wanted> {
@@ -133,31 +105,16 @@ export class ApiServices {
     const data = authenticationData(this.#options.caBundle);
     for (;;) {
       try {
-        const present = (await this.#call('get', configMaps, { metadata: configMapName })) as ConfigMap | undefined;
+        const present = (await this.#requests.get(configMaps, { metadata: configMapName })) as ConfigMap | undefined;
         if (jsonEqual(present?.data, data)) return;
-        await this.#call('update', configMaps, { ...present, ...{ data } });
+        await this.#requests.update(configMaps, { ...present, ...{ data } });
         return;
       } catch (error) {
         if (isStatus(error, 'Conflict')) continue;
         if (!isStatus(error, 'NotFound')) throw error;
       }
-      await this.#call('create', configMaps, { metadata: configMapName, ...{ data } }).catch(pass('AlreadyExists'));
+      await this.#requests.create(configMaps, { metadata: configMapName, ...{ data } }).catch(unless('AlreadyExists'));
     }
-  }
-
-  async #call(verb: ApiRequest['verb'], resource: Resource, object: KubeObject): Promise<KubeObject | undefined> {
-    const { name = '', namespace = '' } = object.metadata ?? {};
-    const response = await this.#options.pipeline.handle({
-      verb,
-      resource,
-      subresource: '',
-      namespace,
-      name: verb === 'create' ? '' : name,
-      query: {},
-      identity: apiserverIdentity,
-      ...((verb === 'create' || verb === 'update') && { body: object }),
-    });
-    return response.kind === 'object' ? response.item.object : undefined;
   }
 }
 
@@ -167,9 +124,3 @@ function versionPriority(group: string, version: string): number {
   const behind = versions.length - 1 - versions.indexOf(version);
   return group === '' ? 1 : (/alpha|beta/.test(version) ? 1 : 15) + behind;
 }
-
-const pass =
-  (...reasons: readonly NonNullable<Parameters<typeof isStatus>[1]>[]) =>
-  (error: unknown): undefined => {
-    if (!isStatus(error, ...reasons)) throw error;
-  };

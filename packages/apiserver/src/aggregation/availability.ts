@@ -1,11 +1,10 @@
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import { apiServices } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { APIService, APIServiceCondition } from '@oarlock/api/types/apiregistration-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { apiserverIdentity } from '../bootstrap.ts';
+import { OwnRequests, unless } from '../own-requests.ts';
 import type { Pipeline } from '../pipeline.ts';
 import type { RemoteApi, RemoteResource } from './remote-groups.ts';
 import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
@@ -48,12 +47,14 @@ interface Watched {
 /** Asks every extension API server from time to time what it serves, and says in its APIService whether it answered. */
 export class Availability {
   readonly #options: AvailabilityOptions;
+  readonly #requests: OwnRequests;
   readonly #stop = new AbortController();
   readonly #watched = new Map<string, Watched>();
   readonly #probes = new Set<Promise<void>>();
 
   constructor(options: AvailabilityOptions) {
     this.#options = options;
+    this.#requests = new OwnRequests(options.pipeline);
   }
 
   async stop(): Promise<void> {
@@ -211,20 +212,8 @@ export class Availability {
     const lastTransitionTime =
       before?.status === verdict.status && before.lastTransitionTime ? before.lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (service.status?.conditions ?? []).filter(({ type }) => type !== 'Available');
-    try {
-      await this.#options.pipeline.handle({
-        verb: 'update',
-        resource: apiServices,
-        subresource: 'status',
-        namespace: '',
-        name: service.metadata?.name ?? '',
-        query: {},
-        identity: apiserverIdentity,
-        body: { ...service, status: { conditions: [...others, { type: 'Available', lastTransitionTime, ...verdict }] } },
-      });
-    } catch (error) {
-      if (!isStatus(error, 'Conflict', 'NotFound')) throw error;
-    }
+    const conditions = [...others, { type: 'Available', lastTransitionTime, ...verdict }];
+    await this.#requests.update(apiServices, { ...service, ...{ status: { conditions } } }, 'status').catch(unless('Conflict', 'NotFound'));
   }
 }
 

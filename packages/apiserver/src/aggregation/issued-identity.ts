@@ -10,21 +10,29 @@ export class IssuedIdentity {
   readonly #keys: ClusterKeys;
   readonly #request: CertificateRequest;
   readonly #clock: Clock;
+  readonly #verify: boolean;
   #issued: { readonly at: number; readonly tls: Promise<ProxyTls> } | undefined;
 
-  constructor(keys: ClusterKeys, request: CertificateRequest, clock: Clock) {
+  /** `verify`: the other side has a certificate of the cluster's CA. */
+  constructor(keys: ClusterKeys, request: CertificateRequest, clock: Clock, { verify = true }: { readonly verify?: boolean } = {}) {
     this.#keys = keys;
     this.#request = request;
     this.#clock = clock;
+    this.#verify = verify;
   }
 
-  /** The same object until it is renewed. The other side is to be known by the cluster's CA. */
+  /** The same object until it is renewed. The other side is to be known by the cluster's CA, unless that is not asked for. */
   tls(): Promise<ProxyTls> {
     const now = this.#clock.monotonic();
     if (this.#issued === undefined || now - this.#issued.at > renewAfterMs) {
-      const tls = this.#keys
-        .issue(this.#request)
-        .then(({ certificate, key }): ProxyTls => ({ cert: certificate, key, ca: this.#keys.caBundle }));
+      const tls = this.#keys.issue(this.#request).then(
+        ({ certificate, key }): ProxyTls => ({
+          cert: certificate,
+          key,
+          ca: this.#keys.caBundle,
+          ...(!this.#verify && { rejectUnauthorized: false }),
+        }),
+      );
       const issued = { at: now, tls };
       this.#issued = issued;
       tls.catch(() => {

@@ -76,12 +76,12 @@ export function customKind({ definition, version, kind, schema, store, converter
   };
   const custom: CustomRules = {
     terminating: isTerminating(definition),
-    warning: deprecationOf(definition, version),
     awaits: converter.remote,
     complete: (object) => complete(schema, typed(object, gvk)),
     validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource),
     unknownFields: (object) => unknownFields(kind.published.fields, object),
     toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
+    convert: (object) => converter.convert([object], apiVersion, (list) => complete(schema, list[0] as KubeObject)),
     prepare(items, signal) {
       if (!converter.remote) return undefined;
       const missing = items.filter((item) => item.object.apiVersion !== apiVersion && !views.has(item));
@@ -106,6 +106,7 @@ export function customKind({ definition, version, kind, schema, store, converter
     gvk,
     apiVersion,
     namespaced,
+    warning: deprecationOf(definition, version),
     schema: undefined,
     get fieldType(): FieldType {
       return (fieldType ??= openApiType(version.schema?.openAPIV3Schema as OpenApiSchema | undefined, metaType()));

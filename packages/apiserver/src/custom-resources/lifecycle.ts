@@ -6,7 +6,7 @@ import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { apiserverIdentity } from '../bootstrap.ts';
+import { apiserverIdentity } from '../own-requests.ts';
 import type { PipelineResponse } from '../response.ts';
 import type { ServedKind } from '../served-kind.ts';
 import { cleanupFinalizer } from '../strategy/custom-resource-definitions.ts';

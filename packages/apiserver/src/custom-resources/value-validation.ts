@@ -1,4 +1,4 @@
-import { invalid, notSupported, required, tooLong, tooMany, typeInvalid, type FieldError } from '@oarlock/api/field-error';
+import { invalid, notListed, required, tooLong, tooMany, typeInvalid, type FieldError } from '@oarlock/api/field-error';
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import { correlated, type Old } from './correlation.ts';
 import { formatOf } from './formats.ts';
@@ -83,7 +83,7 @@ function checkEnum({ source, nullable }: SchemaNode, value: unknown, path: strin
   into.checks++;
   if ((value === null && nullable) || allowed.some((each) => jsonEqual(each, value))) return;
   into.errors.push(
-    notSupported(
+    notListed(
       path,
       value ?? null,
       allowed.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))),

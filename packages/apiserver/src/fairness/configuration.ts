@@ -1,15 +1,14 @@
 import { jsonEqual } from '@oarlock/api/json';
-import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { flowSchemas, priorityLevelConfigurations } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { FlowSchema, PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { apiserverIdentity } from '../bootstrap.ts';
 import { Following } from '../following.ts';
+import { OwnRequests, unless } from '../own-requests.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { Rounds } from '../rounds.ts';
 import { mandatoryLevels, mandatorySchemas, suggestedLevels, suggestedSchemas } from './defaults.ts';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
 
@@ -21,7 +20,6 @@ export interface FairnessConfigurationOptions {
 }
 
 const autoUpdate = 'apf.kubernetes.io/autoupdate-spec';
-const againMs = 5_000;
 type Configured = FlowSchema | PriorityLevelConfiguration;
 
 /**
@@ -32,54 +30,29 @@ export class FairnessConfiguration {
   readonly #options: FairnessConfigurationOptions;
   readonly #schemas: Following<FlowSchema>;
   readonly #levels: Following<PriorityLevelConfiguration>;
+  readonly #requests: OwnRequests;
+  readonly #rounds: Rounds;
   #suggested = false;
   #complete = false;
-  #pending = false;
-  #stopped = false;
-  #running: Promise<void> | undefined;
 
   constructor(options: FairnessConfigurationOptions) {
     this.#options = options;
-    const following = { ...options, onChange: () => this.#look() };
+    this.#requests = new OwnRequests(options.pipeline);
+    this.#rounds = new Rounds({ ...options, complaint: 'priority and fairness could not be configured', settle: () => this.#settle() });
+    const following = { ...options, onChange: () => void this.#rounds.look() };
     this.#schemas = new Following(flowSchemas, following);
     this.#levels = new Following(priorityLevelConfigurations, following);
   }
 
   async start(): Promise<void> {
     await Promise.all([this.#schemas.start(), this.#levels.start()]);
-    this.#look();
-    await this.#running;
+    await this.#rounds.look();
     this.#options.fairness.start();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
     this.#options.fairness.stop();
-    await Promise.all([this.#schemas.stop(), this.#levels.stop()]);
-    await this.#running;
-  }
-
-  #look(): void {
-    this.#pending = true;
-    this.#running ??= this.#rounds().finally(() => {
-      this.#running = undefined;
-      if (this.#pending && !this.#stopped) this.#look();
-    });
-  }
-
-  async #rounds(): Promise<void> {
-    const { clock, log } = this.#options;
-    while (this.#pending && !this.#stopped) {
-      this.#pending = false;
-      try {
-        await this.#settle();
-      } catch (error) {
-        log.warn({ error: String(error) }, 'priority and fairness could not be configured');
-        clock.after(againMs, () => {
-          if (!this.#stopped) this.#look();
-        });
-      }
-    }
+    await Promise.all([this.#schemas.stop(), this.#levels.stop(), this.#rounds.stop()]);
   }
 
   async #settle(): Promise<void> {
@@ -105,12 +78,12 @@ export class FairnessConfiguration {
   /** What an administrator has taken over stays, unless nothing would work without it. */
   async #keep(resource: Resource, wanted: Configured, present: Configured | undefined, mandatory: boolean): Promise<void> {
     if (present === undefined) {
-      await this.#call('create', resource, wanted).catch(unless('AlreadyExists'));
+      await this.#requests.create(resource, wanted).catch(unless('AlreadyExists'));
       return;
     }
     const own = mandatory || present.metadata?.annotations?.[autoUpdate] === 'true';
     if (!own || covers(present.spec, wanted.spec)) return;
-    await this.#call('update', resource, { ...present, ...{ spec: wanted.spec } }).catch(unless('Conflict', 'NotFound'));
+    await this.#requests.update(resource, { ...present, ...{ spec: wanted.spec } }).catch(unless('Conflict', 'NotFound'));
   }
 
   async #report(schema: FlowSchema, levels: ReadonlyMap<string, PriorityLevelConfiguration>): Promise<void> {
@@ -128,20 +101,7 @@ export class FairnessConfiguration {
     const at = before?.status === condition.status ? lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (schema.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
     const body = { ...schema, ...{ status: { conditions: [...others, { ...condition, lastTransitionTime: at }] } } };
-    await this.#call('update', flowSchemas, body, 'status').catch(unless('Conflict', 'NotFound'));
-  }
-
-  async #call(verb: 'create' | 'update', resource: Resource, object: KubeObject, subresource = ''): Promise<void> {
-    await this.#options.pipeline.handle({
-      verb,
-      resource,
-      subresource,
-      namespace: '',
-      name: verb === 'create' ? '' : (object.metadata?.name ?? ''),
-      query: {},
-      identity: apiserverIdentity,
-      body: object,
-    });
+    await this.#requests.update(flowSchemas, body, 'status').catch(unless('Conflict', 'NotFound'));
   }
 }
 
@@ -160,9 +120,3 @@ function covers(present: unknown, wanted: unknown): boolean {
     );
   return present === wanted;
 }
-
-const unless =
-  (...reasons: readonly NonNullable<Parameters<typeof isStatus>[1]>[]) =>
-  (error: unknown): undefined => {
-    if (!isStatus(error, ...reasons)) throw error;
-  };

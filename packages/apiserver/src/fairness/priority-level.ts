@@ -4,9 +4,20 @@ import { deal, hashOf } from './shuffle-shard.ts';
 
 export type Rejection = 'concurrency-limit' | 'queue-full' | 'time-out' | 'cancelled';
 
-interface Waiting {
+/** A request that waits: since when, in milliseconds of the monotonic clock, and in which flow of which schema. */
+export interface WaitingState {
   readonly seats: number;
   readonly since: number;
+  readonly schema: string;
+  readonly flow: string;
+}
+export interface QueueState {
+  readonly waiting: readonly WaitingState[];
+  readonly executing: number;
+  readonly start: number;
+}
+
+interface Waiting extends WaitingState {
   readonly queue: Queue;
   readonly decide: (rejection: Rejection | undefined) => void;
   timer: Timer | undefined;
@@ -127,6 +138,15 @@ export class PriorityLevel {
     return borrowing === undefined ? Number.POSITIVE_INFINITY : this.#nominal + Math.round((this.#nominal * borrowing) / 100);
   }
 
+  /** Its queues as they are, for who looks into the server. */
+  get queues(): readonly QueueState[] {
+    return this.#queues.map(({ waiting, executing, start }) => ({
+      waiting: waiting.map(({ seats, since, flow, schema }) => ({ seats, since, flow, schema })),
+      executing,
+      start,
+    }));
+  }
+
   configure(configuration: PriorityLevelConfiguration): void {
     this.#uid = configuration.metadata?.uid ?? '';
     const { queues } = this.#settings;
@@ -200,9 +220,12 @@ export class PriorityLevel {
         this.#remove(entry);
         entry.decide('cancelled');
       };
+      const slash = flow.indexOf('/');
       const entry: Waiting = {
         seats,
         since: this.#clock.monotonic(),
+        schema: flow.slice(0, slash),
+        flow: flow.slice(slash + 1),
         queue: chosen,
         timer: undefined,
         decide(rejection) {

@@ -1,9 +1,9 @@
+import { familyOf, type IPFamily } from '@oarlock/api/ip-number';
 import { fieldForbidden, invalid, invalidStatus, type FieldError } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure } from '@oarlock/api/status';
 import type { Service, ServicePort, ServiceSpec } from '@oarlock/api/types/core-v1';
 import type { Write } from '@oarlock/spi/storage';
-import { familyOf, type IPFamily } from '../ip-range.ts';
 import type { Owner, ServiceRanges } from '../service-ranges.ts';
 import { specOf, statusOf, withParts, type Reserved, type Strategy, type StrategyContext } from './strategy.ts';
 

@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import { badRequest, conflict, notFound, objectModified, StatusError } from '@oarlock/api/status';
+import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/status';
 import { schemaOf } from '@oarlock/api/schema';
 import type { Binding, Pod, PodSpec, PodStatus } from '@oarlock/api/types/core-v1';
 import { validateObject } from '@oarlock/api/validation';
@@ -31,7 +31,7 @@ export async function bind(machinery: Machinery, pods: ServedKind, call: Call): 
     binding = (await admission.mutate(call, { ...admitted, object: binding })) as Binding;
   if (name !== (binding.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Binding object');
   const errors = validateObject(gvk, binding);
-  if (errors.length > 0) throw plainFailure(errors.map(({ field, message }) => `${field}: ${message}`));
+  if (errors.length > 0) throw plainRefusal(errors.map(({ field, message }) => `${field}: ${message}`));
   await admission.validate(call, { ...admitted, object: binding });
   const key = keyOf(pods, request.namespace, name);
   const decide = (current: Item | undefined) => {
@@ -43,11 +43,8 @@ export async function bind(machinery: Machinery, pods: ServedKind, call: Call): 
   return succeeded(call);
 }
 
-/** Upstream answers this one without a reason. */
-function plainFailure(messages: readonly string[]): StatusError {
-  const message = messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`;
-  return new StatusError({ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code: 500 });
-}
+/** Kubernetes says the same words with a code of 500. */
+const plainRefusal = (messages: readonly string[]) => badRequest(messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`);
 
 function bound(pods: ServedKind, { object, revision }: Item, { metadata, target }: Binding, now: number): KubeObject {
   const { spec, status, metadata: own = {}, ...rest } = object as Pod;

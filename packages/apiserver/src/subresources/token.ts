@@ -68,12 +68,14 @@ export async function requestToken(machinery: Machinery, accounts: ServedKind, c
   const bound = boundObjectRef === undefined ? undefined : await boundTo(machinery, call, boundObjectRef, name);
   const extended = bound?.pod !== undefined && expirationSeconds === projectedSeconds && wanted.every((audience) => audience === issuer);
   const seconds = Math.floor(now / 1000);
+  const jti = machinery.random.uuid();
+  call.annotate('authentication.kubernetes.io/issued-credential-id', `JTI=${jti}`);
   const claims = {
     aud: wanted,
     exp: seconds + (extended ? extendedSeconds : expirationSeconds),
     iat: seconds,
     iss: issuer,
-    jti: machinery.random.uuid(),
+    jti,
     'kubernetes.io': {
       namespace,
       ...bound,
@@ -141,6 +143,7 @@ async function nodeRef(reader: Machinery['reader'], nodes: ServedKind, name: str
 }
 
 interface Signer {
+  readonly pem: string;
   readonly key: KeyObject;
   readonly alg: 'ES256' | 'RS256';
   readonly kid: string;
@@ -148,14 +151,15 @@ interface Signer {
 const signers = new WeakMap<ClusterKeys, Signer>();
 
 function signerOf(keys: ClusterKeys): Signer {
+  const pem = keys.serviceAccount.signingKey; // another one after a rotation
   let signer = signers.get(keys);
-  if (signer === undefined) {
-    const key = createPrivateKey(keys.serviceAccount.signingKey);
+  if (signer?.pem !== pem) {
+    const key = createPrivateKey(pem);
     const alg = key.asymmetricKeyType === 'ec' ? 'ES256' : 'RS256';
     const kid = createHash('sha256')
       .update(createPublicKey(key).export({ type: 'spki', format: 'der' }))
       .digest('base64url');
-    signers.set(keys, (signer = { key, alg, kid }));
+    signers.set(keys, (signer = { pem, key, alg, kid }));
   }
   return signer;
 }

@@ -7,6 +7,7 @@ import type { Encoded, WatchFrame } from '../response.ts';
 import { metadataJson, metaVersion, type MetaVersion } from './metadata.ts';
 import { printerOf } from './printers.ts';
 import type { Printer } from './printer.ts';
+import { scalePrinter } from './workloads.ts';
 
 /** What a row carries besides its cells: nothing, `PartialObjectMetadata`, or the whole object. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
@@ -63,28 +64,30 @@ export class TableEncoder implements Encoding {
   }
 
   #single(item: Encoded, columns: boolean): Buffer {
-    const { resourceVersion } = item.object.metadata ?? {};
+    const { metadata, kind } = item.object;
+    const { resourceVersion } = metadata ?? {};
+    const printer = kind === 'Scale' ? scalePrinter : this.#printer;
     return Buffer.concat([
-      Buffer.from(this.#head(resourceVersion === undefined ? {} : { resourceVersion }, columns)),
-      ...this.#row(item, this.#now()),
+      Buffer.from(this.#head(resourceVersion === undefined ? {} : { resourceVersion }, columns, printer)),
+      ...this.#row(item, this.#now(), printer),
       Buffer.from(']}'),
     ]);
   }
 
-  #head(metadata: ListMeta, columns: boolean): string {
-    return `{"kind":"Table","apiVersion":"${metaVersion(this.#version)}","metadata":${JSON.stringify(metadata)},"columnDefinitions":${columns ? JSON.stringify(this.#printer.columns) : 'null'},"rows":[`;
+  #head(metadata: ListMeta, columns: boolean, printer = this.#printer): string {
+    return `{"kind":"Table","apiVersion":"${metaVersion(this.#version)}","metadata":${JSON.stringify(metadata)},"columnDefinitions":${columns ? JSON.stringify(printer.columns) : 'null'},"rows":[`;
   }
 
-  #row(item: Encoded, now: number): readonly Buffer[] {
-    const conditions = this.#printer.conditions?.(item.object) ?? [];
-    const cells = `{"cells":${JSON.stringify(this.#printer.cells(item.object, now))}${conditions.length === 0 ? '' : `,"conditions":${JSON.stringify(conditions)}`}`;
+  #row(item: Encoded, now: number, printer = this.#printer): readonly Buffer[] {
+    const conditions = printer.conditions?.(item.object) ?? [];
+    const cells = `{"cells":${JSON.stringify(printer.cells(item.object, now))}${conditions.length === 0 ? '' : `,"conditions":${JSON.stringify(conditions)}`}`;
     switch (this.#include) {
       case 'None':
         return [Buffer.from(`${cells},"object":null}`)];
       case 'Metadata':
         return [Buffer.from(`${cells},"object":`), metadataJson(item, this.#version), closing];
       case 'Object':
-        return [Buffer.from(`${cells},"object":`), item.json(), closing];
+        return [Buffer.from(`${cells},"object":`), ...item.pieces(), closing];
     }
   }
 }

@@ -26,6 +26,7 @@ import {
   serviceAccountPrinter,
   signingRequestPrinter,
 } from './cluster.ts';
+import { resourceClaimPrinter, resourceSlicePrinter } from './devices.ts';
 import {
   endpointSlicePrinter,
   endpointsPrinter,
@@ -42,6 +43,7 @@ import {
   claimPrinter,
   csiDriverPrinter,
   csiNodePrinter,
+  storageCapacityPrinter,
   storageClassPrinter,
   volumeAttachmentPrinter,
   volumeAttributesClassPrinter,
@@ -104,6 +106,9 @@ const printers: Readonly<Record<string, Printer>> = {
   'csidrivers.storage.k8s.io': of(csiDriverPrinter),
   'csinodes.storage.k8s.io': of(csiNodePrinter),
   'customresourcedefinitions.apiextensions.k8s.io': createdAtPrinter,
+  'csistoragecapacities.storage.k8s.io': of(storageCapacityPrinter),
+  'resourceclaims.resource.k8s.io': of(resourceClaimPrinter),
+  'resourceslices.resource.k8s.io': of(resourceSlicePrinter),
   'roles.rbac.authorization.k8s.io': createdAtPrinter,
   'clusterroles.rbac.authorization.k8s.io': createdAtPrinter,
   'rolebindings.rbac.authorization.k8s.io': of(bindingPrinter),

@@ -1,5 +1,12 @@
 import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import type { CSIDriver, CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass } from '@oarlock/api/types/storage-v1';
+import type {
+  CSIDriver,
+  CSINode,
+  CSIStorageCapacity,
+  StorageClass,
+  VolumeAttachment,
+  VolumeAttributesClass,
+} from '@oarlock/api/types/storage-v1';
 import { accessModes, ageOf, nameOf, unset } from './cells.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
@@ -152,4 +159,13 @@ export const csiDriverPrinter: Printer<CSIDriver> = {
 export const csiNodePrinter: Printer<CSINode> = {
   columns: columnsOf('Name', { name: 'Drivers', type: 'integer', about: 'Drivers that run on the node.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.spec?.drivers?.length ?? 0, ageOf(object, now)],
+};
+
+export const storageCapacityPrinter: Printer<CSIStorageCapacity> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'StorageClassName', about: 'The class whose volumes it is about.' },
+    { name: 'Capacity', about: 'How much there is left.' },
+  ),
+  cells: (object) => [nameOf(object), object.storageClassName ?? '', String(object.capacity ?? '')],
 };

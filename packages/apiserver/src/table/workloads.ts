@@ -1,4 +1,5 @@
 import type { ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
+import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { HorizontalPodAutoscaler } from '@oarlock/api/types/autoscaling-v2';
 import type { CronJob, Job } from '@oarlock/api/types/batch-v1';
 import type { PodTemplate, ReplicationController } from '@oarlock/api/types/core-v1';
@@ -281,3 +282,17 @@ function targets(object: HorizontalPodAutoscaler): string {
   if (texts.length === 0) return none;
   return texts.length > 2 ? `${texts.slice(0, 2).join(', ')} + ${texts.length - 2} more...` : texts.join(', ');
 }
+
+/** Of what the scale subresource of any kind answers. */
+export const scalePrinter: Printer = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Desired', type: 'integer', about: 'How many pods are wanted.' },
+    { name: 'Available', type: 'integer', about: 'How many there are.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const { spec, status } = object as Scale;
+    return [nameOf(object), spec?.replicas ?? 0, status?.replicas ?? 0, ageOf(object, now)];
+  },
+};

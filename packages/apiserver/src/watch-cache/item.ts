@@ -9,11 +9,14 @@ export class Codec {
   readonly kind: string;
   /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
   readonly opening: Buffer;
+  /** Nobody in this process keeps looking at them: they are parsed for who asks. */
+  readonly seldomRead: boolean;
   readonly #start: string;
 
-  constructor(apiVersion: string, kind: string) {
+  constructor(apiVersion: string, kind: string, { seldomRead = false }: { readonly seldomRead?: boolean } = {}) {
     this.apiVersion = apiVersion;
     this.kind = kind;
+    this.seldomRead = seldomRead;
     this.#start = `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":`;
     this.opening = Buffer.from(`${this.#start}{`);
   }
@@ -36,6 +39,11 @@ export class Codec {
 
   /** @throws SyntaxError when the value is no JSON */
   parse(key: string, value: Uint8Array, revision: number): Item {
+    return new Item(this, key, this.read(value, revision), value, revision);
+  }
+
+  /** The object of a value, frozen in depth. @throws SyntaxError when the value is no JSON */
+  read(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const read = JSON.parse(buffer.toString('utf8')) as KubeObject;
     const { metadata } = read;
@@ -46,7 +54,7 @@ export class Codec {
       apiVersion: this.apiVersion,
       ...(managedFields && { metadata: { ...metadata, managedFields } }),
     };
-    return new Item(this, key, stamp(object, revision), value, revision);
+    return stamp(object, revision);
   }
 }
 
@@ -60,24 +68,28 @@ export class Item implements Encoded {
   readonly codec: Codec;
   /** `namespace/name`, or `name`. */
   readonly key: string;
-  readonly object: KubeObject;
   readonly value: Uint8Array;
   readonly revision: number;
-  #json: Buffer | undefined;
+  readonly #object: KubeObject | undefined;
+  #seen: WeakRef<KubeObject> | undefined;
   #protobuf: Buffer | undefined;
-  #added: Frame | undefined;
 
   constructor(codec: Codec, key: string, object: KubeObject, value: Uint8Array, revision: number) {
     this.codec = codec;
     this.key = key;
-    this.object = object;
+    if (codec.seldomRead) this.#seen = new WeakRef(object);
+    else this.#object = object;
     this.value = value;
     this.revision = revision;
   }
 
-  json(): Buffer {
-    this.#json ??= this.#splice('', '');
-    return this.#json;
+  get object(): KubeObject {
+    let object = this.#object ?? this.#seen?.deref();
+    if (object === undefined) {
+      object = this.codec.read(this.value, this.revision);
+      this.#seen = new WeakRef(object);
+    }
+    return object;
   }
 
   protobuf(codec: ProtobufCodec): Buffer {
@@ -85,27 +97,24 @@ export class Item implements Encoded {
     return this.#protobuf;
   }
 
-  /** The JSON between two texts, in one copy. */
-  framed(before: string, after: string): Buffer {
-    return this.#json === undefined ? this.#splice(before, after) : Buffer.concat([Buffer.from(before), this.#json, Buffer.from(after)]);
-  }
-
-  /** The frame with which a watch begins that starts from the present state. */
-  added(cause: Cause | undefined): Frame {
-    this.#added ??= new Frame('ADDED', this, cause);
-    return this.#added;
-  }
-
   /** The same content at another revision: what a DELETED event shows. */
   at(revision: number): Item {
     return new Item(this.codec, this.key, stamp(this.object, revision), this.value, revision);
   }
 
-  #splice(before: string, after: string): Buffer {
+  pieces(): readonly Buffer[] {
+    const { opening } = this.codec;
+    const { value } = this;
+    if (!startsWith(value, opening)) return [Buffer.from(JSON.stringify(this.object))];
+    const rest = Buffer.from(value.buffer, value.byteOffset + opening.length, value.byteLength - opening.length);
+    return [opening, Buffer.from(this.#version(), 'latin1'), rest];
+  }
+
+  json(before = '', after = ''): Buffer {
     const { opening } = this.codec;
     const { value } = this;
     if (!startsWith(value, opening)) return Buffer.from(before + JSON.stringify(this.object) + after);
-    const version = `"resourceVersion":"${this.revision}"${value[opening.length] === closingBrace ? '' : ','}`;
+    const version = this.#version();
     const buffer = Buffer.allocUnsafe(before.length + value.length + version.length + after.length);
     let at = buffer.write(before, 0, 'latin1');
     buffer.set(opening, at);
@@ -114,6 +123,11 @@ export class Item implements Encoded {
     buffer.set(value.subarray(opening.length), at);
     buffer.write(after, at + value.length - opening.length, 'latin1');
     return buffer;
+  }
+
+  /** What stored values lack. */
+  #version(): string {
+    return `"resourceVersion":"${this.revision}"${this.value[this.codec.opening.length] === closingBrace ? '' : ','}`;
   }
 }
 
@@ -135,13 +149,19 @@ export class View implements Encoded {
     this.object = deepFreeze(object);
     this.revision = revision;
   }
-  json(): Buffer {
-    this.#json ??= Buffer.from(JSON.stringify(this.object));
-    return this.#json;
+  json(before = '', after = ''): Buffer {
+    return Buffer.concat([Buffer.from(before), this.#whole(), Buffer.from(after)]);
+  }
+  pieces(): readonly Buffer[] {
+    return [this.#whole()];
   }
   protobuf(codec: ProtobufCodec): Buffer {
     this.#protobuf ??= codec.message(this.object);
     return this.#protobuf;
+  }
+  #whole(): Buffer {
+    this.#json ??= Buffer.from(JSON.stringify(this.object));
+    return this.#json;
   }
 }
 
@@ -159,7 +179,7 @@ export class Frame implements WatchFrame {
   }
 
   json(): Buffer {
-    this.#json ??= this.#encode(`{"type":"${this.type}","object":`, '}\n');
+    this.#json ??= this.item.json(`{"type":"${this.type}","object":`, '}\n');
     return this.#json;
   }
 
@@ -167,12 +187,6 @@ export class Frame implements WatchFrame {
     const { apiVersion = '', kind = '' } = this.item.object;
     this.#protobuf ??= codec.frame(this.type, apiVersion, kind, this.item.protobuf(codec));
     return this.#protobuf;
-  }
-
-  #encode(before: string, after: string): Buffer {
-    return this.item instanceof Item
-      ? this.item.framed(before, after)
-      : Buffer.concat([Buffer.from(before), this.item.json(), Buffer.from(after)]);
   }
 }
 

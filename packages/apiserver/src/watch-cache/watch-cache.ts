@@ -32,6 +32,11 @@ export interface WatchCacheOptions {
   readonly first?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
 }
 
+/** Who asks, and until when. The signal is looked at only by those who have to wait: most need none made. */
+export interface Asker {
+  readonly signal?: AbortSignal | undefined;
+}
+
 /**
  * Everything that is stored, in memory, kept up by one watch of storage for all resources. Reads are as new as `fresh` says; what storage
  * acknowledged to this process may arrive here a moment later.
@@ -160,9 +165,9 @@ export class WatchCache {
   }
 
   /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
-  async fresh(signal?: AbortSignal): Promise<number> {
+  async fresh(asker?: Asker): Promise<number> {
     const revision = await this.#newest();
-    if (revision > this.revision && !(await this.reached(revision, signal)))
+    if (revision > this.revision && !(await this.reached(revision, asker?.signal)))
       throw storageFault(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
   }

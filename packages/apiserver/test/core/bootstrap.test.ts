@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Endpoints } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { Bootstrap } from '../../src/bootstrap.ts';
@@ -12,9 +12,14 @@ afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
 });
 
-async function serve(address: string, clock = new TestClock(), storage: StorageDriver = new MemoryStorage({ clock })) {
+async function serve(
+  address: string,
+  clock = new TestClock(),
+  storage: StorageDriver = new MemoryStorage({ clock }),
+  log: Logger = silentLogger,
+) {
   const server = await TestServer.start({ storage, clock });
-  const bootstrap = new Bootstrap({ pipeline: server.pipeline, storage, facts, address, port: 6443, clock, log: silentLogger });
+  const bootstrap = new Bootstrap({ pipeline: server.pipeline, storage, facts, address, port: 6443, clock, log });
   started.push(server);
   return { server, bootstrap };
 }
@@ -92,6 +97,15 @@ describe('bootstrap', () => {
     await bootstrap.start();
     expect((await server.list('endpoints')).names).toEqual([]);
     expect((await server.list('services')).names).toEqual(['kubernetes']);
+  });
+
+  it('says once that it has no endpoint', async () => {
+    const said: string[] = [];
+    const log: Logger = { ...silentLogger, warn: (_about: object, message?: string) => void said.push(message ?? '') };
+    const { server, bootstrap } = await serve('127.0.0.1', new TestClock(), undefined, log);
+    await bootstrap.start();
+    await server.clock.advance(35_000);
+    expect(said).toEqual(['the Service kubernetes has no endpoint at this server']);
   });
 
   it('tries again while storage is not there', async () => {

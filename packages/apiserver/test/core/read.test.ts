@@ -47,7 +47,7 @@ describe('get', () => {
     });
   });
 
-  it('gives the same frozen object and the same bytes to everybody', async () => {
+  it('gives the same frozen object to everybody', async () => {
     await server.create('configmaps', configMap('a', { key: 'grüße' }));
     const [one, two] = [
       await server.handle('get', 'configmaps', { namespace: 'default', name: 'a' }),
@@ -55,7 +55,6 @@ describe('get', () => {
     ];
     if (one.kind !== 'object' || two.kind !== 'object') throw new Error('no objects');
     expect(one.item).toBe(two.item);
-    expect(one.item.json()).toBe(two.item.json());
     expect(JSON.parse(one.item.json().toString())).toEqual(one.item.object);
     expect(Object.isFrozen((one.item.object as { data?: object }).data)).toBe(true);
   });

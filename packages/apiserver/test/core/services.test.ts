@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Service } from '@oarlock/api/types/core-v1';
-import { addressOf, formatAddress, IPRange } from '../../src/ip-range.ts';
+import { addressOf, formatAddress } from '@oarlock/api/ip-number';
+import { IPRange } from '../../src/ip-range.ts';
 import { refusal, TestServer, type ServerOptions } from './fixture.ts';
 
 let server: TestServer;

@@ -5,6 +5,7 @@ import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FairnessConfiguration } from '../../src/fairness/configuration.ts';
 import { mandatorySchemas, suggestedLevels } from '../../src/fairness/defaults.ts';
+import { fairnessDumps } from '../../src/fairness/dumps.ts';
 import { registerFairnessMetrics } from '../../src/fairness/fairness-metrics.ts';
 import { PriorityAndFairness, type Entering, type Place } from '../../src/fairness/priority-and-fairness.ts';
 import { seatsOf, shareOut } from '../../src/fairness/seats.ts';
@@ -321,5 +322,36 @@ describe('the configuration', () => {
       /apiserver_flowcontrol_dispatched_requests_total\{priority_level="global-default",flow_schema="global-default"\} 1/,
     );
     place.leave();
+  });
+});
+
+describe('what is going on', () => {
+  it('is shown as tables of levels, queues and requests', async () => {
+    const { clock, fairness } = one(1, { queues: 2, handSize: 1, queueLengthLimit: 5 });
+    const dump = (name: string) => {
+      const text = fairnessDumps(fairness, clock).get(`/debug/api_priority_and_fairness/${name}`)?.() ?? '';
+      return text.split('\n').map((line) => line.split(/, */));
+    };
+    const place = fairness.enter(asking('alice', [])) as Place;
+    const waiting = fairness.enter(asking('bob', []));
+    expect(dump('dump_priority_levels').find(([name]) => name === 'own')).toEqual([
+      'own',
+      '1',
+      'false',
+      'false',
+      '1',
+      '1',
+      '1',
+      '0',
+      '0',
+      '0',
+    ]);
+    expect(dump('dump_queues').filter(([name, , pending]) => name === 'own' && pending === '1')).toHaveLength(1);
+    const [head, request] = dump('dump_requests');
+    expect(head?.slice(0, 5)).toEqual(['PriorityLevelName', 'FlowSchemaName', 'QueueIndex', 'RequestIndexInQueue', 'FlowDistingsher']);
+    expect([request?.[0], request?.[1], request?.[4], request?.[6]]).toEqual(['own', 'all', 'bob', '1']);
+    place.leave();
+    (await waiting).leave();
+    expect(dump('dump_requests')[1]).toEqual(['']);
   });
 });

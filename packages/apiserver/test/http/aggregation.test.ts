@@ -53,6 +53,15 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   };
   if (!healthy) json({ kind: 'Status', code: 500 }, 500);
   else if (at === path) json({ kind: 'APIResourceList', apiVersion: 'v1', groupVersion: `${group}/v1alpha1`, resources });
+  else if (at === '/openapi/v2')
+    json({
+      swagger: '2.0',
+      paths: {
+        [`${path}/flunders`]: { get: { operationId: 'listFlunders', responses: { 200: { description: 'OK' } } } },
+        '/api/v1/pods': {},
+      },
+      definitions: { 'com.example.wardle.v1alpha1.Flunder': { type: 'object', description: 'A flunder.' } },
+    });
   else if (at === '/openapi/v3') json({ paths: { [path.slice(1)]: { serverRelativeURL: `/openapi/v3${path}?hash=ABC` } } });
   else if (at === `/openapi/v3${path}`) json({ openapi: '3.0.0', info: { title: 'flunders' } });
   else if (query.includes('watch=')) {
@@ -226,7 +235,7 @@ function available(status: string, reason: string): Promise<APIService> {
 }
 
 describe('Aggregator', () => {
-  it('Should be able to support a sample API server: proxies requests with who asks, and who this is', async () => {
+  it('Should be able to support the 1.17 Sample API Server using the current Aggregator [LinuxOnly] [Conformance], as far as it is proxied: with who asks, and who this is', async () => {
     await register();
     expect((await available('True', 'Passed')).status?.conditions?.[0]?.message).toBe('all checks passed');
     seen.length = 0;
@@ -276,6 +285,12 @@ describe('Aggregator', () => {
     const index = (await ask('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
     expect(index.paths[path.slice(1)]).toEqual({ serverRelativeURL: `/openapi/v3${path}?hash=ABC` });
     expect((await ask('GET', `/openapi/v3${path}?hash=ABC`)).json()).toMatchObject({ info: { title: 'flunders' } });
+    const whole = (await ask('GET', '/openapi/v2')).json<{ paths: Record<string, object>; definitions: Record<string, object> }>();
+    expect(whole.paths[`${path}/flunders`]).toMatchObject({ get: { operationId: 'listFlunders' } });
+    expect(whole.paths['/api/v1/pods']).toHaveProperty('get');
+    expect(whole.definitions['com.example.wardle.v1alpha1.Flunder']).toEqual({ type: 'object', description: 'A flunder.' });
+    const protobuf = await ask('GET', '/openapi/v2', undefined, { accept: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf' });
+    expect(protobuf.text.includes('com.example.wardle.v1alpha1.Flunder')).toBe(true);
   });
 
   it('streams watches and joins upgrades', async () => {

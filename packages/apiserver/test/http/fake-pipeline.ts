@@ -14,12 +14,13 @@ export function encoded(object: KubeObject, revision = Number(object.metadata?.r
     object: deepFreeze(object),
     revision,
     encodings: 0,
-    json() {
+    json: (before = '', after = '') => Buffer.concat([Buffer.from(before), ...item.pieces(), Buffer.from(after)]),
+    pieces() {
       if (json === undefined) {
         item.encodings += 1;
         json = Buffer.from(JSON.stringify(object));
       }
-      return json;
+      return [json];
     },
     protobuf(codec) {
       if (protobuf === undefined) {

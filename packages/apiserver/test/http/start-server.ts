@@ -14,6 +14,8 @@ import { Registry } from 'prom-client';
 import { IssuedIdentity } from '../../src/aggregation/issued-identity.ts';
 import { ProxyEndpoints } from '../../src/aggregation/proxy-endpoints.ts';
 import { ReverseProxy } from '../../src/aggregation/reverse-proxy.ts';
+import type { AuditPolicy } from '../../src/audit/audit-policy.ts';
+import { Auditor } from '../../src/audit/auditor.ts';
 import { DiscoveryEndpoints } from '../../src/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/health.ts';
 import { HttpHandler, type HttpPipeline } from '../../src/http-handler.ts';
@@ -36,6 +38,7 @@ export interface ServerSettings {
   readonly checks?: readonly HealthCheck[];
   readonly keys?: TestKeys;
   readonly audit?: readonly AuditSink[];
+  readonly auditPolicy?: AuditPolicy;
   readonly fairness?: PriorityAndFairness;
   readonly inFlight?: InFlight;
 }
@@ -94,7 +97,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     inFlight,
     clock,
     log: silentLogger,
-    audit: settings.audit ?? [],
+    ...(settings.audit !== undefined && { auditor: auditorOf(settings.audit, settings.auditPolicy, clock) }),
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
     kubelets: new KubeletProxy(keys, abort.signal),
@@ -215,4 +218,10 @@ function answerOf(code: number, headers: IncomingHttpHeaders, chunks: readonly B
   const bytes = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
   const text = bytes.toString('utf8');
   return { code, headers, bytes: raw, decoded: bytes, text, json: <T>() => JSON.parse(text) as T };
+}
+
+function auditorOf(sinks: readonly AuditSink[], policy: AuditPolicy | undefined, clock: Clock): Auditor {
+  const auditor = new Auditor(sinks, clock, silentLogger);
+  if (policy !== undefined) auditor.use(policy);
+  return auditor;
 }

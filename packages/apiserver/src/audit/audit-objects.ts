@@ -1,0 +1,39 @@
+import { isObject } from '@oarlock/api/json';
+import { apiVersionOf } from '@oarlock/api/resource';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import type { PipelineResponse } from '../response.ts';
+
+/** A list as it is answered. */
+export const listOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({
+  kind: `${resource.kind}List`,
+  apiVersion: apiVersionOf(resource),
+  metadata,
+  items: items.map(({ object }) => object),
+});
+
+/** An object, or each item of a list, without what is kept of field managers. */
+export function withoutManagers(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { metadata, items } = value;
+  if (Array.isArray(items)) return { ...value, items: items.map(withoutManagers) };
+  if (!isObject(metadata) || metadata['managedFields'] === undefined) return value;
+  const { managedFields: _, ...rest } = metadata;
+  return { ...value, metadata: rest };
+}
+
+/** What a request in process would have been over HTTP. */
+export function uriOf({ resource, namespace, name, subresource, query, verb }: ApiRequest): string {
+  const { group, version, resource: plural } = resource;
+  const parts = [
+    group === '' ? 'api' : `apis/${group}`,
+    version,
+    ...(namespace === '' ? [] : ['namespaces', namespace]),
+    plural,
+    ...[name, subresource].filter((part) => part !== ''),
+  ];
+  const parameters = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) parameters.set(key, value);
+  if (verb === 'watch') parameters.set('watch', 'true');
+  const text = parameters.toString();
+  return `/${parts.join('/')}${text === '' ? '' : `?${text}`}`;
+}

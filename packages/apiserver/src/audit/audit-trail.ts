@@ -1,0 +1,174 @@
+import { isObject } from '@oarlock/api/json';
+import type { Status } from '@oarlock/api/status';
+import type { AuditEvent, AuditObjectRef, AuditStage, AuditUser } from '@oarlock/spi/audit';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
+import type { Impersonated } from '../http-impersonation.ts';
+import type { PipelineResponse } from '../response.ts';
+import type { AuditScope } from './audit-policy.ts';
+import { listOf, withoutManagers } from './audit-objects.ts';
+
+/** What is known of a request before it is known who sent it. */
+export interface AuditSubject {
+  readonly auditID: string;
+  readonly requestURI: string;
+  readonly userAgent: string | undefined;
+  readonly sourceIPs: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+}
+
+const maxAnnotations = 64;
+const maxUserAgent = 1024;
+const none: Readonly<Record<string, string>> = Object.freeze({});
+
+/** The audit events of one request, from when it is known who asks. What is not to be written down is not kept. */
+export class AuditTrail {
+  readonly #scope: AuditScope;
+  readonly #record: (event: AuditEvent) => Promise<void> | undefined;
+  readonly #now: () => number;
+  readonly #whole: boolean;
+  #event: Omit<AuditEvent, 'stage' | 'stageTimestamp'>;
+  #annotations = none;
+
+  constructor(
+    subject: AuditSubject,
+    attributes: Attributes,
+    scope: AuditScope,
+    record: (event: AuditEvent) => Promise<void> | undefined,
+    now: () => number,
+  ) {
+    this.#scope = scope;
+    this.#record = record;
+    this.#now = now;
+    this.#whole = scope.level === 'RequestResponse';
+    const objectRef = refOf(attributes);
+    const { auditID, requestURI, userAgent, sourceIPs, receivedAt } = subject;
+    this.#event = {
+      kind: 'Event',
+      apiVersion: 'audit.k8s.io/v1',
+      level: scope.level,
+      auditID,
+      requestURI,
+      verb: attributes.verb,
+      user: userOf(attributes.identity),
+      ...(sourceIPs.length > 0 && { sourceIPs }),
+      ...(userAgent !== undefined && {
+        userAgent: userAgent.length > maxUserAgent ? `${userAgent.slice(0, maxUserAgent)}...TRUNCATED` : userAgent,
+      }),
+      ...(objectRef && { objectRef }),
+      requestReceivedTimestamp: microTime(receivedAt),
+    };
+  }
+
+  /** Where a promise is returned, the request waits for it. */
+  receive(): Promise<void> | undefined {
+    return this.#write('RequestReceived');
+  }
+
+  impersonate({ identity, constraint }: Impersonated): void {
+    this.#event = {
+      ...this.#event,
+      impersonatedUser: userOf(identity),
+      ...(constraint !== undefined && { authenticationMetadata: { impersonationConstraint: constraint } }),
+    };
+  }
+
+  /** For the events to come. The first value of a key stays, as upstream keeps it. */
+  annotate(key: string, value: string, level?: 'Request'): void {
+    if (level === 'Request' && this.#scope.level === 'Metadata') return;
+    const annotations = this.#annotations;
+    if (Object.hasOwn(annotations, key) || Object.keys(annotations).length >= maxAnnotations) return;
+    // an event that has been recorded keeps those it had
+    this.#annotations = Object.freeze({ ...annotations, [key]: value });
+  }
+
+  /** The body, once it has been decoded. It is nobody's to change. */
+  request(body: unknown): void {
+    const objectRef = this.#event.objectRef && named(this.#event.objectRef, body);
+    this.#event = {
+      ...this.#event,
+      ...(objectRef && { objectRef }),
+      ...(this.#scope.level !== 'Metadata' && body !== undefined && { requestObject: this.#shown(body) }),
+    };
+  }
+
+  /** A request that stays open is told of when it begins, too. */
+  begin(): void {
+    this.#event = { ...this.#event, responseStatus: { metadata: {}, code: 200 } };
+    void this.#write('ResponseStarted');
+  }
+
+  respond(response: PipelineResponse): void {
+    if (!this.#whole) return;
+    if (response.kind === 'object') this.#event = { ...this.#event, responseObject: this.#shown(response.item.object) };
+    if (response.kind === 'list') this.#event = { ...this.#event, responseObject: this.#shown(listOf(response)) };
+  }
+
+  refuse({ status, message, reason, details, code }: Status): void {
+    this.#event = {
+      ...this.#event,
+      responseStatus: { metadata: {}, status, message, reason, details, code },
+      ...(this.#whole && { responseObject: { kind: 'Status', apiVersion: 'v1', metadata: {}, status, message, reason, details, code } }),
+    };
+  }
+
+  complete(code: number): void {
+    this.#event = { ...this.#event, responseStatus: { metadata: {}, ...this.#event.responseStatus, code } };
+    void this.#write('ResponseComplete');
+  }
+
+  /** Nobody is known to have sent it. */
+  unknown(message: string, code: number): void {
+    this.#event = { ...this.#event, user: {}, responseStatus: { metadata: {}, status: 'Failure', message, code } };
+    void this.#write('ResponseStarted');
+  }
+
+  #shown(value: unknown): unknown {
+    return this.#scope.omitManagedFields ? withoutManagers(value) : value;
+  }
+
+  #write(stage: AuditStage): Promise<void> | undefined {
+    if (this.#scope.omitStages.has(stage)) return undefined;
+    const annotations = this.#annotations;
+    return this.#record(
+      Object.freeze({
+        ...this.#event,
+        stage,
+        stageTimestamp: microTime(this.#now()),
+        ...(annotations !== none && { annotations }),
+      }),
+    );
+  }
+}
+
+/** As `MicroTime` of Kubernetes is written. */
+const microTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, -1)}000Z`;
+
+const userOf = ({ name, uid, groups, extra }: Identity): AuditUser => ({
+  username: name,
+  ...(uid !== undefined && { uid }),
+  groups,
+  ...(extra && { extra }),
+});
+
+function refOf(asked: Attributes): AuditObjectRef | undefined {
+  if (asked.kind === 'path') return undefined;
+  const { resource, namespace, name, group, version, subresource } = asked;
+  return {
+    resource,
+    ...(namespace !== '' && { namespace }),
+    ...(name !== '' && { name }),
+    ...(group !== '' && { apiGroup: group }),
+    ...(version !== '' && { apiVersion: version }),
+    ...(subresource !== '' && { subresource }),
+  };
+}
+
+/** What the path does not say of an object, its body may. */
+function named(ref: AuditObjectRef, body: unknown): AuditObjectRef | undefined {
+  const metadata = isObject(body) ? body['metadata'] : undefined;
+  if (!isObject(metadata)) return undefined;
+  const text = (key: string) => (typeof metadata[key] === 'string' && metadata[key] !== '' ? { [key]: metadata[key] } : {});
+  return { ...text('namespace'), ...text('name'), ...text('uid'), ...text('resourceVersion'), ...ref };
+}

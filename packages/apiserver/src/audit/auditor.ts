@@ -1,0 +1,156 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
+import { anonymous } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { attributesOf } from '../authorization.ts';
+import type { PathAnswer } from '../api-handler.ts';
+import type { Exchange } from '../http-exchange.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { StatusError } from '@oarlock/api/status';
+import { internalError } from '../http-errors.ts';
+import { uriOf } from './audit-objects.ts';
+import { everyRequest, type AuditPolicy } from './audit-policy.ts';
+import { AuditTrail, type AuditSubject } from './audit-trail.ts';
+
+/** Says which requests leave a trail, and hands their events to all sinks. Made only where there are sinks. */
+export class Auditor {
+  readonly #sinks: readonly AuditSink[];
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #settling = new Set<Promise<void>>();
+  #policy: AuditPolicy = everyRequest;
+
+  constructor(sinks: readonly AuditSink[], clock: Clock, log: Logger) {
+    this.#sinks = sinks;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  use(policy: AuditPolicy): void {
+    this.#policy = policy;
+  }
+
+  /** Resolves when sinks that hold requests back have taken what they were given. Undefined: at once. */
+  room(): Promise<unknown> | undefined {
+    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling);
+  }
+
+  /** The trail of a request, where its policy wants one. */
+  trail(subject: AuditSubject, attributes: Attributes): AuditTrail | undefined {
+    const scope = this.#policy(attributes);
+    if (scope === undefined) return undefined;
+    return new AuditTrail(
+      subject,
+      attributes,
+      scope,
+      (event) => this.#record(event),
+      () => this.#clock.now(),
+    );
+  }
+
+  /** A request over HTTP whose sender nobody knows. */
+  unknown(exchange: Exchange, subject: AuditSubject, attributes: Attributes, code: number): void {
+    const nobody = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
+    this.trail(subject, nobody)?.unknown(attempted(exchange.headers), code);
+  }
+
+  /** The pipeline for requests in process: they leave trails as others do. */
+  pipeline(pipeline: Pick<Pipeline, 'handle'>): Pick<Pipeline, 'handle'> {
+    return {
+      handle: async (request) => {
+        const trail = this.trail(this.#subject(uriOf(request), request), attributesOf(request));
+        if (trail === undefined) return pipeline.handle(request);
+        await received(trail);
+        trail.request(request.body);
+        try {
+          const response = await pipeline.handle({ ...request, annotate: (key, value, level) => trail.annotate(key, value, level) });
+          trail.respond(response);
+          if (response.kind === 'watch') trail.begin();
+          trail.complete(response.kind === 'object' ? response.code : 200);
+          return response;
+        } catch (error) {
+          this.#refused(trail, error);
+          throw error;
+        }
+      },
+    };
+  }
+
+  paths(answer: PathAnswer): PathAnswer {
+    return async (method, path, body, identity) => {
+      const attributes: Attributes = { kind: 'path', identity, verb: method.toLowerCase(), path: path.split('?', 1)[0] ?? path };
+      const trail = this.trail(this.#subject(path, undefined), attributes);
+      if (trail === undefined) return answer(method, path, body, identity);
+      await received(trail);
+      try {
+        const value = await answer(method, path, body, identity);
+        trail.complete(200);
+        return value;
+      } catch (error) {
+        this.#refused(trail, error);
+        throw error;
+      }
+    };
+  }
+
+  #refused(trail: AuditTrail, error: unknown): void {
+    if (error instanceof StatusError) trail.refuse(error.status);
+    trail.complete(error instanceof StatusError ? error.code : 500);
+  }
+
+  #subject(requestURI: string, request: Pick<ApiRequest, 'userAgent'> | undefined): AuditSubject {
+    return { auditID: randomUUID(), requestURI, userAgent: request?.userAgent, sourceIPs: ['127.0.0.1'], receivedAt: this.#clock.now() };
+  }
+
+  #record(event: AuditEvent): Promise<void> | undefined {
+    let waiting: Promise<void> | undefined;
+    for (const sink of this.#sinks) {
+      const taken = sink.record(event);
+      if (taken === undefined) continue;
+      const settled = taken
+        .catch((error: unknown) => {
+          this.#log.error({ err: error, auditID: event.auditID, stage: event.stage }, 'an audit event was not kept');
+        })
+        .finally(() => this.#settling.delete(settled));
+      this.#settling.add(settled);
+      if (event.stage === 'RequestReceived') waiting = waiting === undefined ? taken : Promise.all([waiting, taken]).then(() => undefined);
+    }
+    return waiting;
+  }
+}
+
+/** @throws StatusError where a sink insists on having the event and could not take it */
+export async function received(trail: AuditTrail): Promise<void> {
+  try {
+    await trail.receive();
+  } catch (error) {
+    throw internalError('the request cannot be audited', error);
+  }
+}
+
+/** Where a request came from: what proxies say, and the connection itself. As `utilnet.SourceIPs` of Kubernetes. */
+export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'connection'>): readonly string[] {
+  const forwarded = headers['x-forwarded-for']?.toString() ?? '';
+  const real = headers['x-real-ip']?.toString().trim() ?? '';
+  const addresses = new Set(
+    forwarded
+      .slice(0, 1024)
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => isIP(part) !== 0),
+  );
+  if (isIP(real) !== 0) addresses.add(real);
+  if (connection.remoteAddress !== undefined) addresses.add(connection.remoteAddress.replace(/^::ffff:(?=\d+\.)/, ''));
+  return [...addresses];
+}
+
+function attempted({ authorization }: IncomingHttpHeaders): string {
+  const method = authorization?.trim().split(/\s+/, 1)[0]?.toLowerCase() ?? '';
+  if (method === '') return 'Authentication failed, no credentials provided';
+  return `Authentication failed, attempted: ${method === 'bearer' || method === 'basic' ? method : 'unknown'}`;
+}
