@@ -1,5 +1,6 @@
 import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import { configurationGroup } from './policy-configuration.ts';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
@@ -34,11 +35,9 @@ export function isExempt({ resource }: Pick<AdmissionRequest, 'resource'>): bool
   return resource.group === configurationGroup;
 }
 
-function ruleMatches(rule: Rule, { operation, resource, subresource, name, namespace }: AdmissionRequest, exact: boolean): boolean {
+function ruleMatches(rule: Rule, { operation, subresource, name, namespace }: AdmissionRequest, resource: Resource): boolean {
   if (rule.operations !== undefined && !has(rule.operations, operation)) return false;
-  if (!has(rule.apiGroups, resource.group)) return false;
-  // the versions of one resource are the same objects
-  if (exact && !has(rule.apiVersions, resource.version)) return false;
+  if (!has(rule.apiGroups, resource.group) || !has(rule.apiVersions, resource.version)) return false;
   if (rule.resourceNames !== undefined && rule.resourceNames.length > 0 && !rule.resourceNames.includes(name)) return false;
   const namespaced = namespace !== '' && resource.resource !== 'namespaces';
   if (rule.scope === 'Namespaced' && !namespaced) return false;
@@ -63,9 +62,29 @@ export class Matcher {
 
   /** By operation and resource alone. */
   covers(request: AdmissionRequest): boolean {
-    const { rules, excluded } = this.#rules;
-    if (!rules.some((rule) => ruleMatches(rule, request, this.#exact))) return false;
-    return excluded === undefined || !excluded.some((rule) => ruleMatches(rule, request, this.#exact));
+    return this.match(request) !== undefined;
+  }
+
+  /** The resource that the rules name: that of the request, or the same in another version. undefined: they are not for the request. */
+  match(request: AdmissionRequest): Resource | undefined {
+    const { rules, excluded = [] } = this.#rules;
+    const found = this.#find(rules, request);
+    return found === undefined || this.#find(excluded, request) !== undefined ? undefined : found;
+  }
+
+  #find(rules: readonly Rule[], request: AdmissionRequest): Resource | undefined {
+    const { resource } = request;
+    if (rules.some((rule) => ruleMatches(rule, request, resource))) return resource;
+    if (this.#exact || rules.length === 0) return undefined;
+    const others = request.versions?.()?.resources;
+    if (others === undefined) return undefined;
+    for (const rule of rules) {
+      const found = others.find((other) =>
+        other.version !== resource.version || other.group !== resource.group ? ruleMatches(rule, request, other) : false,
+      );
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   /** By the labels of the object and of its namespace. @throws ParseError code `label-selector` */

@@ -9,6 +9,7 @@ import { isExempt, Matcher } from './matcher.ts';
 import type { NamespaceObjects } from './namespace-objects.ts';
 import { ConfigurationFault, type PolicyParams } from './policy-params.ts';
 import { RequestBindings } from './request-bindings.ts';
+import { versioned } from './versioned-request.ts';
 
 /** A policy, of either sort, made ready. */
 export interface ReadyPolicy {
@@ -70,6 +71,8 @@ export function boundOf<P extends ReadyPolicy, B extends ReadyBinding>(
 export interface Application<P, B> {
   readonly policy: P;
   readonly binding: B;
+  /** The request as the policy's rules see it. */
+  readonly request: AdmissionRequest;
   readonly bindings: RequestBindings;
 }
 /** A policy or binding that cannot be applied, and whose `failurePolicy` is to fail. */
@@ -87,6 +90,7 @@ export interface Surroundings {
 
 /**
  * Which policies apply to a request, with which bindings and parameters, in order. `object` is asked for each time: mutations change it.
+ * A policy whose rules name another version of the resource sees the objects in that.
  * `run` applies one; it may be a promise. `fail` is told of what should have been applied and cannot be.
  */
 export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
@@ -107,7 +111,8 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
     return first;
   };
   for (const { policy, bindings } of bound) {
-    if (!policy.matcher.covers(request)) continue;
+    const resource = policy.matcher.match(request);
+    if (resource === undefined) continue;
     const misfit = (error: unknown, binding: B | undefined): void => {
       if (!(error instanceof Error)) throw error;
       if (policy.ignoresFaults) return;
@@ -131,7 +136,13 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
         }
         const common = await base();
         const own = policy.paramKind === undefined ? [undefined] : await params.of(policy.paramKind, binding.paramRef, request);
-        for (const each of own) await run({ policy, binding, bindings: common.with(each, object()) });
+        for (const each of own) {
+          const current = object();
+          const shown = versioned(current === request.object ? request : { ...request, object: current }, resource);
+          const seen = shown instanceof Promise ? await shown : shown;
+          const own = seen.requested === undefined ? common.with(each, current) : common.about(seen, each);
+          await run({ policy, binding, request: seen, bindings: own });
+        }
       } catch (error) {
         if (!(error instanceof ConfigurationFault) && !(error instanceof StatusError)) throw error;
         misfit(error, binding);

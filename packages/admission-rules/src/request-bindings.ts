@@ -3,14 +3,14 @@ import type { Namespace } from '@oarlock/api/types/core-v1';
 import { AuthorizerValue, ResourceCheck, type AccessAnswer, type AccessQuestion } from '@oarlock/cel/lib-authorizer';
 import { parseTimestampText } from '@oarlock/cel/time-text';
 import type { FieldMap, Value } from '@oarlock/cel/value';
-import type { AdmissionRequest } from '@oarlock/spi/admission';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer, Decision } from '@oarlock/spi/authz';
 import { requestValue } from './request-value.ts';
+import type { VersionedRequest } from './versioned-request.ts';
 
 /** What the variables of expressions are bound to for one request. Made when it is asked for. */
 export class RequestBindings {
-  readonly #request: AdmissionRequest;
+  readonly #request: VersionedRequest;
   readonly #authz: readonly Authorizer[];
   readonly #object: KubeObject | undefined;
   #value: Value | undefined;
@@ -22,7 +22,7 @@ export class RequestBindings {
   variables: FieldMap | undefined;
 
   constructor(
-    request: AdmissionRequest,
+    request: VersionedRequest,
     authz: readonly Authorizer[],
     namespace: Namespace | undefined,
     params: KubeObject | undefined,
@@ -40,6 +40,13 @@ export class RequestBindings {
   with(params: KubeObject | undefined, object = this.#object): RequestBindings {
     const other = new RequestBindings(this.#request, this.#authz, this.#namespace, params, object);
     other.#value = this.#value;
+    other.#authorizer = this.authorizer;
+    return other;
+  }
+
+  /** The same request in another version. */
+  about(request: VersionedRequest, params: KubeObject | undefined): RequestBindings {
+    const other = new RequestBindings(request, this.#authz, this.#namespace, params);
     other.#authorizer = this.authorizer;
     return other;
   }
@@ -65,7 +72,8 @@ export class RequestBindings {
     return this.#authorizer;
   }
   get 'authorizer.requestResource'(): Value {
-    const { resource, subresource, namespace, name } = this.#request;
+    const { subresource, namespace, name, requested = this.#request } = this.#request;
+    const { resource } = requested;
     return new ResourceCheck(this.authorizer, { group: resource.group, resource: resource.resource, subresource, namespace, name });
   }
 }

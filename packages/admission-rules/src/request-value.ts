@@ -1,5 +1,7 @@
 import { gvkOf } from '@oarlock/api/kinds';
+import type { Resource } from '@oarlock/api/resource';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
+import type { VersionedRequest } from './versioned-request.ts';
 
 export interface RequestKind {
   readonly group: string;
@@ -32,16 +34,14 @@ export interface RequestValue {
   readonly options?: Readonly<Record<string, unknown>>;
 }
 
-export function requestValue(request: AdmissionRequest): RequestValue {
-  const { resource, subresource, name, namespace, operation, identity, dryRun, options } = request;
-  const kind = kindOf(request);
-  const named = { group: resource.group, version: resource.version, resource: resource.resource };
+export function requestValue(request: VersionedRequest): RequestValue {
+  const { resource, subresource, name, namespace, operation, identity, dryRun, options, requested = request } = request;
   return {
-    kind,
-    resource: named,
+    kind: kindOf(request),
+    resource: named(resource),
     ...(subresource !== '' && { subResource: subresource }),
-    requestKind: kind,
-    requestResource: named,
+    requestKind: kindOf(requested),
+    requestResource: named(requested.resource),
     ...(subresource !== '' && { requestSubResource: subresource }),
     ...(name !== '' && { name }),
     // a namespace is in itself
@@ -58,6 +58,7 @@ export function requestValue(request: AdmissionRequest): RequestValue {
   };
 }
 
+const named = ({ group, version, resource }: Resource): RequestResource => ({ group, version, resource });
 const isNamespace = ({ resource }: AdmissionRequest) => resource.group === '' && resource.resource === 'namespaces';
 
 /** Of what is sent: that of a subresource may be another than the resource's. */

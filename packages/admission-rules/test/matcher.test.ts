@@ -38,9 +38,12 @@ describe('rules', () => {
 
   it('name versions, which are the same objects unless told', () => {
     const rule = { apiVersions: ['v1beta1'] };
-    expect(covers(rule, request(deployments))).toBe(true);
-    expect(covers(rule, request(deployments), { matchPolicy: 'Equivalent' })).toBe(true);
-    expect(covers(rule, request(deployments), { matchPolicy: 'Exact' })).toBe(false);
+    const versions = () => ({ resources: [{ ...deployments, version: 'v1beta1' }], convert: (object: KubeObject) => object });
+    const asked = request(deployments, { versions });
+    expect(covers(rule, asked)).toBe(true);
+    expect(covers(rule, asked, { matchPolicy: 'Equivalent' })).toBe(true);
+    expect(covers(rule, asked, { matchPolicy: 'Exact' })).toBe(false);
+    expect(covers(rule, request(deployments))).toBe(false);
   });
   it('leave out what is excluded', () => {
     const excluded = [{ apiGroups: [''], apiVersions: ['*'], resources: ['pods'], operations: ['CREATE'] }];

@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import { isIPv4 } from 'node:net';
+import { createServer, isIPv4, type AddressInfo } from 'node:net';
 
 /** The address of this machine that others are most likely to reach: the first that is neither loopback nor link-local. */
 export function primaryAddress(): string {
@@ -42,4 +42,16 @@ function nthIPv6(base: string, prefix: number, n: number): string {
   return Array.from({ length: 8 }, (_, index) => ((value >> BigInt(112 - index * 16)) & 0xffffn).toString(16))
     .join(':')
     .replace(/(^|:)0(:0)+(:|$)/, '::');
+}
+
+/** A port that is free at the moment: the address of the server is written down before it listens. */
+export function freePort(address: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, address, () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
 }

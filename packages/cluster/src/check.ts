@@ -5,7 +5,7 @@ import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Spans } from '@oarlock/spi/spans';
-import { placeAll, type Plan } from './compose.ts';
+import { missingRuntime, placeAll, type Plan } from './compose.ts';
 
 /** Everything that can be said of a composition without creating any of it. @throws WiringError with every fault */
 export function checkPlan(planned: Plan): void {
@@ -14,4 +14,6 @@ export function checkPlan(planned: Plan): void {
   placeAll(host, planned);
   const faults = host.check();
   if (faults.length > 0) throw new WiringError(faults);
+  const missing = missingRuntime(planned);
+  if (missing !== undefined) throw new WiringError([missing]);
 }

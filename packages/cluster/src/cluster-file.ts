@@ -4,6 +4,7 @@ import { WiringError, type Fault, type SourcePosition } from '@oarlock/kernel/er
 import { isNode, LineCounter, parseDocument, type Document } from 'yaml';
 import { inOrder } from './fault-order.ts';
 import { clusterSchema, type ClusterSpec } from './cluster-schema.ts';
+import { withUpstreamConfigs } from './upstream-configs.ts';
 
 /** A parsed `cluster.yaml` that still knows where each value was written. */
 export interface ClusterFile {
@@ -39,7 +40,7 @@ export async function readClusterFile(file: string): Promise<ClusterFile> {
   const { read, faults } = parse(text, file);
   if (read === undefined || faults.length > 0)
     throw new WiringError(inOrder([...faults, ...(read === undefined ? [] : await faultsOf(read))]));
-  return read;
+  return withUpstreamConfigs(read);
 }
 
 /** What is wrong with the plugins of a file that has faults of its own, as far as it can be told: whatever may be empty or chosen by mistake is left out. */

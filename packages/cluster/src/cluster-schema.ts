@@ -2,12 +2,26 @@ import { isIPv4, isIPv6 } from 'node:net';
 import { encryptionSchema } from '@oarlock/apiserver/storage-encryption-config';
 import { z } from 'zod';
 
+/** How a plugin that requests wait for is kept from hurting them. */
+const hosting = {
+  /** How long one answer may take. */
+  deadlineMs: z.int().min(1).max(60_000).optional(),
+  /** What becomes of a request on which the plugin fails. */
+  failurePolicy: z.enum(['Fail', 'Ignore']).optional(),
+  /** `worker`: a thread and a heap of its own. */
+  isolation: z.enum(['none', 'worker']).optional(),
+  /** The heap of a worker, in MiB. */
+  memoryMiB: z.int().min(16).max(16_384).optional(),
+};
+const hostingSchema = z.strictObject(hosting);
+export type HostingSpec = z.output<typeof hostingSchema>;
+
 /** `storage-memory`, `{ use: storage-memory }`, `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
 const placement = z.union([
   z
     .string()
     .min(1)
-    .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } => ({ use, config: {} })),
+    .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } & HostingSpec => ({ use, config: {} })),
   z.strictObject({
     use: z.string().min(1),
     name: z
@@ -15,6 +29,7 @@ const placement = z.union([
       .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"')
       .optional(),
     config: z.record(z.string(), z.unknown()).default({}),
+    ...hosting,
   }),
 ]);
 export type PlacementSpec = z.output<typeof placement>;
@@ -66,13 +81,20 @@ const spec = z.strictObject({
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),
   audit: z.array(placement).default([]),
+  /** What the sinks of `audit` are told: a file with a Policy of `audit.k8s.io/v1`, relative to the cluster file. */
+  auditPolicy: z.string().min(1).optional(),
+  /** Files with an AuthenticationConfiguration and an AuthorizationConfiguration of `apiserver.config.k8s.io/v1`, relative to the cluster file. */
+  authenticationConfig: z.string().min(1).optional(),
+  authorizationConfig: z.string().min(1).optional(),
   scheduling: z.array(placement).default([]),
   controllers: z.array(placement).default([]),
   runtimes: z.array(placement).default([]),
   network: placement.optional(),
   volumes: z.array(placement).default([]),
+  policy: placement.optional(),
   proxy: placement.optional(),
   dns: placement.optional(),
+  cloud: placement.optional(),
   /** Settings of the roles themselves, each checked by the role's own schema. */
   settings: z
     .strictObject({

@@ -1,4 +1,5 @@
 import { failure } from '@oarlock/api/status';
+import type { Identity } from '@oarlock/spi/authn';
 import { Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
 import { Paths } from '@oarlock/spi/paths';
 import { z } from 'zod';
@@ -34,7 +35,14 @@ function claim({ domain, kubernetesServiceIP }: ClusterFacts, name: string, addr
   return names.includes(name) ? name : addresses.find((address) => address === kubernetesServiceIP);
 }
 
-/** `POST /oarlock/v1/join`: a machine that holds a bootstrap token becomes a node. It is given certificates and the facts of the cluster. */
+/** A node is who it is. */
+const isOtherNode = ({ name, groups }: Identity, node: string): boolean =>
+  groups.includes('system:nodes') && name !== `system:node:${node}`;
+
+/**
+ * `POST /oarlock/v1/join`: a machine that holds a bootstrap token becomes a node. It is given certificates and the facts of the cluster; later it
+ * renews the certificates with those that it has.
+ */
 export const joinPath = Paths.plugin({
   id: 'node-join',
   config: z.strictObject({}),
@@ -50,6 +58,8 @@ export const joinPath = Paths.plugin({
           body: failure('BadRequest', parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')).status,
         };
       const { nodeName: name, addresses, clientCsr, servingCsr } = parsed.data;
+      if (isOtherNode(identity, name))
+        return { code: 403, body: failure('Forbidden', `${identity.name} renews its own certificates, not those of ${name}`).status };
       const claimed = claim(facts, name, addresses);
       if (claimed !== undefined)
         return { code: 403, body: failure('Forbidden', `${claimed} is the API server's, no node may serve under it`).status };

@@ -1,26 +1,37 @@
 import { join } from 'node:path';
 import { EventWriter } from '@oarlock/client/events';
 import { SharedInformers } from '@oarlock/client/informers';
+import type { HttpClient } from '@oarlock/client/http-client';
 import { loopbackClient, LoopbackSwitchboard } from '@oarlock/client/loopback-client';
-import { systemClock } from '@oarlock/kernel/clock';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { WiringError } from '@oarlock/kernel/errors';
+import type { Identity } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
-import { compose, plan, type Access, type ComposeOptions, type Composition, type Plan } from './compose.ts';
+import { compose, missingRuntime, plan, type Access, type ComposeOptions, type Composition, type Plan } from './compose.ts';
+import { freePort } from './addresses.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { openKeys, writeAtomic } from './keys.ts';
 import { openLog } from './log.ts';
+import { NodeCertificates } from './node-certificates.ts';
+import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process-state.ts';
-
-/** The identity of everything that runs in one process with the API server. */
-const self = { name: 'system:oarlock', groups: ['system:masters', 'system:authenticated'] };
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
   readonly file: ClusterFile;
   /** For a process without an API server: how to reach one, and the keys it may use. */
-  readonly remote?: { readonly client: Client; readonly keys: ClusterKeys };
+  readonly remote?: {
+    readonly client: Client & Partial<Pick<HttpClient, 'renew'>>;
+    readonly server: string;
+    readonly keys: ClusterKeys;
+  };
   readonly signal?: AbortSignal;
+  /** Is told of every span that ends in this process. */
+  readonly observe?: (span: RecordedSpan) => void;
 }
 
 export interface Running {
@@ -29,6 +40,8 @@ export interface Running {
   readonly server: string;
   /** Milliseconds from the call to ready. */
   readonly startedInMs: number;
+  /** A client of the API server in this process, as somebody whom nobody asks who they are. */
+  clientAs(identity: Identity): Client;
   stop(): Promise<void>;
 }
 
@@ -38,7 +51,14 @@ const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 export async function run(options: RunOptions): Promise<Running> {
   const began = performance.now();
   const clock = options.clock ?? systemClock;
-  const planned = await plan(options.file, options);
+  const port = options.port === 0 ? await freePort(options.file.spec.server.address) : options.port;
+  const planned = await plan(options.file, {
+    ...options,
+    ...(port !== undefined && { port }),
+    ...(options.remote && { server: options.remote.server }),
+  });
+  const missing = missingRuntime(planned);
+  if (missing !== undefined) throw new WiringError([missing]);
   const lock = await DataDirLock.take(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
   const undo: (() => Promise<void> | void)[] = [close, () => lock.release()];
@@ -55,9 +75,9 @@ export async function run(options: RunOptions): Promise<Running> {
   };
   try {
     const signal = options.signal ?? new AbortController().signal;
-    const keys = options.remote?.keys ?? (await openKeys(join(options.dataDir, 'pki'), issuerOf(planned.facts.domain))).keys;
+    const keys = options.remote?.keys ?? (await followedKeys(join(options.dataDir, 'pki'), planned, log, undo));
     const loopback = new LoopbackSwitchboard();
-    const client = options.remote?.client ?? loopbackClient(loopback, self);
+    const client = options.remote?.client ?? loopbackClient(loopback, apiServer.identity, apiServer);
     const { enabled, keep, otlp } = options.file.spec.tracing;
     const tracing = openTracing({
       enabled,
@@ -65,6 +85,7 @@ export async function run(options: RunOptions): Promise<Running> {
       otlp,
       clock,
       log,
+      ...(options.observe && { observe: options.observe }),
       ...(options.remote && {
         forward: async (spans) => {
           await client.raw('POST', '/oarlock/v1/spans', { spans });
@@ -79,21 +100,64 @@ export async function run(options: RunOptions): Promise<Running> {
       () => events.stop(),
     );
     const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
-    const composition = compose(planned, access, { ...options, clock, log, tracer: (plugin) => tracing.tracer(plugin) });
+    const accessOf = (part: Part): PartAccess => {
+      const own = loopbackClient(loopback, part.identity, part);
+      const writer = new EventWriter({ client: own, log, clock, random: Math.random });
+      undo.push(() => writer.stop());
+      return { client: own, events: writer };
+    };
+    const composition = compose(options.remote ? planned : asParts(planned, accessOf), access, {
+      ...options,
+      clock,
+      log,
+      tracer: (plugin) => tracing.tracer(plugin),
+    });
     if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
     informers.start();
     undo.push(() => composition.stop());
     await composition.start(signal);
     await Promise.all(composition.roles().map((role) => role.ready?.(signal)));
+    await renewCertificates(options, planned, { clock, log, undo });
     await lock.ready();
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - began) }, 'ready');
-    return { plan: planned, composition, server: planned.facts.serverUrl, startedInMs: performance.now() - began, stop };
+    return {
+      plan: planned,
+      composition,
+      server: planned.facts.serverUrl,
+      startedInMs: performance.now() - began,
+      clientAs: (identity) => loopbackClient(loopback, identity),
+      stop,
+    };
   } catch (error) {
     if (options.signal?.aborted === true) log.info({}, 'stopped before it was ready');
     else log.error({ err: error }, 'could not start');
     await stop();
     throw error;
   }
+}
+
+/** A node that joined looks after its own certificates. */
+async function renewCertificates(
+  { joined, remote }: RunOptions,
+  { nodeName }: Plan,
+  { clock, log, undo }: { readonly clock: Clock; readonly log: Logger; readonly undo: (() => Promise<void> | void)[] },
+): Promise<void> {
+  if (joined?.kubeconfigFile === undefined || remote === undefined) return;
+  const { certificateFile, keyFile, kubeconfigFile } = joined;
+  const { client } = remote;
+  const renewed = (pair: { readonly cert: string; readonly key: string }) => client.renew?.(pair);
+  const certificates = new NodeCertificates({ nodeName, certificateFile, keyFile, kubeconfigFile, client, renewed, clock, log });
+  await certificates.start();
+  undo.push(() => certificates.stop());
+}
+
+/** The keys of this data directory. Keys that sign tokens are taken up when their files change. */
+async function followedKeys(directory: string, { facts }: Plan, log: Logger, undo: (() => void)[]): Promise<ClusterKeys> {
+  const files = await openKeys(directory, issuerOf(facts.domain));
+  const following = new AbortController();
+  undo.push(() => following.abort());
+  files.follow(following.signal, (error) => log.error({ err: error }, 'the keys of service account tokens could not be read'));
+  return files.keys;
 }
 
 async function writeAdminKubeconfig(dataDir: string, { facts }: Plan, keys: ClusterKeys): Promise<void> {

@@ -2,9 +2,11 @@ import { Admission } from '@oarlock/spi/admission';
 import { Audit } from '@oarlock/spi/audit';
 import { Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
+import { Cloud } from '@oarlock/spi/cloud';
 import { Controllers } from '@oarlock/spi/controller';
 import { Dns } from '@oarlock/spi/dns';
 import { Network } from '@oarlock/spi/network';
+import { Policy } from '@oarlock/spi/policy';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Runtime } from '@oarlock/spi/runtime';
 import { Scheduling } from '@oarlock/spi/scheduling';
@@ -26,8 +28,10 @@ export interface Section {
     | 'runtimes'
     | 'network'
     | 'volumes'
+    | 'policy'
     | 'proxy'
-    | 'dns';
+    | 'dns'
+    | 'cloud';
   // biome-ignore lint/suspicious/noExplicitAny: a table of unlike slots
   readonly slot: Slot<any>;
   readonly roles: readonly RoleName[];
@@ -41,10 +45,12 @@ export const sections: readonly Section[] = [
   { key: 'admission', slot: Admission, roles: ['apiserver'] },
   { key: 'audit', slot: Audit, roles: ['apiserver'] },
   { key: 'scheduling', slot: Scheduling, roles: ['scheduler'] },
+  { key: 'cloud', slot: Cloud, roles: ['controllers'] },
   { key: 'controllers', slot: Controllers, roles: ['controllers'] },
   { key: 'network', slot: Network, roles: ['kubelet'] },
   { key: 'runtimes', slot: Runtime, roles: ['kubelet'] },
   { key: 'volumes', slot: Volumes, roles: ['kubelet'] },
+  { key: 'policy', slot: Policy, roles: ['kubelet'] },
   { key: 'proxy', slot: Proxy, roles: ['proxy'] },
   { key: 'dns', slot: Dns, roles: ['proxy'] },
 ];
@@ -61,6 +67,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-node-restriction',
     'admission-taint-nodes-by-condition',
     'admission-pod-security',
+    'admission-pod-topology-labels',
     'admission-priority',
     'admission-default-toleration-seconds',
     'admission-default-storage-class',

@@ -14,6 +14,8 @@ vi.setConfig({ testTimeout: 60_000 });
 let directory: string;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cluster-file-'));
+  // as an editor saves it, halfway through a thought
+  await writeFile(join(directory, 'half.ts'), "// a thought\nexport default { id: 'half';\n");
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
@@ -212,14 +214,14 @@ const mistakes: readonly Mistake[] = [
     7,
     'spec.authn.0',
     /^there is no plugin \.\/nowhere\.ts$/,
-    /begins with \.\//,
+    /nowhere\.ts does not exist$/,
   ]),
   mistake('a module that is no plugin', `${head}spec:\n  storage: ${plugin('not-a-plugin')}\n`, [
     'NotAPlugin',
     5,
     3,
     'spec.storage',
-    /has no plugin as its default export$/,
+    /has no plugin as its default export: it is an object that no slot made$/,
     /export default/,
   ]),
   mistake('a module that does not load', `${head}spec:\n  storage: ${plugin('broken')}\n`, [
@@ -227,7 +229,7 @@ const mistakes: readonly Mistake[] = [
     5,
     3,
     'spec.storage',
-    /cannot be loaded: this module does not load$/,
+    /cannot be loaded: this module does not load\n    at .*broken\.ts:2:9$/,
     /./,
   ]),
   mistake('a plugin in the wrong section', `${head}spec:\n  authn:\n    - authn-client-certificate\n    - authz-masters\n`, [
@@ -280,6 +282,50 @@ const mistakes: readonly Mistake[] = [
     /stands twice in slot authn\/v1/,
     /another name/,
   ]),
+  mistake('a plugin that does not compile', `${head}spec:\n  authn: [./half.ts]\n`, [
+    'PluginNotFound',
+    5,
+    11,
+    'spec.authn.0',
+    /half\.ts does not compile:\n {4}.*half\.ts:2:28: Expected "}"/,
+    /correct it/,
+  ]),
+  mistake('a kubelet without a runtime', `${head}spec:\n  runtimes: []\n`, [
+    'SlotEmpty',
+    5,
+    3,
+    'spec.runtimes',
+    /no runtime is named/,
+    /runtimes: \[runtime-process\]/,
+  ]),
+  mistake('a deadline for what nobody waits for', `${head}spec:\n  storage: { use: storage-memory, deadlineMs: 5 }\n`, [
+    'ConfigInvalid',
+    5,
+    35,
+    'spec.storage.deadlineMs',
+    /deadlineMs is for plugins that requests wait for/,
+    /remove it/,
+  ]),
+  mistake('a heap for a plugin without a thread', `${head}spec:\n  authn: [{ use: authn-anonymous, memoryMiB: 64 }]\n`, [
+    'ConfigInvalid',
+    5,
+    35,
+    'spec.authn.0.memoryMiB',
+    /a thread of its own/,
+    /isolation: worker/,
+  ]),
+  mistake(
+    'a thread for a plugin that needs what does not reach there',
+    `${head}spec:\n  admission: [{ use: admission-webhooks, isolation: worker }]\n`,
+    [
+      'ConfigInvalid',
+      5,
+      42,
+      'spec.admission.0.isolation',
+      /admission-webhooks cannot run in a thread of its own: it needs authz\/v1, and only client, informers, events and cluster reach there/,
+      /the need/,
+    ],
+  ),
   mistake('a need that nothing fills', `${head}spec:\n  authn:\n    - ${plugin('homeless-authn')}\n`, [
     'SlotEmpty',
     6,
@@ -384,22 +430,24 @@ describe('a good cluster.yaml', () => {
   });
 
   it('may be in JSON, and may use anchors', async () => {
-    expect(await faultsOf(JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', spec: { authn: ['authn-anonymous'] } }))).toEqual(
-      [],
-    );
+    const spec = { roles: ['apiserver'], authn: ['authn-anonymous'] };
+    expect(await faultsOf(JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', spec }))).toEqual([]);
     expect(
       await faultsOf(
-        `${head}spec:\n  authn:\n    - use: authn-anonymous\n      name: one\n      config: &same { paths: [/livez] }\n    - use: authn-anonymous\n      name: two\n      config: *same\n`,
+        `${head}spec:\n  roles: [apiserver]\n  authn:\n    - use: authn-anonymous\n      name: one\n      config: &same { paths: [/livez] }\n    - use: authn-anonymous\n      name: two\n      config: *same\n`,
       ),
     ).toEqual([]);
   });
 
   it('finds plugins by path, relative to itself', async () => {
     await writeFile(join(directory, 'mine.mjs'), `export { default } from ${JSON.stringify(plugin('needy-authz'))};\n`);
-    expect(await faultsOf(`${head}spec:\n  authz: [./mine.mjs]\n`)).toEqual([]);
+    expect(await faultsOf(`${head}spec:\n  roles: [apiserver]\n  authz: [./mine.mjs]\n`)).toEqual([]);
   });
 
-  it.each(['embedded', 'containerd-bridge', 'etcd-containerd-bridge', 'simulated-1000'])('is there ready to use: %s', async (name) => {
-    checkPlan(await plan(await readClusterFile(fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url)))));
-  });
+  it.each(['embedded', 'containerd-bridge', 'etcd-containerd-bridge', 'docker-bridge', 'etcd-docker-bridge', 'simulated-1000'])(
+    'is there ready to use: %s',
+    async (name) => {
+      checkPlan(await plan(await readClusterFile(fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url)))));
+    },
+  );
 });

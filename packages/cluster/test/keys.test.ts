@@ -4,7 +4,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, unlink, writeFile } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { openKeys, writeAtomic } from '@oarlock/cluster/keys';
+import { openKeys, rotateServiceAccountKey, writeAtomic } from '@oarlock/cluster/keys';
 import { newRequest } from '@oarlock/cluster/node-keys';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -38,6 +38,27 @@ async function files({ certificate, key }: KeyPair): Promise<{ crt: string; key:
   await writeFile(keyFile, key);
   return { crt, key: keyFile };
 }
+
+describe('a rotation of the key that signs tokens', () => {
+  it('is seen by a server that runs, and the former key goes on to verify', async () => {
+    const files = await openKeys(pki, issuer);
+    const { keys } = files;
+    const before = keys.serviceAccount;
+    const ended = new AbortController();
+    const failures: unknown[] = [];
+    files.follow(ended.signal, (error) => failures.push(error));
+    await rotateServiceAccountKey(pki);
+    await expect.poll(() => keys.serviceAccount.signingKey, { timeout: 20_000 }).not.toBe(before.signingKey);
+    expect(keys.serviceAccount.verifyingKeys).toHaveLength(2);
+    expect(keys.serviceAccount.verifyingKeys).toContain(before.verifyingKeys[0]);
+    // what is broken changes nothing
+    const now = keys.serviceAccount;
+    await writeFile(join(pki, 'service-account.key'), 'no key');
+    await expect.poll(() => failures.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    expect(keys.serviceAccount).toBe(now);
+    ended.abort();
+  });
+});
 
 describe('the keys of a cluster', () => {
   it("are nobody else's to read", async () => {
@@ -125,13 +146,13 @@ describe('the keys of a cluster', () => {
     for (const serial of serials) expect(Number.parseInt(serial.slice(0, 2), 16)).toBeLessThan(serial.length === 32 ? 0x80 : 0x100);
   });
 
-  it('are issued anew for another request, another CA, and a month before they end', async () => {
+  it('are issued anew for another request, another CA, and when a fifth of their life is left', async () => {
     const keys = await open();
     const kept = await keys.issue(serving);
     expect(await keys.issue({ ...serving, dnsNames: ['other'] })).not.toEqual(kept);
     expect(await keys.issue({ ...serving, usages: ['server', 'client'] })).not.toEqual(kept);
-    const short = await keys.issue({ ...client, days: 29 });
-    expect(await keys.issue({ ...client, days: 29 })).not.toEqual(short);
+    const short = await keys.issue({ ...client, days: 0 }); // they begin five minutes ago
+    expect(await keys.issue({ ...client, days: 0 })).not.toEqual(short);
     const long = await keys.issue({ ...client, days: 31 });
     expect(await keys.issue({ ...client, days: 31 })).toEqual(long);
     expect(Math.round((Date.parse(new X509Certificate(long.certificate).validTo) - Date.now()) / 86_400_000)).toBe(31);

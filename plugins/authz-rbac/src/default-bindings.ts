@@ -17,12 +17,34 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
   { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
   { name: 'oarlock:node', to: ['group system:nodes'] },
+  { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },
+  // what Kubernetes' roles for the same parts lack
+  ...[
+    'pod-garbage-collector',
+    'job-controller',
+    'persistent-volume-binder',
+    'pv-protection-controller',
+    'pvc-protection-controller',
+    'resourcequota-controller',
+    'cloud-node-controller',
+    'route-controller',
+    'service-controller',
+    'storage-version-migrator-controller',
+  ].map((account): BindingRow => ({ name: `oarlock:controller:${account}`, to: [`account kube-system/${account}`] })),
+  { name: 'oarlock:simulated-nodes', role: 'system:node', to: ['user system:oarlock:simulated-nodes'] },
+  { name: 'oarlock:plugins', role: 'cluster-admin', to: ['group system:oarlock:plugins'] },
   // a node that joined proxies Services with the certificate of its kubelet
+  { name: 'system:oarlock:volumes', to: ['user system:oarlock:volumes'] },
   { name: 'oarlock:node-proxier', role: 'system:node-proxier', to: ['group system:nodes'] },
 ];
 
+/** Where nodes enforce NetworkPolicies: with the certificates of their kubelets, too. Nodes of Kubernetes may not list pods of others. */
+export const nodePoliciesRow: BindingRow = { name: 'oarlock:node-network-policies', to: ['group system:nodes'] };
+
 /** Who holds the default Roles; all of the same namespace. */
 export const namespaceBindingRows: readonly BindingRow[] = [
+  { namespace: 'kube-system', name: 'system:oarlock:dns', to: ['user system:oarlock:dns'] },
+  { namespace: 'kube-system', name: 'oarlock:node-dns', to: ['group system:nodes'] },
   { namespace: 'kube-public', name: 'system:controller:bootstrap-signer', to: ['account kube-system/bootstrap-signer'] },
   {
     namespace: 'kube-system',

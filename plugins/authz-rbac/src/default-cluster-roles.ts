@@ -227,5 +227,50 @@ export const clusterRoleRows: readonly RoleRow[] = [
   // paths that only this implementation has
   { name: 'oarlock:public-info-viewer', rules: ['get | /oarlock/v1/ca'] },
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
-  { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
+  { name: 'oarlock:node', rules: ['post | /oarlock/v1/join,/oarlock/v1/spans'] },
+  {
+    name: 'oarlock:node-network-policies',
+    rules: ['list,watch | core | namespaces,pods', 'list,watch | networking.k8s.io | networkpolicies'],
+  },
+  // what external provisioners and resizers of Kubernetes are given, and what a driver is registered with
+  {
+    name: 'system:oarlock:volumes',
+    rules: [
+      'create,delete,get,list,patch,update,watch | core | persistentvolumes',
+      'get,list,patch,update,watch | core | persistentvolumeclaims',
+      'patch,update | core | persistentvolumeclaims/status',
+      'get,list,patch,watch | core | nodes',
+      'get | core | secrets',
+      'create,get,list,watch | storage.k8s.io | csidrivers,storageclasses',
+      'create,get,list,update,watch | storage.k8s.io | csinodes',
+      'get,list,watch | storage.k8s.io | volumeattachments',
+      'create,patch,update | core,events.k8s.io | events',
+    ],
+  },
+  // upstream's role has these where pod groups are switched on
+  {
+    name: 'oarlock:gang-scheduling',
+    rules: ['get,list,watch | scheduling.k8s.io | podgroups', 'patch,update | scheduling.k8s.io | podgroups/status'],
+  },
+  // what loops of this implementation do in another way than those of Kubernetes
+  { name: 'oarlock:controller:pod-garbage-collector', rules: ['update | core | pods/status'] },
+  { name: 'oarlock:controller:job-controller', rules: ['get | core | pods'] },
+  { name: 'oarlock:controller:persistent-volume-binder', rules: ['patch | core | persistentvolumeclaims'] },
+  { name: 'oarlock:controller:pv-protection-controller', rules: ['patch | core | persistentvolumes'] },
+  { name: 'oarlock:controller:pvc-protection-controller', rules: ['patch | core | persistentvolumeclaims'] },
+  {
+    name: 'oarlock:controller:cloud-node-controller',
+    rules: [
+      'delete,get,list,patch,update,watch | core | nodes',
+      'patch,update | core | nodes/status',
+      'create,patch,update | core,events.k8s.io | events',
+    ],
+  },
+  { name: 'oarlock:controller:route-controller', rules: ['update | core | nodes/status'] },
+  { name: 'oarlock:controller:service-controller', rules: ['patch,update | core | services'] },
+  {
+    name: 'oarlock:controller:storage-version-migrator-controller',
+    rules: ['update | storagemigration.k8s.io | storageversionmigrations/status', 'get,list,patch | * | *'],
+  },
+  { name: 'oarlock:controller:resourcequota-controller', rules: ['get | core | resourcequotas'] },
 ];

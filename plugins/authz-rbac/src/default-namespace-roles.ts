@@ -2,6 +2,13 @@ import type { RoleRow } from './default-objects.ts';
 
 /** Roles of Kubernetes 1.36 in kube-system and kube-public. */
 export const namespaceRoleRows: readonly RoleRow[] = [
+  // the DNS of the process with the API server, and those of nodes that joined: admission holds a node to its own slice
+  {
+    namespace: 'kube-system',
+    name: 'system:oarlock:dns',
+    rules: ['create,get | core | services', 'create,delete,get,update | discovery.k8s.io | endpointslices'],
+  },
+  { namespace: 'kube-system', name: 'oarlock:node-dns', rules: ['create,delete,get,update | discovery.k8s.io | endpointslices'] },
   {
     namespace: 'kube-public',
     name: 'system:controller:bootstrap-signer',

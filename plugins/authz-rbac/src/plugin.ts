@@ -6,6 +6,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import { Authz, noOpinion, type Attributes, type Decision, type Rules } from '@oarlock/spi/authz';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { defaultObjects, type DefaultsOptions } from './default-objects.ts';
 import { GrantIndex, type Grant } from './grants.ts';
 import { reconcileDefaults } from './reconcile-defaults.ts';
 
@@ -69,12 +70,25 @@ function rulesOf(index: GrantIndex, identity: Identity, namespace: string): Rule
   return { resources, paths };
 }
 
+const parts = /^system:(?:kube-|oarlock:|serviceaccount:kube-system:)/;
+const isPart = ({ name }: Identity): boolean => parts.test(name);
+
+function defaultGrants(options: DefaultsOptions): GrantIndex {
+  const index = new GrantIndex();
+  const defaults = defaultObjects(options);
+  for (const role of [...defaults.clusterRoles, ...defaults.roles]) index.putRole(role);
+  for (const binding of [...defaults.clusterRoleBindings, ...defaults.roleBindings]) index.putBinding(binding, undefined);
+  return index;
+}
+
 /** Roles and bindings (RBAC), with the default ones of Kubernetes. Decides on caches of all of them; asked earlier, it waits until they are filled. */
 export default Authz.plugin({
   id: 'authz-rbac',
   config: z.strictObject({
     /** Make and complete the default roles and bindings at start. */
     defaults: z.boolean().default(true),
+    /** Nodes hold their pods to NetworkPolicies, and may list pods, namespaces and policies for it. A composition with `policy` sets it. */
+    nodePolicies: z.boolean().default(false),
   }),
   needs: { client: Client, informers: Informers },
   create({ client, informers, config }, { clock, log, signal }) {
@@ -99,6 +113,12 @@ export default Authz.plugin({
     follow(roleBindings, putBinding, removeBinding);
 
     let ready = false;
+    let atFirst: GrantIndex | undefined;
+    /** What parts of a control plane hold by the default roles; until the caches are filled, so that no start waits for those roles to be written. */
+    const byDefault = (asked: Attributes): Decision => {
+      if (!config.defaults || !isPart(asked.identity)) return noOpinion;
+      return decide((atFirst ??= defaultGrants(config)), asked);
+    };
     const filled = async () => {
       await Promise.all([...caches.values()].map((informer) => informer.whenSynced(signal)));
     };
@@ -124,7 +144,7 @@ export default Authz.plugin({
     const bringDefaults = async () => {
       for (let wait = retryFrom; ; wait = Math.min(wait * 2, retryMost)) {
         try {
-          const keys = await reconcileDefaults(client, signal);
+          const keys = await reconcileDefaults(client, config, signal);
           await filled();
           await shown(keys);
           return;
@@ -145,6 +165,7 @@ export default Authz.plugin({
       (opening ??= (config.defaults ? bringDefaults() : filled()).then(
         () => {
           ready = true;
+          atFirst = undefined;
         },
         (error: unknown) => {
           if (!signal.aborted) throw error;
@@ -165,7 +186,8 @@ export default Authz.plugin({
         // whoever fills the caches cannot wait for them
         if (asked.identity.groups.includes(masters))
           return { decision: 'allow', because: `RBAC: member of ${masters}, while roles are being read` };
-        return open().then(() => decide(index, asked));
+        const early = byDefault(asked);
+        return early.decision === 'allow' ? early : open().then(() => decide(index, asked));
       },
       async rulesFor(identity, namespace) {
         if (!ready) await open();

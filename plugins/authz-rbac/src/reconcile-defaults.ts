@@ -6,7 +6,7 @@ import type { AggregationRule, PolicyRule, RoleRef, Subject } from '@oarlock/api
 import { jsonEqual } from '@oarlock/api/json';
 import { uncovered } from '@oarlock/spi/authz-rules';
 import type { Client } from '@oarlock/spi/client';
-import { autoupdate, defaultObjects } from './default-objects.ts';
+import { autoupdate, defaultObjects, type DefaultsOptions } from './default-objects.ts';
 
 interface RoleLike extends KubeObject {
   readonly rules?: readonly PolicyRule[];
@@ -25,8 +25,12 @@ const atOnce = 16;
  * has added stays. An object whose annotation `rbac.authorization.kubernetes.io/autoupdate` is `false` is left alone.
  * @returns the keys of all of them, by resource
  */
-export async function reconcileDefaults(client: Client, signal: AbortSignal): Promise<ReadonlyMap<Resource, readonly string[]>> {
-  const wanted = defaultObjects();
+export async function reconcileDefaults(
+  client: Client,
+  options: DefaultsOptions,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<Resource, readonly string[]>> {
+  const wanted = defaultObjects(options);
   const done = new Map<Resource, readonly string[]>();
   const kinds: readonly [Resource, readonly KubeObject[], (wanted: never, found: never) => KubeObject | 'replace'][] = [
     [clusterRoles, wanted.clusterRoles, completedRole],

@@ -220,6 +220,30 @@ describe('default roles and bindings', () => {
     await api.stop();
   });
 
+  it('hold for the parts of a control plane from the first request on, whatever is written already', async () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin });
+    const [authorizer] = host.get(Authz);
+    await host.start();
+    const at = (asked: Attributes) => authorizer?.authorize(asked);
+    expect(at(ask(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({ decision: 'allow' });
+    expect(at(ask(robot('kube-system', 'pod-garbage-collector'), 'update', 'pods/status', 'x', 'p'))).toMatchObject({ decision: 'allow' });
+    expect(at(ask(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system'))).toMatchObject({
+      decision: 'allow',
+    });
+    expect(api.objects(clusterRoles)).toEqual([]);
+    // what they do not hold, and what others ask, waits for what is stored
+    const more = [
+      at(ask(user('system:kube-scheduler'), 'get', 'secrets', 'x', 'p')),
+      at(ask(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'default')),
+    ];
+    await clock.settle();
+    for (const answer of await Promise.all(more)) expect(answer).toMatchObject({ decision: 'no-opinion' });
+    await host.stop();
+    await api.stop();
+  });
+
   it('are completed where something was taken away, keep what was added, and are left alone when told so', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });

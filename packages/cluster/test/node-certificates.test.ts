@@ -1,0 +1,70 @@
+import { X509Certificate } from 'node:crypto';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { silentLogger } from '@oarlock/kernel/logger';
+import type { Client } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { JoinRequest } from '../src/join-path.ts';
+import { openKeys } from '../src/keys.ts';
+import { kubeconfig } from '../src/kubeconfig.ts';
+import { NodeCertificates } from '../src/node-certificates.ts';
+
+const dayMs = 86_400_000;
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'node-certificates-'));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+it('renews what a node shows, before it ends, and shows it at once', async () => {
+  const { keys } = await openKeys(join(directory, 'pki'), 'https://issuer.example');
+  const request = (usage: 'client' | 'server', days: number) =>
+    keys.issue({ commonName: 'system:node:n1', organizations: ['system:nodes'], usages: [usage], days });
+  const [client, serving] = [await request('client', 100), await request('server', 300)];
+  const file = (name: string) => join(directory, name);
+  await writeFile(file('kubeconfig'), kubeconfig({ cluster: 'c', server: 'https://a', ca: keys.caBundle, user: 'system:node:n1', client }));
+  await writeFile(file('crt'), serving.certificate);
+  await writeFile(file('key'), serving.key);
+  const asked: JoinRequest[] = [];
+  const shown: string[] = [];
+  let broken = true;
+  const clock = new FakeClock({ start: Date.now() });
+  const certificates = new NodeCertificates({
+    nodeName: 'n1',
+    kubeconfigFile: file('kubeconfig'),
+    certificateFile: file('crt'),
+    keyFile: file('key'),
+    client: {
+      async raw(method: string, path: string, body: JoinRequest) {
+        expect([method, path]).toEqual(['POST', '/oarlock/v1/join']);
+        asked.push(body);
+        if (broken) throw new Error('away');
+        const sign = (csr: string, usage: 'client' | 'server') =>
+          keys.sign(csr, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages: [usage], days: 365 });
+        return { clientCertificate: await sign(body.clientCsr, 'client'), servingCertificate: await sign(body.servingCsr, 'server') };
+      },
+    } as unknown as Client,
+    renewed: ({ cert }) => shown.push(cert),
+    clock,
+    log: silentLogger,
+  });
+  await certificates.start();
+  await clock.advance(69 * dayMs);
+  expect(asked).toHaveLength(0);
+  await clock.advance(2 * dayMs); // seven tenths of a hundred days are over
+  await expect.poll(() => asked.length, { timeout: 50_000 }).toBeGreaterThan(0); // and again and again
+  broken = false;
+  await expect.poll(async () => clock.advance(10 * 60_000).then(() => shown.length), { timeout: 50_000 }).toBe(1);
+  const { users } = parse(await readFile(file('kubeconfig'), 'utf8')) as { users: [{ name: string; user: Record<string, string> }] };
+  expect(users[0].name).toBe('system:node:n1');
+  expect(Buffer.from(users[0].user['client-certificate-data'] ?? '', 'base64').toString()).toBe(shown[0]);
+  const [certificate, key] = await Promise.all([readFile(file('crt'), 'utf8'), readFile(file('key'), 'utf8')]);
+  expect(certificate).not.toBe(serving.certificate);
+  expect(key).not.toBe(serving.key);
+  expect(new X509Certificate(certificate).subject).toContain('CN=system:node:n1');
+  for (const name of ['kubeconfig', 'crt', 'key']) expect((await stat(file(name))).mode & 0o777, name).toBe(0o600);
+  await certificates.stop();
+});

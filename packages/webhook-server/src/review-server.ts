@@ -1,0 +1,117 @@
+import { createServer, type Server } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from '@oarlock/kernel/logger';
+import { ReviewError } from './reviews.ts';
+
+/** An object and the one before it, with what is around them. */
+const maxBytes = 8 * 1024 * 1024;
+const headersTimeoutMs = 10_000;
+const requestTimeoutMs = 30_000;
+
+export interface ReviewServerOptions {
+  /** Port 0 takes any that is free. */
+  readonly port: number;
+  readonly address: string;
+  /** PEM. */
+  readonly certificate: string;
+  readonly key: string;
+  /** What answers a review that is posted to a path. */
+  readonly answers: ReadonlyMap<string, (review: unknown) => Promise<object>>;
+  readonly log: Logger;
+}
+
+/** Answers reviews over HTTPS; `/healthz` while it runs, `/readyz` until it is to stop. */
+export class ReviewServer {
+  readonly #options: ReviewServerOptions;
+  readonly #server: Server;
+  #ready = false;
+
+  constructor(options: ReviewServerOptions) {
+    this.#options = options;
+    const { certificate: cert, key } = options;
+    this.#server = createServer({ cert, key, minVersion: 'TLSv1.2' }, (request, response) => {
+      this.#handle(request, response).catch((error: unknown) => {
+        options.log.error({ err: error }, 'a review could not be answered');
+        if (response.headersSent) response.destroy();
+        else end(response, 500, error instanceof Error ? error.message : String(error));
+      });
+    });
+    this.#server.headersTimeout = headersTimeoutMs;
+    this.#server.requestTimeout = requestTimeoutMs;
+  }
+
+  /** The port on which it listens. */
+  async start(): Promise<number> {
+    const { port, address } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, address, resolve);
+    });
+    this.#ready = true;
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Another certificate for connections to come. */
+  renew(certificate: string, key: string): void {
+    this.#server.setSecureContext({ cert: certificate, key, minVersion: 'TLSv1.2' });
+  }
+
+  /** Not ready from now on, so that no more is sent; what is under way is still answered. */
+  drain(): void {
+    this.#ready = false;
+  }
+
+  async stop(): Promise<void> {
+    this.#ready = false;
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeIdleConnections();
+    });
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = (request.url ?? '/').replace(/\?.*$/, '');
+    if (request.method === 'GET' && path === '/healthz') return end(response, 200, 'ok');
+    if (request.method === 'GET' && path === '/readyz') return this.#ready ? end(response, 200, 'ok') : end(response, 503, 'stopping');
+    const answer = this.#options.answers.get(path);
+    if (answer === undefined) return end(response, 404, 'there is nothing here');
+    if (request.method !== 'POST') return end(response, 405, 'reviews are posted');
+    const body = await read(request);
+    if (body === undefined) return end(response, 413, `a review has at most ${maxBytes} bytes`);
+    const review = parse(body);
+    if (review === undefined) return end(response, 400, 'the body is not JSON');
+    try {
+      const text = JSON.stringify(await answer(review));
+      if (!this.#ready) response.setHeader('connection', 'close');
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }).end(text);
+    } catch (error) {
+      if (!(error instanceof ReviewError)) throw error;
+      end(response, 400, error.message);
+    }
+  }
+}
+
+function end(response: ServerResponse, code: number, text: string): void {
+  response.writeHead(code, { 'content-type': 'text/plain; charset=utf-8', ...(code === 413 && { connection: 'close' }) }).end(`${text}\n`);
+}
+
+/** Undefined when there is too much. */
+async function read(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined; // told to who sent it
+  }
+}

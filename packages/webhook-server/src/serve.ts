@@ -1,0 +1,118 @@
+import { existsSync, readFileSync, watch } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { EventWriter } from '@oarlock/client/events';
+import { httpClient, type HttpClient } from '@oarlock/client/http-client';
+import { SharedInformers } from '@oarlock/client/informers';
+import { loadKubeconfig } from '@oarlock/client/kubeconfig';
+import { systemClock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+import { slotOf, type Plugin } from '@oarlock/kernel/plugin';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Admission } from '@oarlock/spi/admission';
+import { Authn } from '@oarlock/spi/authn';
+import { Authz } from '@oarlock/spi/authz';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { ReviewServer } from './review-server.ts';
+import { answerAccess, answerAdmission, answerToken } from './reviews.ts';
+
+const mounted = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** Endpoints and their proxies hear of a pod that stops only after a moment. */
+const drainMs = 3_000;
+
+const line =
+  (bound: Record<string, unknown>, level: string) =>
+  (fields: Record<string, unknown>, message: string): void => {
+    const plain = Object.entries({ ...bound, ...fields }).map(([key, value]) => [key, value instanceof Error ? value.stack : value]);
+    process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...Object.fromEntries(plain) })}\n`);
+  };
+const logger = (bound: Record<string, unknown>): Logger => ({
+  debug: () => {},
+  info: line(bound, 'info'),
+  warn: line(bound, 'warn'),
+  error: line(bound, 'error'),
+  child: (more) => logger({ ...bound, ...more }),
+});
+
+/** How the API is reached: as a kubeconfig says, else as a pod of the cluster does. */
+async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
+  const userAgent = 'oarlock-webhook';
+  if (kubeconfig !== undefined) return httpClient({ ...(await loadKubeconfig(kubeconfig)).options, userAgent });
+  return httpClient({
+    server: 'https://kubernetes.default.svc',
+    ca: readFileSync(join(mounted, 'ca.crt'), 'utf8'),
+    tokenFile: join(mounted, 'token'),
+    userAgent,
+  });
+}
+
+/**
+ * The program of an exported plugin: `server.cjs [--port 8443] [--address 0.0.0.0] [--config FILE] [--tls DIR] [--kubeconfig FILE]`. Ends with SIGTERM, when what is
+ * under way is answered. Rejects when the plugin refuses its config or does not start.
+ */
+export async function serve(plugin: Plugin, args: readonly string[] = process.argv.slice(2)): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      port: { type: 'string', default: '8443' },
+      address: { type: 'string', default: '0.0.0.0' },
+      config: { type: 'string', default: '/etc/oarlock/config/config.json' },
+      tls: { type: 'string', default: '/etc/oarlock/tls' },
+      kubeconfig: { type: 'string' },
+    },
+  });
+  const log = logger({ plugin: plugin.id });
+  const config = existsSync(values.config) ? (JSON.parse(readFileSync(values.config, 'utf8')) as unknown) : {};
+  const host = new PluginHost({ log, dataDir: '/tmp' });
+  const stops: (() => Promise<void> | void)[] = [];
+  if (Object.values(plugin.needs).some((need) => [Client, Informers, Events].some(({ token }) => token === slotOf(need).token))) {
+    const client = await clientOf(values.kubeconfig);
+    const informers = new SharedInformers({ client, log, clock: systemClock });
+    const events = new EventWriter({ client, log, clock: systemClock, random: Math.random });
+    host.provide(Client, client).provide(Informers, informers).provide(Events, events);
+    informers.start();
+    stops.push(
+      () => client.close(),
+      () => events.stop(),
+      () => informers.stop(),
+    );
+  }
+  host.place({ plugin, config });
+  await host.start();
+  stops.push(() => host.stop());
+  const pair = () => ['tls.crt', 'tls.key'].map((name) => readFileSync(join(values.tls, name), 'utf8')) as [string, string];
+  const [certificate, key] = pair();
+  const server = new ReviewServer({ port: Number(values.port), address: values.address, certificate, key, answers: answersOf(host), log });
+  const port = await server.start();
+  // a Secret that changes is mounted anew as a whole
+  const renewals = watch(values.tls, () => {
+    try {
+      server.renew(...pair());
+    } catch (error) {
+      log.warn({ err: error }, 'the certificate that is there now cannot be used yet');
+    }
+  });
+  log.info({ port }, 'ready');
+  await new Promise<void>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
+  });
+  log.info({}, 'stopping');
+  server.drain();
+  await systemClock.sleep(drainMs);
+  renewals.close();
+  await server.stop();
+  for (const stop of stops.reverse()) await stop();
+}
+
+function answersOf(host: PluginHost): ReadonlyMap<string, (review: unknown) => Promise<object>> {
+  const [admission] = host.get(Admission);
+  const [authn] = host.get(Authn);
+  const [authz] = host.get(Authz);
+  return new Map([
+    ...(admission === undefined ? [] : (['mutate', 'validate'] as const)).map(
+      (phase) => [`/${phase}`, (review: unknown) => answerAdmission(admission as NonNullable<typeof admission>, phase, review)] as const,
+    ),
+    ...(authn === undefined ? [] : ([['/authenticate', (review: unknown) => answerToken(authn, review)]] as const)),
+    ...(authz === undefined ? [] : ([['/authorize', (review: unknown) => answerAccess(authz, review)]] as const)),
+  ]);
+}
