@@ -11,6 +11,12 @@ function portNumber(text: string): number {
   return port;
 }
 
+function secondsNumber(text: string): number {
+  const seconds = Number(text);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30) throw new InvalidArgumentError('a timeout is a number from 1 to 30.');
+  return seconds;
+}
+
 /** Each command loads only what it needs: the command line itself has to be quick. */
 function program(): Command {
   const root = new Command('oarlock')
@@ -31,6 +37,15 @@ function program(): Command {
     .option('--kubeconfig <file>', 'how to reach --server')
     .option('--detach', 'return when the cluster is ready and leave it running', false)
     .action(async (options) => (await import('./up.ts')).up(options));
+  root
+    .command('dev')
+    .description('run a cluster in memory with plugins that are being written: each save is taken up, each write explained')
+    .argument('[plugins...]', 'files such as ./plugin.ts, besides those that the file after -f names')
+    .option('-f, --file <file>', 'a cluster.yaml; default: one simulated node')
+    .addOption(new Option('--data-dir <dir>', 'where keys and the kubeconfig are').default('./.oarlock-dev'))
+    .option('--port <number>', 'port of the API server; default: any', portNumber)
+    .option('--all', 'show also what the cluster itself writes', false)
+    .action(async (plugins, options) => (await import('./dev/dev.ts')).dev(plugins, options));
   root
     .command('down')
     .description('stop the cluster of a data directory')
@@ -90,6 +105,22 @@ function program(): Command {
     .option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
 
+  plugins
+    .command('export')
+    .description('write a plugin as a container image and manifests, for any Kubernetes')
+    .requiredOption('--webhook <plugin>', 'a file such as ./plugin.ts, or the name of an installed one: admission, authn or authz')
+    .requiredOption('-o, --output <dir>', 'where to write them')
+    .option('--config <file>', "the plugin's config, in YAML or JSON")
+    .option('--name <name>', "of all objects; default: the plugin's id")
+    .option('--namespace <namespace>', 'in which it runs', 'oarlock-webhooks')
+    .option('--image <image>', 'what the image will be called; default: NAME:latest')
+    .option('--base-image <image>', 'any image with node 20.19 or newer', 'node:22-alpine')
+    .option('--reads <resources...>', 'what it reads besides what its informers follow: configmaps, deployments.apps', [])
+    .option('--failure-policy <policy>', 'Fail or Ignore: what becomes of requests when it does not answer', 'Fail')
+    .option('--timeout <seconds>', 'how long it is waited for, 1 to 30', secondsNumber, 10)
+    .option('--url <url>', 'where it is reached instead of its Service, such as https://127.0.0.1:8443')
+    .action(async (options) => (await import('./export/export.ts')).exportWebhook(options));
+
   const token = root.command('token').description('tokens with which nodes join');
   token
     .command('create')
@@ -97,6 +128,13 @@ function program(): Command {
     .addOption(dataDir())
     .option('--ttl <hours>', 'hours until it expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
+  root
+    .command('keys')
+    .description('keys of the cluster')
+    .command('rotate')
+    .description('sign tokens of service accounts with a new key from now on')
+    .addOption(dataDir())
+    .action(async (options) => (await import('./keys.ts')).rotateKey(options));
   const auth = root.command('auth').description('who may do what');
   auth
     .command('why')
@@ -132,6 +170,29 @@ function program(): Command {
     .option('--failed', 'show where it stopped and why', false)
     .option('-o, --output <format>', 'text or json', 'text')
     .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
+
+  const explanation = root.command('explain').description('why something is as it is');
+  explanation
+    .command('pod')
+    .description('say for each node why a pod is not there, or how good it would be')
+    .argument('[name]')
+    .addOption(dataDir())
+    .option('--kubeconfig <file>', 'how to reach the cluster; default: as its admin')
+    .option('-n, --namespace <namespace>', 'namespace of the pod', 'default')
+    .option('--what-if', 'schedule the pods of a manifest without making them', false)
+    .option('-f, --file <file>', 'the manifest')
+    .option('-o, --output <format>', 'text or json', 'text')
+    .action(async (name, options) => (await import('./explain-pod.ts')).explainPod(name, options));
+  explanation
+    .command('traffic')
+    .description('say which rule of which NetworkPolicy decides whether one end may reach another')
+    .argument('<from>', 'a pod as NAME or NAMESPACE/NAME, or an address')
+    .argument('<to>', 'likewise')
+    .argument('<port>', 'such as 80, 53/udp, or the name that the pod has for it')
+    .addOption(dataDir())
+    .option('-n, --namespace <namespace>', 'namespace of pods that are named without one', 'default')
+    .option('-o, --output <format>', 'text or json', 'text')
+    .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
 
   const inherit = (command: Command): void => {
     command.exitOverride();

@@ -45,7 +45,7 @@ export async function join(options: JoinOptions): Promise<void> {
     server: options.server ?? facts.server,
     detach: options.detach,
     ...(options.file !== undefined && { file: options.file }),
-    joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key') },
+    joined: { cluster: facts.cluster, certificateFile, keyFile: joinPath(dataDir, 'kubelet-serving.key'), kubeconfigFile },
   });
 }
 

@@ -119,7 +119,7 @@ authzContract('__ID__', () => {
 };
 
 export const admission: PluginTemplate = {
-  devDependencies: ['@oarlock/api'],
+  devDependencies: ['@oarlock/api', '@oarlock/testing'],
   section: { key: 'admission', many: true },
   config: '{ label: owner, resources: [deployments.apps] }',
   summary: 'Refuses objects that do not carry a label.',
@@ -127,7 +127,7 @@ export const admission: PluginTemplate = {
     '| `label` | `owner` | an object without it, or with an empty one, is refused |',
     '| `resources` | `[deployments.apps]` | which resources it looks at; `*` is all of them |',
   ],
-  tests: 'The admission contract with a case for each way to pass and to be refused.',
+  tests: 'The admission contract with a case for each way to pass and to be refused; by itself, and in a cluster.',
   files: {
     'src/plugin.ts': `|import { Admission, allow, deny } from '@oarlock/spi/admission';
 |import { z } from 'zod';
@@ -179,6 +179,24 @@ admissionContract('__ID__', () => {
       { title: 'another resource', outcome: 'ignored', request: admissionRequest('CREATE', pods, pod) },
     ],
   };
+});
+`,
+    'test/plugin.test.ts': `|import { deployments } from '@oarlock/api/resources';
+|import { deployment } from '@oarlock/testing/objects';
+|import { startCluster } from '@oarlock/testing/start-cluster';
+|import { testAdmission } from '@oarlock/testing/test-admission';
+|import { expect, it } from 'vitest';
+|import plugin from '../src/plugin.ts';
+
+it('wants a label', async () => {
+  await using test = await testAdmission(plugin, { label: 'owner' });
+  expect((await test.create(deployment())).message).toBe('deployments.apps "web" is forbidden: the label owner is missing');
+  expect((await test.create(deployment({ labels: { owner: 'ada' } }))).allowed).toBe(true);
+});
+
+it('wants it in a cluster, too', async () => {
+  await using cluster = await startCluster({ plugins: [plugin] });
+  await expect(cluster.client.create(deployments, deployment())).rejects.toThrow('the label owner is missing');
 });
 `,
   },

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/sections';
 import { CommandError, exitCodes } from './exit.ts';
 import { pluginTemplates, type PluginTemplate } from './plugin-templates.ts';
@@ -35,10 +36,32 @@ export async function create(slot: string, name: string, options: { readonly dir
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), text);
   }
+  if (checkout === undefined) await linkInstallation(folder);
   const linked = inWorkspaces(folder, checkout);
   console.log(`${shown(folder)} is written: ${[...files.keys()].join(', ')}\n`);
   console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
   console.log(['Next:', ...commands(template, id, folder, checkout)].join('\n  '));
+}
+
+/** What a package outside needs to be tested, from the Oarlock that wrote it: it runs at once, and with the very same versions. */
+const linkedPackages = ['@oarlock', '@types', 'zod', 'vitest', 'typescript'];
+const linkedCommands = ['oarlock', 'vitest', 'tsc'];
+
+async function linkInstallation(folder: string): Promise<void> {
+  const installed = installation();
+  if (installed === undefined) return;
+  const own = join(folder, 'node_modules');
+  await mkdir(join(own, '.bin'), { recursive: true });
+  for (const name of [...linkedPackages, ...linkedCommands.map((command) => join('.bin', command))])
+    if (existsSync(join(installed, name))) await symlink(join(installed, name), join(own, name));
+}
+
+/** The node_modules in which Oarlock itself is installed. */
+function installation(): string | undefined {
+  for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
+    if (existsSync(join(at, 'node_modules', '@oarlock', 'spi'))) return join(at, 'node_modules');
+    if (dirname(at) === at) return undefined;
+  }
 }
 
 interface Place {
@@ -66,6 +89,7 @@ export function packageFiles(template: PluginTemplate, place: Place): ReadonlyMa
   return new Map([
     ['package.json', manifest(template, id)],
     ['tsconfig.json', tsconfig(template, folder, checkout)],
+    ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const] : []),
     ['README.md', fill(readme(template, id, use))],
     ...Object.entries(template.files).map(([path, text]): [string, string] => [path, fill(text)]),
   ]);
@@ -131,8 +155,20 @@ function tsconfig(template: PluginTemplate, folder: string, checkout: string | u
   return `${JSON.stringify(settings, null, 2)}\n`;
 }
 
+const vitestConfig = `|import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    testTimeout: 60_000,
+    // Oarlock is built already
+    server: { deps: { external: [/\\/dist\\/.*\\.js$/] } },
+  },
+});
+`.replace('|import', 'import');
+
 const alone = {
   target: 'ES2023',
+  lib: ['ES2023', 'ESNext.Disposable'],
   module: 'NodeNext',
   moduleResolution: 'NodeNext',
   types: ['node'],
@@ -186,7 +222,10 @@ function stanza({ section, config }: PluginTemplate, id: string, use: string): s
 }
 
 function commands(template: PluginTemplate, id: string, folder: string, checkout: string | undefined): readonly string[] {
-  if (checkout === undefined) return [`cd ${shown(folder)}`, 'npm install', 'npx vitest run'];
+  if (checkout === undefined) {
+    const develop = ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));
+    return [`cd ${shown(folder)}`, 'npx vitest run', ...(develop ? ['npx oarlock dev ./src/plugin.ts'] : [])];
+  }
   const test = `npx vitest run --config vitest.config.ts ${relative(checkout, folder).split(sep).join('/')}`;
   const link = inWorkspaces(folder, checkout) ? `npm install   # links @oarlock/${id}` : `cd ${shown(checkout)}`;
   return [link, test, template.section === undefined ? 'npx tsc -p tsconfig.json' : 'npx oarlock config validate -f cluster.yaml'];

@@ -31,8 +31,10 @@ const slotOrder = [
   'runtime',
   'network',
   'volume',
+  'policy',
   'proxy',
   'dns',
+  'cloud',
   'role',
 ];
 /** Packages that bring plugins of their own along, in a list. */

@@ -42,7 +42,7 @@ export async function createToken(options: { readonly dataDir: string; readonly 
       console.error(
         `The API server listens on ${host} only, so no other machine can join: set spec.server.address to 0.0.0.0 in the cluster.yaml.`,
       );
-    console.log(`oarlock node join --server ${access.server} --token ${id}.${secret} --ca-hash ${caHash(access.keys.caBundle)}`);
+    console.log(`oarlock node join --server ${access.server} --token ${id}.${secret} --ca-hash ${caHash(access.ca)}`);
   } finally {
     access.close();
   }

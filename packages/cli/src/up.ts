@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { chooseCluster } from '@oarlock/cluster/choose';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-schema';
@@ -44,10 +45,13 @@ function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
 
 export async function up(options: UpOptions): Promise<void> {
   if (options.detach && process.send === undefined) return detach(options);
+  // V8 marks a large heap against the clock, and where it is behind it takes nearly all of the event loop's time until it is done. Without
+  // these tasks it goes by what is allocated, and leaves most of the marking to its other threads.
+  setFlagsFromString('--no-incremental-marking-task');
   const roles = rolesOf(options.roles);
   const dataDir = resolve(options.dataDir);
   const file = await fileOf(options);
-  const remote = await remoteOf(options, roles ?? file.spec.roles);
+  const remote = await remoteOf(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
   const asked = new Promise<void>((done) => {
     let since: number | undefined;
@@ -100,15 +104,15 @@ async function fileOf({ file }: UpOptions): Promise<ClusterFile> {
   return chosen;
 }
 
-async function remoteOf(options: UpOptions, roles: readonly RoleName[]) {
+async function remoteOf({ kubeconfig, server }: UpOptions, dataDir: string, roles: readonly RoleName[]) {
   if (roles.includes('apiserver')) return undefined;
-  if (options.kubeconfig === undefined)
+  if (kubeconfig === undefined)
     throw new CommandError(
       'a process without the apiserver role needs --kubeconfig FILE (and --server URL where the file does not say it)',
       exitCodes.usage,
     );
-  const { remoteAccess } = await import('@oarlock/cluster/remote');
-  return remoteAccess(options.kubeconfig, options.server);
+  const { remoteProcess } = await import('@oarlock/cluster/remote');
+  return remoteProcess(kubeconfig, { pki: join(dataDir, 'pki'), ...(server !== undefined && { server }) });
 }
 
 function report({ plan, server, startedInMs }: Running, dataDir: string): string {

@@ -7,7 +7,7 @@ import { Cluster, Keys, type ClusterFacts, type ClusterKeys } from '@oarlock/spi
 import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { controllerContract, type ControllerScenario } from '@oarlock/spi/controller.contract';
 import { FakeClock } from './fake-clock.ts';
-import { memoryApi, sequence, type MemoryApi } from './memory-api.ts';
+import { memoryApi, sequence, type MemoryApi, type MemoryApiOptions } from './memory-api.ts';
 
 export type CutScenario = ControllerScenario<MemoryApi>;
 
@@ -76,14 +76,18 @@ export interface ControllerOptions {
 export function cutEveryWrite(
   plugin: Plugin,
   scenarios: readonly CutScenario[],
-  options: ControllerOptions & { readonly defaults?: boolean } = {},
+  options: ControllerOptions & Pick<MemoryApiOptions, 'defaults' | 'served'> = {},
 ): void {
   controllerContract<MemoryApi>(plugin.id, {
     open() {
       const clock = new FakeClock();
       return {
         clock,
-        api: memoryApi({ clock, ...(options.defaults === true && { defaults: true }) }),
+        api: memoryApi({
+          clock,
+          ...(options.defaults === true && { defaults: true }),
+          ...(options.served && { served: options.served }),
+        }),
         informers: (client) => new SharedInformers({ client, clock, random: sequence(7) }),
       };
     },

@@ -1,5 +1,6 @@
 import { objectKey, deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
 import { parseFieldSelector } from '@oarlock/api/field-selector';
+import { kinds } from '@oarlock/api/kinds';
 import { parseLabelSelector } from '@oarlock/api/label-selector';
 import { apiVersionOf, groupResource, type Resource } from '@oarlock/api/resource';
 import { badRequest, notFound } from '@oarlock/api/status';
@@ -29,6 +30,8 @@ export interface MemoryApiOptions {
   readonly random?: () => number;
   /** Fill in the defaults of kinds on writes, as the server does. Objects then have to conform to their schemas. Off by default. */
   readonly defaults?: boolean;
+  /** Also of discovery: versions that are served on request only, such as `storagemigration.k8s.io/v1beta1`. */
+  readonly served?: readonly string[];
 }
 
 /**
@@ -71,7 +74,17 @@ export interface MemoryApi {
 export const admin: Identity = { name: 'system:admin', groups: ['system:masters', 'system:authenticated'] };
 const keptRequests = 100_000;
 
-export function memoryApi({ clock, random = sequence(1), defaults = false }: MemoryApiOptions): MemoryApi {
+/** What `/api/v1` and `/apis/GROUP/VERSION` say of the kinds that are served by default. */
+const discovery = (path: string, also: readonly string[]) =>
+  kinds
+    .filter(
+      ({ group, version, servedByDefault }) =>
+        (servedByDefault || also.includes(`${group}/${version}`)) &&
+        path === (group === '' ? `/api/${version}` : `/apis/${group}/${version}`),
+    )
+    .map(({ resource, kind, namespaced }) => ({ name: resource, kind, namespaced }));
+
+export function memoryApi({ clock, random = sequence(1), defaults = false, served = [] }: MemoryApiOptions): MemoryApi {
   const touch = () => clock.touch();
   const store = new MemoryStore(touch);
   const writer = new MemoryWriter(store, { clock, random, defaults });
@@ -102,6 +115,8 @@ export function memoryApi({ clock, random = sequence(1), defaults = false }: Mem
       touch();
       const [bare = ''] = path.split('?');
       if (paths.has(bare)) return paths.get(bare);
+      const resources = discovery(bare, served);
+      if (resources.length > 0) return { kind: 'APIResourceList', resources };
       throw notFound({ group: '', resource: 'paths' }, path);
     },
   };

@@ -338,6 +338,7 @@ describe('a node', () => {
         { metadata: { name: 'x' }, roleRef: { apiGroup: group, kind: 'ClusterRole', name: 'cluster-admin' } },
       ],
       ['GET', '/api/v1/nodes/n2/proxy/pods'],
+      ['POST', '/oarlock/v1/join', { nodeName: 'n2', addresses: ['10.0.0.1'], clientCsr: 'x', servingCsr: 'x' }],
     ];
     for (const [method, path, body, type] of attempts) expect(await code(method, path, n1, body, type), `${method} ${path}`).toBe(403);
   });

@@ -1,0 +1,196 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { openKeys } from '@oarlock/cluster/keys';
+import { loadPlugin } from '@oarlock/cluster/plugin-loader';
+import { describeFault } from '@oarlock/kernel/errors';
+import { slotName } from '@oarlock/kernel/slot';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import type { AdmissionPlugin } from '@oarlock/spi/admission';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import { parse, stringify } from 'yaml';
+import { CommandError, exitCodes } from '../exit.ts';
+import { bundle } from './bundle.ts';
+import { hostPort, manifestsOf, type Exported } from './manifests.ts';
+import { created, outOfReach } from './needed-rules.ts';
+
+export interface ExportOptions {
+  readonly webhook: string;
+  readonly output: string;
+  readonly config?: string;
+  readonly name?: string;
+  readonly namespace: string;
+  readonly image?: string;
+  readonly baseImage: string;
+  readonly reads: readonly string[];
+  readonly failurePolicy: string;
+  readonly timeout: number;
+  readonly url?: string;
+}
+
+const validDays = 3_650;
+const slots = ['admission', 'authn', 'authz'] as const;
+
+/** Writes a plugin as an image to build and manifests to apply, for a Kubernetes of any kind. @throws CommandError for what cannot run as a webhook */
+export async function exportWebhook(options: ExportOptions): Promise<void> {
+  const { plugin, source } = await loaded(options.webhook);
+  const slot = slots.find((each) => each === slotName(plugin.provides.id));
+  if (slot === undefined)
+    throw new CommandError(`${plugin.id} fills ${plugin.provides.id}, and webhooks are for ${slots.join(', ')}`, exitCodes.usage);
+  const missing = outOfReach(plugin);
+  if (missing.length > 0)
+    throw new CommandError(
+      `${plugin.id} needs ${missing.join(' and ')}: a webhook has a client, informers and events, and nothing else`,
+      exitCodes.usage,
+    );
+  const config = options.config === undefined ? {} : (parse(await readFile(options.config, 'utf8')) as unknown);
+  const { instance, rules } = created(plugin, config, options.reads);
+  const name = options.name ?? plugin.id;
+  const { namespace, url } = options;
+  const tls = await certificateFor([`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, 'localhost'], url);
+  const exported: Exported = {
+    slot,
+    name,
+    namespace,
+    image: options.image ?? `${name}:latest`,
+    config,
+    rules,
+    ca: tls.ca,
+    certificate: tls.certificate,
+    key: tls.key,
+    failurePolicy: policyOf(options.failurePolicy),
+    timeoutSeconds: options.timeout,
+    needsClient: Object.keys(plugin.needs).length > 0,
+    ...(url !== undefined && { url }),
+  };
+  const files = new Map([
+    ['image/Dockerfile', dockerfile(options.baseImage)],
+    ['image/server.cjs', await bundle(source)],
+    ['config.json', `${JSON.stringify(config, null, 2)}\n`],
+    ['tls/ca.crt', tls.ca],
+    ['tls/tls.crt', tls.certificate],
+    ['tls/tls.key', tls.key],
+    ...[...manifestsOf(exported, slot === 'admission' ? (instance as AdmissionPlugin) : undefined)].map(
+      ([file, list]) => [`manifests/${file}`, list.map((each) => stringify(each)).join('---\n')] as const,
+    ),
+    ...(slot === 'admission' ? [] : [['webhook.kubeconfig', kubeconfigOf(exported, slot)] as const]),
+    ['README.md', readme(exported, plugin)],
+  ]);
+  const folder = resolve(options.output);
+  for (const [path, text] of files) {
+    await mkdir(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
+    const secret = path.startsWith('tls/') || path.endsWith('30-server.yaml');
+    await writeFile(join(folder, path), text, { mode: secret ? 0o600 : 0o644 });
+  }
+  const short = relative(process.cwd(), folder);
+  const shown = short.startsWith('..') ? folder : short || '.';
+  console.log(`${shown} is written: ${[...files.keys()].join(', ')}\n`);
+  console.log(
+    [
+      'Next:',
+      `docker build -t ${exported.image} ${shown}/image && docker push ${exported.image}`,
+      `kubectl apply -f ${shown}/manifests/`,
+    ].join('\n  '),
+  );
+}
+
+async function loaded(use: string): Promise<{ readonly plugin: Plugin; readonly source: string }> {
+  const found = await loadPlugin(use, undefined);
+  if ('fault' in found) throw new CommandError(describeFault(found.fault), exitCodes.usage);
+  return { plugin: found.plugin, source: found.source ?? found.module.replace(/^file:\/\//, '') };
+}
+
+function policyOf(text: string): 'Fail' | 'Ignore' {
+  if (text === 'Fail' || text === 'Ignore') return text;
+  throw new CommandError(`--failure-policy is Fail or Ignore, not ${JSON.stringify(text)}`, exitCodes.usage);
+}
+
+/** A CA of its own signs one certificate, and its key is thrown away: another export makes both anew. */
+async function certificateFor(dnsNames: readonly string[], url: string | undefined): Promise<KeyPair & { readonly ca: string }> {
+  const scratch = await mkdtemp(join(tmpdir(), 'oarlock-export-'));
+  try {
+    const { keys } = await openKeys(scratch, 'https://nobody');
+    const host = url === undefined ? undefined : new URL(url).hostname.replace(/^\[|\]$/g, '');
+    const isAddress = host !== undefined && /^[\d.]+$|:/.test(host);
+    const pair = await keys.issue({
+      commonName: dnsNames[0] ?? 'webhook',
+      dnsNames: [...dnsNames, ...(host === undefined || isAddress ? [] : [host])],
+      ipAddresses: ['127.0.0.1', '::1', ...(isAddress ? [host] : [])],
+      usages: ['server'],
+      days: validDays,
+    });
+    return { ...pair, ca: keys.caBundle };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+const dockerfile = (base: string): string => `# Any image with node 20.19 or newer does; it needs neither a shell nor npm.
+FROM ${base}
+COPY server.cjs /server.cjs
+USER 65532:65532
+EXPOSE 8443
+ENTRYPOINT ["node", "/server.cjs"]
+`;
+
+const serverOf = ({ url }: Exported): string => url ?? `https://127.0.0.1:${hostPort}`;
+
+function kubeconfigOf(exported: Exported, slot: 'authn' | 'authz'): string {
+  const path = slot === 'authn' ? '/authenticate' : '/authorize';
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [
+      {
+        name: exported.name,
+        cluster: {
+          server: `${serverOf(exported).replace(/\/$/, '')}${path}`,
+          'certificate-authority-data': Buffer.from(exported.ca).toString('base64'),
+        },
+      },
+    ],
+    users: [{ name: 'apiserver', user: {} }],
+    contexts: [{ name: 'webhook', context: { cluster: exported.name, user: 'apiserver' } }],
+    'current-context': 'webhook',
+  });
+}
+
+function readme({ slot, name, namespace, image, rules, needsClient }: Exported, plugin: Plugin): string {
+  const flag = slot === 'authn' ? '--authentication-token-webhook-config-file' : '--authorization-webhook-config-file';
+  const register =
+    slot === 'admission'
+      ? `The webhook is registered with the last manifest. Pods of \`${namespace}\` itself are admitted without it.`
+      : `The pods listen on 127.0.0.1:${hostPort} of the nodes of the control plane. Give the API server \`webhook.kubeconfig\`: \`${flag}=FILE\`${
+          slot === 'authn'
+            ? ' and `--authentication-token-webhook-version=v1`'
+            : ' and `--authorization-webhook-version=v1`, with `Webhook` in `--authorization-mode`'
+        }. For Oarlock: \`${slot}-webhook\` with \`kubeconfigFile\`.`;
+  const access =
+    rules.length === 0
+      ? needsClient
+        ? 'It is allowed nothing yet, and has a client: name what it reads with `--reads`, or in the plugin (`declares: { reads: "configmaps" }`).'
+        : 'It asks the API nothing.'
+      : `It may ${rules.map(({ verbs, resources: what = [] }) => `${verbs.join(', ')} ${what.join(', ')}`).join('; ')}.`;
+  return `# ${name}
+
+The plugin \`${plugin.id}\` of Oarlock as a webhook for any Kubernetes.
+
+\`\`\`sh
+docker build -t ${image} image/
+docker push ${image}
+kubectl apply -f manifests/
+\`\`\`
+
+${register} ${access}
+
+\`image/server.cjs\` is all there is to the image: the plugin, and the server around it. It runs as a user that is not root, on a root
+that is read only. Here, without a cluster${needsClient ? ' (and with a kubeconfig of one)' : ''}:
+
+\`\`\`sh
+node image/server.cjs --port 8443 --address 127.0.0.1 --config config.json --tls tls${needsClient ? ' --kubeconfig FILE' : ''}
+\`\`\`
+
+The certificate is good for ten years; the key of its CA exists no more. Another export makes both anew. A certificate that somebody else
+renews in the Secret is taken up while the server runs; put its CA into \`caBundle\` then. Keep \`tls/\` and \`manifests/30-server.yaml\` to yourself.
+`;
+}

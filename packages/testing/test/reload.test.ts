@@ -1,0 +1,155 @@
+import { configMaps, namespaces, pods } from '@oarlock/api/resources';
+import { clusterSchema, type ClusterDocument } from '@oarlock/cluster/cluster-schema';
+import { frontOf } from '@oarlock/cluster/hosting/fronts';
+import { withOwnInformers } from '@oarlock/cluster/hosting/own-informers';
+import { run, type Running } from '@oarlock/cluster/run';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { Client, Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { Authn, abstained } from '@oarlock/spi/authn';
+import { Authz, noOpinion } from '@oarlock/spi/authz';
+import { Scheduling, success, unschedulable } from '@oarlock/spi/scheduling';
+import { isStatus } from '@oarlock/api/status';
+import { pod } from '@oarlock/testing/objects';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { z } from 'zod';
+
+let dataDir: string;
+let running: Running;
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'oarlock-reload-'));
+});
+afterEach(async () => {
+  await running.stop();
+  await rm(dataDir, { recursive: true });
+});
+
+/** As `oarlock dev` runs it: what is there already is placed behind a front. */
+async function start(
+  section: 'controllers' | 'scheduling' | 'authn' | 'authz',
+  plugin: Plugin,
+  spec: ClusterDocument['spec'] = {},
+): Promise<void> {
+  const document = clusterSchema.parse({
+    apiVersion: 'oarlock.dev/v1',
+    kind: 'Cluster',
+    spec: { roles: ['apiserver', 'controllers', 'scheduler'], storage: 'storage-memory', [section]: [plugin.id], ...spec },
+  });
+  running = await run({
+    dataDir,
+    port: 0,
+    file: { name: 'test', spec: document.spec, locate: () => undefined },
+    known: new Map([[plugin.id, plugin]]),
+    arrange: (planned) => {
+      const front = frontOf(planned.plugin.provides);
+      return planned.plugin === plugin ? { ...planned, plugin: withOwnInformers(plugin), ...(front && { front }) } : planned;
+    },
+  });
+}
+async function replace(plugin: Plugin): Promise<void> {
+  const { host, plan } = running.composition;
+  const { adapt } = plan.plugins.find(({ name }) => name === plugin.id) ?? {};
+  const own = withOwnInformers(plugin);
+  const { retired } = await host.replace(plugin.provides, plugin.id, adapt?.(own) ?? own, {});
+  retired.catch(() => {}); // ends with the cluster
+}
+const client = () => running.composition.host.get(Client);
+const none = z.strictObject({});
+
+it('a controller of another version sees every object anew, with indexes of its own', async () => {
+  const copier = (name: string) =>
+    Controllers.plugin({
+      id: 'controller-copier',
+      config: none,
+      needs: { informers: Informers },
+      create({ informers }) {
+        const all = informers.of(namespaces);
+        all.addIndex('copier', () => [name]);
+        return {
+          name: 'copier',
+          watches: [watch(all, ({ metadata }) => [metadata?.name ?? ''])],
+          async reconcile(namespace, context) {
+            if (all.byIndex('copier', name).length === 0) throw new Error('its index is not there');
+            try {
+              await context.client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name } });
+            } catch (error) {
+              if (!isStatus(error, 'AlreadyExists')) throw error;
+            }
+          },
+        };
+      },
+    });
+  await start('controllers', copier('first'));
+  const there = async (namespace: string, name: string) =>
+    client()
+      .get(configMaps, { namespace, name })
+      .then(
+        () => true,
+        () => false,
+      );
+  await expect.poll(() => there('default', 'first'), { timeout: 30_000 }).toBe(true);
+  await replace(copier('second'));
+  await expect.poll(() => there('default', 'second'), { timeout: 30_000 }).toBe(true);
+  await client().create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'later' } });
+  await expect.poll(() => there('later', 'second'), { timeout: 30_000 }).toBe(true);
+  expect(await there('later', 'first')).toBe(false);
+});
+
+it('a scheduling plugin of another version decides from the next pod on', async () => {
+  const picky = (wanted: string) =>
+    Scheduling.plugin({
+      id: 'scheduling-picky',
+      config: none,
+      create: () => ({ name: 'Picky', filter: (_state, _pod, { name }) => (name === wanted ? success : unschedulable(`not ${wanted}`)) }),
+    });
+  await start('scheduling', picky('node-1'), {
+    roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
+    runtimes: ['runtime-simulated'],
+    admission: [], // no account of the namespace is waited for
+    settings: { kubelet: { nodeName: 'node', count: 3 } },
+  });
+  const placed = async (name: string) => {
+    await client().create(pods, pod({ name }));
+    const node = async () => (await client().get(pods, { namespace: 'default', name })).spec?.nodeName;
+    await expect.poll(node, { timeout: 30_000 }).toBeDefined();
+    return node();
+  };
+  expect(await placed('first')).toBe('node-1');
+  await replace(picky('node-2'));
+  expect(await placed('second')).toBe('node-2');
+  // it may have other extension points than before
+  await replace(
+    Scheduling.plugin({
+      id: 'scheduling-picky',
+      config: none,
+      create: () => ({ name: 'Picky', weight: 100, score: (_state, _pod, { name }) => (name === 'node-0' ? 100 : 0) }),
+    }),
+  );
+  expect(await placed('third')).toBe('node-0');
+});
+
+it('an authorizer and an authenticator of another version answer the next request', async () => {
+  const lets = (user: string) =>
+    Authz.plugin({
+      id: 'authz-lets',
+      config: none,
+      create: () => ({ authorize: ({ identity }) => (identity.name === user ? { decision: 'allow', because: 'it says so' } : noOpinion) }),
+    });
+  const nobody = Authn.plugin({ id: 'authn-nobody', config: none, create: () => ({ authenticate: () => abstained }) });
+  expect(frontOf(nobody.provides)).toBeDefined();
+  await start('authz', lets('ada'), { roles: ['apiserver'], authz: ['authz-masters', 'authz-lets'] });
+  const may = (user: string) =>
+    running
+      .clientAs({ name: user, groups: ['system:authenticated'] })
+      .list(namespaces)
+      .then(
+        () => true,
+        () => false,
+      );
+  expect([await may('ada'), await may('bob')]).toEqual([true, false]);
+  await replace(lets('bob'));
+  expect([await may('ada'), await may('bob')]).toEqual([false, true]);
+});
