@@ -1,10 +1,10 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { isObject } from '@oarlock/api/json';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
-import { isSafeUrl, JsonClient } from '@oarlock/spi/json-post';
+import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
+import { JsonClient } from '@oarlock/spi/json-post';
 import { z } from 'zod';
 
-const path = z.string().min(1).optional();
 const marked = /^[^/]*\.image-policy\.k8s\.io\//;
 const prefix = 'imagepolicywebhook.image-policy.k8s.io/';
 const maxCached = 1024;
@@ -38,19 +38,17 @@ function reviewOf(body: unknown): Review {
 /** Asks a service outside whether the images of a pod may be used. */
 export default Admission.plugin({
   id: 'admission-image-policy-webhook',
-  config: z.strictObject({
-    url: z.string().refine(isSafeUrl, 'an https:// URL'),
-    caFile: path,
-    certificateFile: path,
-    keyFile: path,
-    tokenFile: path,
-    /** Seconds for which an answer is taken without another look. */
-    allowTTL: z.number().min(0).max(1800).default(50),
-    denyTTL: z.number().min(0).max(1800).default(50),
-    timeoutSeconds: z.number().positive().max(30).default(10),
-    /** Lets pods in when there is no answer. */
-    defaultAllow: z.boolean().default(false),
-  }),
+  config: z
+    .strictObject({
+      ...jsonEndpointKeys,
+      /** Seconds for which an answer is taken without another look. */
+      allowTTL: z.number().min(0).max(1800).default(50),
+      denyTTL: z.number().min(0).max(1800).default(50),
+      timeoutSeconds: z.number().positive().max(30).default(10),
+      /** Lets pods in when there is no answer. */
+      defaultAllow: z.boolean().default(false),
+    })
+    .refine(namesOneEndpoint, oneEndpointWanted),
   create({ config }, { clock, log }) {
     const service = new JsonClient(config);
     const cache = new Map<string, { readonly review: Review; readonly until: number }>();

@@ -39,7 +39,7 @@ export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
     };
   const { spec } = pod;
   if (spec === undefined) return pod;
-  const containers = spec.containers.map(complete('container'));
+  const containers = (spec.containers ?? []).map(complete('container'));
   const initContainers = spec.initContainers?.map(complete('init container'));
   if (said.length === 0) return pod;
   return {

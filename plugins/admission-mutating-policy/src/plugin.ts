@@ -12,6 +12,7 @@ import { PolicyParams } from '@oarlock/admission-rules/policy-params';
 import { Reinvocation } from '@oarlock/admission-rules/reinvocation';
 import type { RequestBindings } from '@oarlock/admission-rules/request-bindings';
 import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
+import { asRequested } from '@oarlock/admission-rules/versioned-request';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
@@ -66,15 +67,16 @@ export default Admission.plugin({
         request,
         surroundings,
         () => object,
-        async ({ policy, binding, bindings }) => {
+        async ({ policy, binding, request: seen, bindings }) => {
           if (refusal !== undefined) return;
           const id = `${policy.name}/${binding.name}/${nameOf(bindings)}`;
           if (round?.again === true && !state.isDue(id)) return;
           try {
-            const next = await mutated(policy, bindings, object);
+            const shown = seen.object as KubeObject;
+            const next = await mutated(policy, bindings, shown);
             if (next === undefined) return;
-            if (!jsonEqual(next, object)) {
-              object = deepFreeze(next);
+            if (!jsonEqual(next, shown)) {
+              object = deepFreeze(shown === object ? next : await asRequested(request, next));
               state.changed();
               round?.reinvoke();
             }

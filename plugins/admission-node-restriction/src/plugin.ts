@@ -2,6 +2,7 @@ import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import type { Identity } from '@oarlock/spi/authn';
 import { Client } from '@oarlock/spi/client';
@@ -58,6 +59,21 @@ function slice(node: string, { operation, object, old }: AdmissionRequest): Verd
   return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
 }
 
+/** A node that joined puts its DNS server behind the cluster's name for it: with a slice of its own, for itself. */
+function endpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): Verdict {
+  const own = `kube-dns-${node}`;
+  const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
+  if (namespace !== 'kube-system' || requested !== own)
+    return deny(`node ${quoted(node)} can only access the EndpointSlice ${quoted(own)} in the "kube-system" namespace`);
+  if (operation === 'DELETE') return allow;
+  const { metadata, endpoints = [] } = (object ?? {}) as EndpointSlice;
+  if (metadata?.labels?.['kubernetes.io/service-name'] !== 'kube-dns')
+    return deny(`node ${quoted(node)} can only write EndpointSlices of the Service "kube-dns"`);
+  return endpoints.every(({ nodeName }) => nodeName === node)
+    ? allow
+    : deny(`node ${quoted(node)} can only write endpoints with the same nodeName as the requesting node`);
+}
+
 const reported: ReadonlySet<string> = new Set([
   'conditions',
   'capacity',
@@ -102,6 +118,7 @@ export default Admission.plugin({
           'leases.coordination.k8s.io',
           'csinodes.storage.k8s.io',
           'resourceslices.resource.k8s.io',
+          'endpointslices.discovery.k8s.io',
         ],
         operations: ['CREATE', 'UPDATE', 'DELETE'],
       },
@@ -131,6 +148,8 @@ export default Admission.plugin({
           return csiNode(node, request);
         case 'resourceslices.resource.k8s.io':
           return slice(node, request);
+        case 'endpointslices.discovery.k8s.io':
+          return endpointSlice(node, request);
         default:
           return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
       }

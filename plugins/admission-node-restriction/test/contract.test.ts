@@ -1,4 +1,13 @@
-import { csiNodes, leases, nodes, persistentVolumeClaims, pods, resourceSlices, serviceAccounts } from '@oarlock/api/resources';
+import {
+  csiNodes,
+  endpointSlices,
+  leases,
+  nodes,
+  persistentVolumeClaims,
+  pods,
+  resourceSlices,
+  serviceAccounts,
+} from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
@@ -31,6 +40,16 @@ const token = (boundObjectRef?: object) =>
 const slice = (nodeName: string) => ({
   metadata: { name: 's' },
   spec: { driver: 'd', nodeName, pool: { name: 'a', generation: 1, resourceSliceCount: 1 } },
+});
+
+const dnsSlice = (node: string, more: { readonly namespace?: string; readonly name?: string; readonly service?: string } = {}) => ({
+  metadata: {
+    namespace: more.namespace ?? 'kube-system',
+    name: more.name ?? 'kube-dns-n1',
+    labels: { 'kubernetes.io/service-name': more.service ?? 'kube-dns' },
+  },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: ['10.0.0.1'], nodeName: node }],
 });
 
 const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] = [
@@ -177,6 +196,19 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     admissionRequest('CREATE', resourceSlices, slice('n2'), as),
     'can only create ResourceSlice with the same NodeName as the requesting node',
   ],
+  ...(
+    [
+      ['the DNS of another node', dnsSlice('n2', { name: 'kube-dns-n2' }), /can only access the EndpointSlice "kube-dns-n1"/],
+      ['endpoints of another namespace', dnsSlice('n1', { namespace: 'default' }), /in the "kube-system" namespace/],
+      ['endpoints of another Service', dnsSlice('n1', { service: 'metrics' }), /of the Service "kube-dns"/],
+      ['an endpoint on another node', dnsSlice('n2'), /the same nodeName as the requesting node/],
+    ] as const
+  ).map(([title, object, message]) => [title, admissionRequest('CREATE', endpointSlices, object, as), message] as const),
+  [
+    'deletion of the slice of another node',
+    admissionRequest('DELETE', endpointSlices, undefined, { ...as, old: dnsSlice('n2'), namespace: 'kube-system', name: 'kube-dns-n2' }),
+    /can only access the EndpointSlice "kube-dns-n1"/,
+  ],
   [
     'the size of a claim',
     admissionRequest(
@@ -209,6 +241,7 @@ const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ['a token for its pod', token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'uid-here' })],
   ['its lease', admissionRequest('UPDATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n1' } }, as)],
   ['its slice', admissionRequest('CREATE', resourceSlices, slice('n1'), as)],
+  ['the slice of its DNS server', admissionRequest('CREATE', endpointSlices, dnsSlice('n1'), as)],
   ['somebody else may do all that', admissionRequest('CREATE', nodes, node('n2', { 'node-restriction.kubernetes.io/x': '1' }))],
 ];
 

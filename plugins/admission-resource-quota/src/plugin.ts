@@ -1,7 +1,7 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Amounts } from '@oarlock/api/pod-resources';
 import { addQuantity, compareQuantity, zero } from '@oarlock/api/quantity';
-import { increase, isBestEffort, limited, measured, quotaCovers, quotaUsage, sumOf } from '@oarlock/api/quota';
+import { increase, isBestEffort, limited, measured, quotaCovers, quotaUsage, scopesOf, sumOf } from '@oarlock/api/quota';
 import { groupResource } from '@oarlock/api/resource';
 import { resourceQuotas } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -9,6 +9,7 @@ import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { limitedResources, nameOf, uncovered, type LimitedResource } from './limited-resources.ts';
 
 /** How often a charge is tried against writers elsewhere. */
 const attempts = 32;
@@ -46,9 +47,11 @@ interface Charge {
 /** Keeps namespaces within their ResourceQuotas. */
 export default Admission.plugin({
   id: 'admission-resource-quota',
-  config: z.strictObject({}),
+  config: z.strictObject({ limitedResources }),
   needs: { client: Client, informers: Informers },
-  create({ client, informers }, { clock }) {
+  create({ client, informers, config }, { clock }) {
+    const rules = new Map<string, LimitedResource[]>();
+    for (const rule of config.limitedResources) rules.set(nameOf(rule), [...(rules.get(nameOf(rule)) ?? []), rule]);
     const known = informers.of(resourceQuotas);
     const turns = new Map<string, Promise<unknown>>();
 
@@ -57,11 +60,10 @@ export default Admission.plugin({
       const what = groupResource(resource);
       if (object === undefined || !quotaCovers(quota, what, object)) return undefined;
       if (what === 'pods' && old === undefined) {
-        const scopes = [
-          ...(quota.spec?.scopes ?? []),
-          ...(quota.spec?.scopeSelector?.matchExpressions ?? []).map(({ scopeName }) => scopeName),
-        ];
-        const fault = scopes.includes('BestEffort') && isBestEffort(object) ? undefined : unstated(quota, object);
+        const fault =
+          scopesOf(quota.spec).some(({ scopeName }) => scopeName === 'BestEffort') && isBestEffort(object)
+            ? undefined
+            : unstated(quota, object);
         if (fault !== undefined) return deny(`failed quota: ${quota.metadata?.name ?? ''}: ${fault}`);
       }
       const usage = (each: KubeObject) => limited(quota, quotaUsage(what, each, clock.now()));
@@ -140,6 +142,12 @@ export default Admission.plugin({
         if (namespace === '' || (operation === 'CREATE' && subresource !== '')) return allow;
         if (operation === 'UPDATE' && !measured.has(groupResource(resource))) return allow;
         const quotas = known.list(namespace);
+        const strict = rules.get(groupResource(resource));
+        if (strict !== undefined && operation === 'CREATE' && request.object !== undefined) {
+          const what = groupResource(resource);
+          const because = uncovered(strict, what, request.object, quotaUsage(what, request.object, clock.now()), quotas);
+          if (because !== undefined) return deny(because);
+        }
         if (quotas.length === 0) return allow;
         // by name, as everybody does: two requests never wait for each other's second quota
         const sorted = [...quotas].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1));

@@ -25,6 +25,58 @@ const claim = (storage: string) => ({
   metadata: { namespace: 'objects', name: 'c' },
   spec: { storageClassName: 'fast', resources: { requests: { storage } } },
 });
+describe('what is only to be had where a quota limits it', () => {
+  const config = {
+    limitedResources: [
+      { resource: 'pods', matchScopes: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] },
+      { resource: 'persistentvolumeclaims', matchContains: ['fast.storageclass.storage.k8s.io/requests.storage'] },
+    ],
+  };
+  const judged = async (request: AdmissionRequest, ...quotas: ResourceQuota[]) => {
+    const { plugin: limiting, dispose } = await openAdmission(plugin, { config, seed: (api) => api.seed(resourceQuotas, ...quotas) });
+    const verdict = await limiting.validate?.(request);
+    await dispose();
+    return verdict;
+  };
+  const scoped = (values: string[]) => ({
+    scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values }] },
+  });
+
+  it('by scope', async () => {
+    const high = create(pod('n', {}, { priorityClassName: 'high' }));
+    const message = 'insufficient quota to match these scopes: [{PriorityClass In [high]}]';
+    expect(await judged(high)).toMatchObject({ allowed: false, message });
+    expect(await judged(high, quota('n', { pods: '5' }, { pods: '0' }))).toMatchObject({ allowed: false, message });
+    expect(await judged(high, quota('n', { pods: '5' }, { pods: '0' }, scoped(['high'])))).toEqual({ allowed: true });
+    expect(await judged(create(pod('n')))).toEqual({ allowed: true });
+  });
+
+  it('by name', async () => {
+    const wanted = admissionRequest('CREATE', persistentVolumeClaims, claim('1Gi'));
+    const name = 'fast.storageclass.storage.k8s.io/requests.storage';
+    expect(await judged(wanted)).toMatchObject({ allowed: false, message: `insufficient quota to consume: ${name}` });
+    expect(await judged(wanted, quota('objects', { [name]: '5Gi' }, { [name]: '0' }))).toEqual({ allowed: true });
+  });
+});
+
+it('counts claims by the class of their attributes', async () => {
+  const gold = { scopeSelector: { matchExpressions: [{ scopeName: 'VolumeAttributesClass', operator: 'In', values: ['gold'] }] } };
+  const { plugin: charging, dispose } = await openAdmission(plugin, {
+    seed: (api) => api.seed(resourceQuotas, quota('objects', { persistentvolumeclaims: '0' }, { persistentvolumeclaims: '0' }, gold)),
+  });
+  const of = (volumeAttributesClassName?: string, status = {}) =>
+    admissionRequest('CREATE', persistentVolumeClaims, {
+      ...claim('1Gi'),
+      spec: { ...claim('1Gi').spec, ...(volumeAttributesClassName && { volumeAttributesClassName }) },
+      status,
+    });
+  expect(await charging.validate?.(of('gold'))).toMatchObject({ allowed: false });
+  expect(await charging.validate?.(of('silver', { currentVolumeAttributesClassName: 'gold' }))).toMatchObject({ allowed: false });
+  expect(await charging.validate?.(of('silver'))).toEqual({ allowed: true });
+  expect(await charging.validate?.(of())).toEqual({ allowed: true });
+  await dispose();
+});
+
 const big = '1000000';
 const open = () =>
   openAdmission(plugin, {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import type { KubeObject } from '@oarlock/api/object';
 import { serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -43,7 +43,8 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
   if ((spec.imagePullSecrets?.length ?? 0) === 0 && account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0)
     spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
-  const all = [...spec.containers, ...(spec.initContainers ?? [])];
+  // validation comes later: there may be none yet
+  const all = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
   const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
   if (automount && lacking) {
     const present = spec.volumes?.find((volume) => volume.name.startsWith('kube-api-access-'))?.name;
@@ -51,7 +52,7 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
     const mount = mountIn(volumeName);
     spec = {
       ...spec,
-      containers: spec.containers.map(mount),
+      ...(spec.containers && { containers: spec.containers.map(mount) }),
       ...(spec.initContainers && { initContainers: spec.initContainers.map(mount) }),
       ...(present === undefined && { volumes: [...(spec.volumes ?? []), accessVolume(volumeName)] }),
     };
@@ -78,7 +79,8 @@ function mirrorFault({ spec }: Pod): string | undefined {
     : undefined;
 }
 
-const newSuffix = () => Array.from(randomBytes(5), (byte) => alphabet[byte % alphabet.length]).join('');
+// unlike randomBytes this draws from a supply of its own
+const newSuffix = () => Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('');
 
 /** Gives every pod a service account and mounts its token, and refuses pods whose account does not exist. */
 export default Admission.plugin({

@@ -1,21 +1,40 @@
-import { validatingAdmissionPolicies } from '@oarlock/api/resources';
+import { customResourceDefinitions, validatingAdmissionPolicies } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { ValidatingAdmissionPolicy } from '@oarlock/api/types/admissionregistration-v1';
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client, Informers } from '@oarlock/spi/client';
-import { typeChecking } from './type-checking.ts';
+import { customNames, typeChecking } from './type-checking.ts';
 
 /** Writes down, once per generation of a policy, what the types of its kinds say against it. */
 export function keepTypeChecking(client: Client, informers: Informers, log: Logger): void {
+  const write = async (policy: ValidatingAdmissionPolicy, observedGeneration: number): Promise<void> => {
+    const definitions = await Promise.all(customNames(policy).map((definition) => find(client, definition)));
+    const checked = typeChecking(
+      policy,
+      definitions.filter((definition) => definition !== undefined),
+    );
+    const status = { ...policy.status, observedGeneration, typeChecking: checked };
+    await client.update(validatingAdmissionPolicies, { ...policy, status }, { subresource: 'status' });
+  };
   const look = (policy: ValidatingAdmissionPolicy): void => {
     const { generation, name = '' } = policy.metadata ?? {};
     if (generation === undefined || policy.status?.observedGeneration === generation) return;
-    const status = { ...policy.status, observedGeneration: generation, typeChecking: typeChecking(policy) };
-    client.update(validatingAdmissionPolicies, { ...policy, status }, { subresource: 'status' }).catch((error: unknown) => {
+    write(policy, generation).catch((error: unknown) => {
       // whoever changed it since is heard of next
       if (!isStatus(error, 'Conflict', 'NotFound'))
         log.warn({ policy: name, err: error }, 'the type checking of a policy was not written down');
     });
   };
   informers.of(validatingAdmissionPolicies).on({ added: look, updated: look });
+}
+
+async function find(client: Client, name: string): Promise<CustomResourceDefinition | undefined> {
+  try {
+    return await client.get(customResourceDefinitions, { name });
+  } catch (error) {
+    // a policy may be there before what it is about
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  }
 }

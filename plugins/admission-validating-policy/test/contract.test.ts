@@ -1,6 +1,8 @@
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import type { KubeObject } from '@oarlock/api/object';
 import {
   configMaps,
+  customResourceDefinitions,
   deployments,
   namespaces,
   validatingAdmissionPolicies,
@@ -55,14 +57,16 @@ interface World {
   readonly policies?: readonly ValidatingAdmissionPolicy[];
   readonly bindings?: readonly ValidatingAdmissionPolicyBinding[];
   readonly others?: readonly KubeObject[];
+  readonly definitions?: readonly CustomResourceDefinition[];
   readonly allowed?: (attributes: Attributes) => boolean | Promise<boolean>;
 }
 
-async function open({ policies = [], bindings = [binding()], others = [], allowed }: World) {
+async function open({ policies = [], bindings = [binding()], others = [], definitions = [], allowed }: World) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   api.seed(namespaces, { metadata: { name: 'd', labels: { team: 'red' } } }, { metadata: { name: 'other' } });
   api.seed(configMaps, ...others);
+  api.seed(customResourceDefinitions, ...definitions);
   api.seed(validatingAdmissionPolicies, ...policies);
   api.seed(validatingAdmissionPolicyBindings, ...bindings);
   const [created] = new PluginHost({ clock })
@@ -168,6 +172,27 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
   });
 });
 
+const foos: CustomResourceDefinition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'foos.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'foos', kind: 'Foo' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties: { size: { type: 'integer' } } } } },
+        },
+      },
+    ],
+  },
+};
+
 describe('status.typeChecking', () => {
   it('says what the types of the kinds say, once per generation', async () => {
     const spec: ValidatingAdmissionPolicySpec = {
@@ -192,6 +217,25 @@ describe('status.typeChecking', () => {
       "apps/v1, Kind=Deployment: ERROR: <input>:1:20: found no matching overload for '_==_' applied to '(int, string)'",
     );
     expect(warnings?.[1]?.warning).toContain("undefined field 'maxReplicas'");
+    await api.stop();
+  });
+
+  it('says what the schemas of custom resources say', async () => {
+    const spec: ValidatingAdmissionPolicySpec = {
+      matchConstraints: {
+        resourceRules: [{ apiGroups: ['example.com'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['foos'] }],
+      },
+      validations: [
+        { expression: "object.spec.size > 1 && object.metadata.labels['a'] == 'b'" },
+        { expression: "object.spec.size == 'large'" },
+        { expression: 'object.spec.weight > 1' },
+      ],
+    };
+    const { api } = await open({ policies: [policy(spec)], definitions: [foos] });
+    const warnings = api.object(validatingAdmissionPolicies, { name: 'p' })?.status?.typeChecking?.expressionWarnings;
+    expect(warnings?.map(({ fieldRef }) => fieldRef)).toEqual(['spec.validations[1].expression', 'spec.validations[2].expression']);
+    expect(warnings?.[0]?.warning).toContain("example.com/v1, Kind=Foo: ERROR: <input>:1:18: found no matching overload for '_==_'");
+    expect(warnings?.[1]?.warning).toContain("undefined field 'weight'");
     await api.stop();
   });
 });

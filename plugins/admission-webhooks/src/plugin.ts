@@ -87,6 +87,11 @@ class WebhookAdmission implements AdmissionPlugin {
         JSON.stringify({ configuration: webhook.configuration, webhook: webhook.name, mutated: changed }),
       );
       if (changed) {
+        request.annotate(
+          `patch.webhook.admission.k8s.io/${place}`,
+          JSON.stringify({ configuration: webhook.configuration, webhook: webhook.name, patch: turn.patch, patchType: 'JSONPatch' }),
+          'Request',
+        );
         object = turn.object as KubeObject;
         state.changed();
         round?.reinvoke();

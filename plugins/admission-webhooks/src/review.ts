@@ -1,7 +1,6 @@
 import { isObject } from '@oarlock/api/json';
 import type { Status } from '@oarlock/api/status';
 import { requestValue } from '@oarlock/admission-rules/request-value';
-import type { KubeObject } from '@oarlock/api/object';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import { WebhookFault } from './webhook-fault.ts';
 
@@ -19,11 +18,11 @@ const maxWarning = 256;
 const maxWarnings = 4096;
 
 /** The AdmissionReview that a webhook is sent. */
-export function reviewOf(request: AdmissionRequest, object: KubeObject | undefined, uid: string, version: string): unknown {
+export function reviewOf(request: AdmissionRequest, uid: string, version: string): unknown {
   return {
     kind: 'AdmissionReview',
     apiVersion: `admission.k8s.io/${version}`,
-    request: { uid, ...requestValue(request), object: object ?? null, oldObject: request.old ?? null },
+    request: { uid, ...requestValue(request), object: request.object ?? null, oldObject: request.old ?? null },
   };
 }
 

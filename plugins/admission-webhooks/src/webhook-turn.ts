@@ -8,6 +8,7 @@ import type { Bindings } from '@oarlock/cel/frame';
 import type { Logger } from '@oarlock/kernel/logger';
 import { RequestBindings } from '@oarlock/admission-rules/request-bindings';
 import { isExempt } from '@oarlock/admission-rules/matcher';
+import { asRequested, versioned } from '@oarlock/admission-rules/versioned-request';
 import type { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
 import { deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -27,7 +28,7 @@ export type Turn =
   | { readonly outcome: 'refused'; readonly verdict: Verdict }
   /** It could not be called, and its `failurePolicy` is to ignore that. */
   | { readonly outcome: 'ignored' }
-  | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean };
+  | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean; readonly patch?: unknown };
 
 const skipped: Turn = { outcome: 'skipped' };
 const refusedBy = (status: Status): Turn => ({ outcome: 'refused', verdict: deny(status.message ?? '', { status }) });
@@ -44,9 +45,11 @@ export async function takeTurn(
   mutating: boolean,
   { caller, namespaces, authz, log }: TurnOptions,
 ): Promise<Turn> {
-  if (!(await webhook.matcher.selects({ ...request, object }, namespaces.labels))) return skipped;
+  const current = { ...request, object };
+  if (!(await webhook.matcher.selects(current, namespaces.labels))) return skipped;
+  const seen = await versioned(current, webhook.matcher.match(request) ?? request.resource);
   if (!webhook.conditions.always) {
-    const bindings = new RequestBindings(request, authz, undefined, undefined, object);
+    const bindings = new RequestBindings(seen, authz, undefined, undefined);
     const answer = await webhook.conditions.evaluate(bindings as unknown as Bindings);
     if (answer.fault !== undefined) {
       if (webhook.ignoresFaults) return skipped;
@@ -57,13 +60,16 @@ export async function takeTurn(
   if (request.dryRun && !webhook.takesDryRun)
     return refused(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
   try {
-    const answer = await call(webhook, request, object, mutating, caller);
+    const answer = await call(webhook, seen, mutating, caller);
     for (const warning of answer.warnings) request.warn(warning);
     for (const [key, value] of Object.entries(answer.annotations)) request.annotate(`${webhook.name}/${key}`, value);
     if (!answer.allowed) return refusedBy(denial(webhook.name, answer.status));
     if (answer.patch === undefined || object === undefined) return { outcome: 'passed', object, changed: false };
-    const next = patched(object, answer.patch);
-    return jsonEqual(next, object) ? { outcome: 'passed', object, changed: false } : { outcome: 'passed', object: next, changed: true };
+    const changed = patched(seen.object as KubeObject, answer.patch);
+    const next = seen.requested === undefined ? changed : await asRequested(request, changed);
+    return jsonEqual(next, object)
+      ? { outcome: 'passed', object, changed: false }
+      : { outcome: 'passed', object: next, changed: true, patch: answer.patch };
   } catch (error) {
     if (!(error instanceof WebhookFault)) throw error;
     const message = `failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`;
@@ -78,13 +84,12 @@ export async function takeTurn(
 async function call(
   { version, client, timeoutMs }: ReadyWebhook,
   request: AdmissionRequest,
-  object: KubeObject | undefined,
   mutating: boolean,
   caller: WebhookCaller,
 ): Promise<ReviewAnswer> {
   if (version === undefined) throw new WebhookFault('call', 'webhook does not accept known AdmissionReview versions (v1, v1beta1)');
   const uid = randomUUID();
-  const body = Buffer.from(JSON.stringify(reviewOf(request, object, uid, version)));
+  const body = Buffer.from(JSON.stringify(reviewOf(request, uid, version)));
   return readAnswer(await caller.post(client, body, timeoutMs), uid, version, mutating);
 }
 

@@ -1,4 +1,4 @@
-import { isSafeUrl } from '@oarlock/spi/json-post';
+import { isSafeUrl } from '@oarlock/spi/json-endpoint';
 import { z } from 'zod';
 
 const expression = z.string().min(1);
@@ -13,6 +13,8 @@ const jwt = z.strictObject({
     discoveryURL: z.string().refine(isSafeUrl, 'an https:// URL').optional(),
     /** A PEM file. */
     certificateAuthorityFile: z.string().min(1).optional(),
+    /** The PEM text itself, as upstream's file has it. */
+    certificateAuthority: z.string().min(1).optional(),
     audiences: z.array(z.string().min(1)).min(1),
     audienceMatchPolicy: z.literal('MatchAny').default('MatchAny'),
   }),

@@ -28,8 +28,8 @@ export default Authn.plugin({
     const clients: JsonClient[] = [];
     const issuers = new Map(
       jwt.map((each) => {
-        const { url, discoveryURL, certificateAuthorityFile, audiences } = each.issuer;
-        const service = new JsonClient({ url, caFile: certificateAuthorityFile });
+        const { url, discoveryURL, certificateAuthorityFile, certificateAuthority: ca, audiences } = each.issuer;
+        const service = new JsonClient({ url, caFile: certificateAuthorityFile, ca });
         clients.push(service);
         const fetch = async (target: string): Promise<unknown> => {
           const { code, body } = await service.get(target, timeoutSeconds * 1000);

@@ -1,4 +1,4 @@
-import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey, hash, type KeyObject } from 'node:crypto';
 import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { nodes, pods, secrets, serviceAccounts } from '@oarlock/api/resources';
@@ -39,6 +39,8 @@ function privateClaims(payload: JWTPayload | undefined): Private | undefined {
 // another of the keys may be the right one
 const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
 
+/** For so long what is being deleted may still use its token. */
+const graceMs = 60_000;
 const legacyIssuer = 'kubernetes/serviceaccount';
 const legacyClaim = (payload: JWTPayload, name: string): string => {
   const value = payload[`kubernetes.io/serviceaccount/${name}`];
@@ -52,14 +54,23 @@ export default Authn.plugin({
     /** Tokens for these audiences are accepted; default: the issuer. */
     audiences: z.array(z.string()).min(1).optional(),
     /** How long a verified token is taken without another look, in milliseconds. Bounds how late a revocation is seen. */
-    cacheMs: z.number().int().min(0).max(10_000).default(10_000),
+    cacheMs: z.number().int().min(0).max(10_000).default(9_000),
   }),
   needs: { keys: Keys, client: Client },
   create({ config, keys, client }, { clock }) {
-    const { issuer, verifyingKeys } = keys.serviceAccount;
+    const { issuer } = keys.serviceAccount;
     const audiences = config.audiences ?? [issuer];
-    const publicKeys: readonly KeyObject[] = verifyingKeys.map((pem) => createPublicKey(pem));
     const cache = new Map<string, Verified>();
+    let read: { readonly from: readonly string[]; readonly keys: readonly KeyObject[] } | undefined;
+    /** After a rotation they are others, and what the former ones have verified is looked at again. */
+    const publicKeys = (): readonly KeyObject[] => {
+      const { verifyingKeys } = keys.serviceAccount;
+      if (read?.from !== verifyingKeys) {
+        cache.clear();
+        read = { from: verifyingKeys, keys: verifyingKeys.map((pem) => createPublicKey(pem)) };
+      }
+      return read.keys;
+    };
 
     const claimsOf = (token: string): JWTPayload | undefined => {
       try {
@@ -76,7 +87,9 @@ export default Authn.plugin({
       const resource: Resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts, node: nodes }[kind];
       try {
         const found = await client.get(resource, { ...(kind !== 'node' && { namespace }), name });
-        return found.metadata?.uid === uid;
+        const { uid: own, deletionTimestamp } = found.metadata ?? {};
+        const late = deletionTimestamp !== undefined && Date.parse(deletionTimestamp) < clock.now() - graceMs;
+        return own === uid && !late;
       } catch (error) {
         if (isStatus(error, 'NotFound')) return false;
         throw error;
@@ -85,7 +98,7 @@ export default Authn.plugin({
     const verify = async (token: string, audiences: readonly string[]): Promise<AuthnResult> => {
       const { jwtVerify } = await import('jose');
       let payload: JWTPayload | undefined;
-      for (const key of publicKeys) {
+      for (const key of publicKeys()) {
         try {
           ({ payload } = await jwtVerify(token, key, {
             issuer,
@@ -125,7 +138,7 @@ export default Authn.plugin({
     const verifyLegacy = async (token: string): Promise<AuthnResult> => {
       const { jwtVerify } = await import('jose');
       const refused = rejected('the service account token is not valid');
-      for (const key of publicKeys) {
+      for (const key of publicKeys()) {
         let payload: JWTPayload;
         try {
           ({ payload } = await jwtVerify(token, key, {
@@ -168,14 +181,15 @@ export default Authn.plugin({
     return {
       async authenticate({ bearerToken, audiences: asked }) {
         if (bearerToken === undefined || bearerToken.length > 16_384 || !form.test(bearerToken)) return abstained;
+        const wanted = asked !== undefined && asked.length > 0 ? asked : audiences;
+        const digest = hash('sha256', wanted === audiences ? bearerToken : bearerToken + JSON.stringify(wanted), 'base64');
+        publicKeys();
+        const known = cache.get(digest);
+        if (known !== undefined && known.until > clock.now()) return known.result;
         const { iss } = claimsOf(bearerToken) ?? {};
         if (iss !== issuer && iss !== legacyIssuer) return abstained;
-        const wanted = asked !== undefined && asked.length > 0 ? asked : audiences;
-        const hash = createHash('sha256').update(bearerToken).update(JSON.stringify(wanted)).digest('base64');
-        const known = cache.get(hash);
-        if (known !== undefined && known.until > clock.now()) return known.result;
         const result = iss === legacyIssuer ? await verifyLegacy(bearerToken) : await verify(bearerToken, wanted);
-        cache.delete(hash);
+        cache.delete(digest);
         if (cache.size >= maxCached)
           for (const oldest of cache.keys()) {
             cache.delete(oldest);
@@ -183,7 +197,7 @@ export default Authn.plugin({
           }
         if (result.outcome === 'authenticated') {
           const expires = (claimsOf(bearerToken)?.exp ?? (iss === legacyIssuer ? Infinity : 0)) * 1000;
-          cache.set(hash, { result, until: Math.min(expires, clock.now() + config.cacheMs) });
+          cache.set(digest, { result, until: Math.min(expires, clock.now() + config.cacheMs) });
         }
         return result;
       },

@@ -56,9 +56,12 @@ function open(config: unknown = {}) {
     sign: () => Promise.reject(new Error('none')),
     serviceAccount: { issuer, signingKey: signing, verifyingKeys: [publicOf(signing), publicOf(former), publicOf(rsa)] },
   };
+  const rotate = (verifyingKeys: readonly string[]) => {
+    keys.serviceAccount = { ...keys.serviceAccount, verifyingKeys: [...verifyingKeys] };
+  };
   const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).provide(Keys, keys).place({ plugin, config }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
-  return { clock, api, authenticator };
+  return { clock, api, authenticator, rotate };
 }
 
 const groups = ['system:serviceaccounts', 'system:serviceaccounts:d', 'system:authenticated'];
@@ -192,6 +195,28 @@ describe('a token for somebody else', () => {
     });
     expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
   });
+});
+
+it('knows the keys of now: new ones at once, and what was verified with one that is gone no longer', async () => {
+  const { authenticator, rotate } = open();
+  const [old, fresh] = [await token(), await token({ key: foreign })];
+  expect(await authenticator.authenticate(bearer(old))).toMatchObject({ outcome: 'authenticated' });
+  expect(await authenticator.authenticate(bearer(fresh))).toMatchObject({ outcome: 'rejected' });
+  rotate([publicOf(foreign), publicOf(signing)]);
+  for (const each of [old, fresh]) expect(await authenticator.authenticate(bearer(each))).toMatchObject({ outcome: 'authenticated' });
+  rotate([publicOf(foreign)]);
+  expect(await authenticator.authenticate(bearer(old))).toMatchObject({ outcome: 'rejected' });
+  expect(await authenticator.authenticate(bearer(fresh))).toMatchObject({ outcome: 'authenticated' });
+});
+
+it('is taken back a minute after what it is bound to should have gone', async () => {
+  const { authenticator, api, clock } = open();
+  const bound = await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } });
+  const deletionTimestamp = new Date(clock.now()).toISOString();
+  api.seed(pods, { metadata: { namespace: 'd', name: 'p', uid: 'pod-1', deletionTimestamp }, spec: { containers: [], nodeName: 'n1' } });
+  expect(await authenticator.authenticate(bearer(bound))).toMatchObject({ outcome: 'authenticated' });
+  await clock.advance(71_000);
+  expect(await authenticator.authenticate(bearer(bound))).toMatchObject({ outcome: 'rejected' });
 });
 
 describe('a token of a Secret', () => {

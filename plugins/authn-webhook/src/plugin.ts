@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isObject } from '@oarlock/api/json';
 import { abstained, Authn, rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
-import { isSafeUrl, JsonClient } from '@oarlock/spi/json-post';
+import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
+import { JsonClient } from '@oarlock/spi/json-post';
 import { z } from 'zod';
 
 const maxCached = 10_000;
-const path = z.string().min(1).optional();
 const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []);
 
 /** What a TokenReview says. */
@@ -32,19 +32,17 @@ function resultOf(review: unknown): AuthnResult {
 /** Asks a service outside whose a bearer token is, with a TokenReview. */
 export default Authn.plugin({
   id: 'authn-webhook',
-  config: z.strictObject({
-    url: z.string().refine(isSafeUrl, 'an https:// URL'),
-    caFile: path,
-    certificateFile: path,
-    keyFile: path,
-    tokenFile: path,
-    /** Sent along: for whom the token has to be meant. */
-    audiences: z.array(z.string()).default([]),
-    timeoutSeconds: z.number().positive().max(60).default(10),
-    /** How long an answer is taken without another look. */
-    cacheSeconds: z.number().min(0).max(3600).default(120),
-    refusedCacheSeconds: z.number().min(0).max(3600).default(10),
-  }),
+  config: z
+    .strictObject({
+      ...jsonEndpointKeys,
+      /** Sent along: for whom the token has to be meant. */
+      audiences: z.array(z.string()).default([]),
+      timeoutSeconds: z.number().positive().max(60).default(10),
+      /** How long an answer is taken without another look. */
+      cacheSeconds: z.number().min(0).max(3600).default(120),
+      refusedCacheSeconds: z.number().min(0).max(3600).default(10),
+    })
+    .refine(namesOneEndpoint, oneEndpointWanted),
   create({ config }, { clock }) {
     const service = new JsonClient(config);
     const cache = new Map<string, { readonly result: AuthnResult; readonly until: number }>();

@@ -4,12 +4,12 @@ import { bool, dyn } from '@oarlock/cel/type';
 import type { Value } from '@oarlock/cel/value';
 import { isObject } from '@oarlock/api/json';
 import { Authz, noOpinion, type Attributes, type Decision } from '@oarlock/spi/authz';
-import { isSafeUrl, JsonClient } from '@oarlock/spi/json-post';
+import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
+import { JsonClient } from '@oarlock/spi/json-post';
 import { z } from 'zod';
 
 const maxCached = 10_000;
 const budget = 1_000_000;
-const path = z.string().min(1).optional();
 
 /** The question as a SubjectAccessReview asks it. */
 function specOf(asked: Attributes): Readonly<Record<string, unknown>> {
@@ -31,23 +31,21 @@ function decisionOf(review: unknown): Decision {
 /** Asks a service outside, with a SubjectAccessReview, and keeps its answers for a while. */
 export default Authz.plugin({
   id: 'authz-webhook',
-  config: z.strictObject({
-    url: z.string().refine(isSafeUrl, 'an https:// URL'),
-    caFile: path,
-    certificateFile: path,
-    keyFile: path,
-    tokenFile: path,
-    timeoutSeconds: z.number().positive().max(30).default(10),
-    authorizedCacheSeconds: z.number().min(0).max(3600).default(300),
-    unauthorizedCacheSeconds: z.number().min(0).max(3600).default(30),
-    /** What it means when there is no answer. */
-    failurePolicy: z.enum(['NoOpinion', 'Deny']).default('NoOpinion'),
-    /** CEL over `request`, the spec of the review: all have to hold for the service to be asked. */
-    matchConditions: z
-      .array(z.strictObject({ expression: z.string().min(1) }))
-      .max(64)
-      .default([]),
-  }),
+  config: z
+    .strictObject({
+      ...jsonEndpointKeys,
+      timeoutSeconds: z.number().positive().max(30).default(10),
+      authorizedCacheSeconds: z.number().min(0).max(3600).default(300),
+      unauthorizedCacheSeconds: z.number().min(0).max(3600).default(30),
+      /** What it means when there is no answer. */
+      failurePolicy: z.enum(['NoOpinion', 'Deny']).default('NoOpinion'),
+      /** CEL over `request`, the spec of the review: all have to hold for the service to be asked. */
+      matchConditions: z
+        .array(z.strictObject({ expression: z.string().min(1) }))
+        .max(64)
+        .default([]),
+    })
+    .refine(namesOneEndpoint, oneEndpointWanted),
   create({ config }, { clock, log }) {
     const service = new JsonClient(config);
     const conditions: readonly Program[] = config.matchConditions.map(({ expression }, at) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, isIPv6, type BlockList, type Server, type Socket } from 'node:net';
 import type { Logger } from '@oarlock/kernel/logger';
 import { encode, type Packet } from 'dns-packet';
+import { compressed } from './compressed.ts';
 import { decoded, largestDatagram, optOf, rcodes, truncated } from './message.ts';
 import { errorReply, type Responder } from './responder.ts';
 
@@ -12,6 +13,8 @@ export interface ListenerOptions {
   readonly port: number;
   /** Who may ask: a server that answers everybody is a tool for attacks. */
   readonly clients: BlockList;
+  /** As `clients`, and may change: pods of other nodes come with their node's address. */
+  readonly isNode: (address: string) => boolean;
   readonly responder: Responder;
   readonly log: Logger;
 }
@@ -103,7 +106,7 @@ export class DnsListener {
   #mayAsk(address: string | undefined): boolean {
     if (address === undefined) return false;
     const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address.replace(/%.*$/, '');
-    return this.#options.clients.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4');
+    return this.#options.clients.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4') || this.#options.isNode(plain);
   }
 
   async #datagram(socket: DatagramSocket, message: Buffer, { address, port }: RemoteInfo): Promise<void> {
@@ -174,7 +177,7 @@ export class DnsListener {
     const packet = query === undefined ? errorReply(message.readUInt16BE(0), rcodes.FORMERR) : await this.#options.responder.respond(query);
     let bytes: Buffer;
     try {
-      bytes = encode(packet);
+      bytes = compressed(encode(packet));
     } catch (error) {
       this.#options.log.warn({ err: error }, 'an answer could not be encoded');
       return encode(errorReply(message.readUInt16BE(0), rcodes.SERVFAIL));

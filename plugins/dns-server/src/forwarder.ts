@@ -11,6 +11,8 @@ export interface Upstream {
 }
 export interface ForwarderOptions {
   readonly upstreams: readonly Upstream[];
+  /** Servers for a domain and all below it, in lower case and without the last dot. The longest that fits counts. */
+  readonly stubDomains: ReadonlyMap<string, readonly Upstream[]>;
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** Answers kept, each for as long as its records say and not longer than `longestMs`. */
@@ -34,6 +36,7 @@ export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #kept = new Map<string, Kept>();
   readonly #underWay = new Map<string, Promise<DecodedPacket>>();
+  readonly #stopping = new AbortController();
 
   constructor(options: ForwarderOptions) {
     this.#options = options;
@@ -59,10 +62,25 @@ export class Forwarder {
     return answer;
   }
 
+  /** Ends what is under way: nobody waits for it any more. */
+  stop(): void {
+    this.#stopping.abort(new Error('the server ends'));
+  }
+
+  #serversFor(name: string): readonly Upstream[] {
+    const { stubDomains, upstreams } = this.#options;
+    for (let domain = name.toLowerCase(); stubDomains.size > 0 && domain !== ''; domain = domain.replace(/^[^.]*\.?/, '')) {
+      const servers = stubDomains.get(domain);
+      if (servers) return servers;
+    }
+    return upstreams;
+  }
+
   async #askAll(question: Question, dnssec: boolean): Promise<DecodedPacket> {
     const failures: string[] = [];
     let refused: DecodedPacket | undefined;
-    for (const upstream of this.#options.upstreams) {
+    for (const upstream of this.#serversFor(question.name)) {
+      this.#stopping.signal.throwIfAborted();
       try {
         const packet = await this.#askOne(upstream, question, dnssec);
         // a server that failed or refuses may be the only one that does
@@ -97,17 +115,21 @@ export class Forwarder {
     const { clock, timeoutMs } = this.#options;
     try {
       return await new Promise<DecodedPacket>((resolve, reject) => {
-        const timer = clock.after(timeoutMs, () => {
-          reject(new Error('no answer'));
-        });
-        socket.on('error', (error) => {
+        const { signal } = this.#stopping;
+        const fail = (error: Error) => {
           timer.cancel();
+          signal.removeEventListener('abort', stop);
           reject(error);
-        });
+        };
+        const stop = () => fail(signal.reason as Error);
+        signal.addEventListener('abort', stop, { once: true });
+        const timer = clock.after(timeoutMs, () => fail(new Error('no answer')));
+        socket.on('error', fail);
         socket.on('message', (message) => {
           const packet = decoded(message);
           if (packet === undefined || !isAnswer(packet)) return;
           timer.cancel();
+          signal.removeEventListener('abort', stop);
           resolve(packet);
         });
         // connected: datagrams of others do not arrive, and a port without a server says so
@@ -121,7 +143,7 @@ export class Forwarder {
   }
 
   async #byTcp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
-    const signal = AbortSignal.timeout(this.#options.timeoutMs);
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     const socket = connect({ host, port, signal });
     try {
       await once(socket, 'connect');

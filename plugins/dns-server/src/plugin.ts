@@ -1,6 +1,10 @@
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { randomInt } from 'node:crypto';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import { optional } from '@oarlock/kernel/slot';
+import { Informers, type Informer } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Dns } from '@oarlock/spi/dns';
 import { z } from 'zod';
@@ -28,6 +32,16 @@ const config = z.strictObject({
     .array(z.string().refine((text) => upstreamOf(text) !== undefined, 'an address such as 10.0.0.2 or 10.0.0.2:5353'))
     .max(8)
     .optional(),
+  /** Servers for domains of their own: `{ "corp.example": ["10.1.0.53"] }`. */
+  stubDomains: z
+    .record(
+      z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'a domain in lower case'),
+      z
+        .array(z.string().refine((text) => upstreamOf(text) !== undefined, 'an address such as 10.0.0.2 or 10.0.0.2:5353'))
+        .min(1)
+        .max(8),
+    )
+    .default({}),
   /** Who may ask besides this machine, pods and Services. */
   clients: z.array(range).max(64).default([]),
   ttlSeconds: z.number().int().min(0).max(3600).default(5),
@@ -42,13 +56,17 @@ const questionsAtOnce = 1000;
 export default Dns.plugin({
   id: 'dns-server',
   config,
-  needs: { facts: Cluster },
-  create({ config: settings, facts }, { clock, log }) {
+  needs: { facts: Cluster, informers: optional(Informers) },
+  create({ config: settings, facts, informers }, { clock, log }) {
+    const nodeAddresses = informers && addressesOf(informers.of(nodes));
     const address = settings.address ?? machineAddress();
     const zone = new ClusterZone(facts.domain, settings.ttlSeconds);
     const upstreams: Upstream[] = [];
     const forwarder = new Forwarder({
       upstreams,
+      stubDomains: new Map(
+        Object.entries(settings.stubDomains).map(([domain, servers]) => [domain, servers.flatMap((text) => upstreamOf(text) ?? [])]),
+      ),
       clock,
       timeoutMs: settings.upstreamTimeoutMs,
       cached: settings.cachedAnswers,
@@ -71,6 +89,7 @@ export default Dns.plugin({
       address,
       port: settings.port,
       clients: blockList([...facts.podCIDRs, ...facts.serviceCIDRs, ...settings.clients, ...machineRanges()]),
+      isNode: (from) => nodeAddresses?.has(from) === true,
       responder,
       log,
     });
@@ -87,7 +106,10 @@ export default Dns.plugin({
         await listener.start();
         log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'the cluster DNS answers');
       },
-      stop: () => listener.stop(),
+      stop() {
+        forwarder.stop();
+        return listener.stop();
+      },
       apply: (changes) => {
         zone.apply(changes);
         return Promise.resolve();
@@ -95,6 +117,25 @@ export default Dns.plugin({
     };
   },
 });
+
+/** Of all nodes, as they come and go. */
+function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
+  const known = new Set<string>();
+  const each = (node: Node, change: (address: string) => unknown) => {
+    for (const { type, address } of node.status?.addresses ?? []) if (type === 'InternalIP') change(address);
+  };
+  const add = (node: Node) => each(node, (address) => known.add(address));
+  const remove = (node: Node) => each(node, (address) => known.delete(address));
+  informer.on({
+    added: add,
+    deleted: remove,
+    updated: (node, old) => {
+      remove(old);
+      add(node);
+    },
+  });
+  return known;
+}
 
 function machineAddress(): string {
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);

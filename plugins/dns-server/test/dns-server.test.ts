@@ -6,8 +6,9 @@ import { silentLogger } from '@oarlock/kernel/logger';
 import { systemClock } from '@oarlock/kernel/clock';
 import type { DnsRecord } from '@oarlock/spi/dns';
 import { FakeClock } from '@oarlock/testing/fake-clock';
-import { decode, encode, type DecodedPacket, type OptAnswer, type Packet } from 'dns-packet';
+import { decode, encode, type Answer, type DecodedPacket, type OptAnswer, type Packet } from 'dns-packet';
 import { afterEach, describe, expect, it } from 'vitest';
+import { compressed } from '../src/compressed.ts';
 import { addressOfReverse } from '../src/reverse-name.ts';
 import { started } from './fixture.ts';
 
@@ -130,7 +131,7 @@ describe('what an answer carries', () => {
 
   it('is as long as who asks can take, and says when it was cut', async () => {
     const { port, apply } = await open();
-    const addresses = Array.from({ length: 20 }, (_, n) => `10.244.1.${n + 1}`);
+    const addresses = Array.from({ length: 40 }, (_, n) => `10.244.1.${n + 1}`);
     await apply({ name: 'many.shop.svc', addresses });
     const plain = await ask(port, query('many.shop.svc.cluster.local'));
     expect(plain).toMatchObject({ flag_tc: true, answers: [] });
@@ -145,7 +146,7 @@ describe('what an answer carries', () => {
       options: [],
     };
     const extended = await ask(port, query('many.shop.svc.cluster.local', 'A', { additionals: [opt] }));
-    expect(extended.answers).toHaveLength(20);
+    expect(extended.answers).toHaveLength(40);
     expect(extended.additionals).toMatchObject([{ type: 'OPT' }]);
   });
 });
@@ -213,6 +214,81 @@ describe('names outside the cluster', () => {
     const { port } = await open({ upstreams: [server] });
     await Promise.all(Array.from({ length: 20 }, () => ask(port, query('x.example'))));
     expect(asked()).toBeLessThan(20);
+  });
+});
+
+describe('servers of domains', () => {
+  it('are asked for what is in their domain, the nearest one first', async () => {
+    const from = (address: string) =>
+      upstream(({ questions = [] }) => ({ answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 5, data: address }] }));
+    const [other, corp, lab] = [await from('1.1.1.1'), await from('2.2.2.2'), await from('3.3.3.3')];
+    const { resolver } = await open({
+      upstreams: [other.server],
+      stubDomains: { 'corp.example': [corp.server], 'lab.corp.example': [lab.server] },
+    });
+    expect(await resolver.resolve4('www.example')).toEqual(['1.1.1.1']);
+    expect(await resolver.resolve4('notcorp.example')).toEqual(['1.1.1.1']);
+    expect(await resolver.resolve4('www.corp.example')).toEqual(['2.2.2.2']);
+    expect(await resolver.resolve4('a.b.lab.corp.example')).toEqual(['3.3.3.3']);
+  });
+});
+
+it('ends without waiting for servers that do not answer', async () => {
+  const silent = createSocket('udp4');
+  const asked = once(silent, 'message');
+  silent.bind(0, '127.0.0.1');
+  await once(silent, 'listening');
+  // the clock stands still: nothing that waits for a time out would ever end
+  const { port, stop } = await open({ upstreams: [`127.0.0.1:${silent.address().port}`] }, new FakeClock());
+  const client = createSocket('udp4');
+  client.send(encode(query('x.example')), port, '127.0.0.1');
+  await asked;
+  await stop();
+  undo.length = 0;
+  client.close();
+  silent.close();
+});
+
+describe('an answer', () => {
+  it('says each name once', async () => {
+    const { port, apply } = await open();
+    const name = 'a-service-with-a-long-name.a-namespace-with-a-long-name.svc';
+    await apply({ name, addresses: Array.from({ length: 20 }, (_, index) => `10.244.1.${index}`) });
+    const socket = createSocket('udp4');
+    const answer = once(socket, 'message');
+    socket.send(encode(query(`${name}.cluster.local`)), port, '127.0.0.1');
+    const [message] = (await answer) as [Buffer];
+    socket.close();
+    // header, question, and 16 bytes for each address
+    expect(message.length).toBe(12 + name.length + '.cluster.local'.length + 2 + 4 + 20 * 16);
+    expect(decode(message).answers?.map(({ name: each }) => each)).toEqual(Array(20).fill(`${name}.cluster.local`));
+  });
+
+  it.each([
+    [
+      {
+        type: 'SOA',
+        name: 'cluster.local',
+        ttl: 5,
+        data: { mname: 'ns.dns.cluster.local', rname: 'a.cluster.local', serial: 1, refresh: 2, retry: 3, expire: 4, minimum: 5 },
+      },
+    ],
+    [{ type: 'SRV', name: '_a._tcp.b.cluster.local', ttl: 5, data: { priority: 0, weight: 1, port: 2, target: 'c.b.cluster.local' } }],
+    [{ type: 'MX', name: 'b.cluster.local', ttl: 5, data: { preference: 1, exchange: 'c.b.cluster.local' } }],
+    [{ type: 'TXT', name: 'b.cluster.local', ttl: 5, data: [Buffer.from('b.cluster.local')] }],
+    [{ type: 'PTR', name: '1.0.244.10.in-addr.arpa', ttl: 5, data: 'c.b.cluster.local' }],
+    [{ type: 'A', name: '.', ttl: 5, data: '10.0.0.1' }],
+  ] as const)('with $type reads the same as before it was made smaller', (record) => {
+    const packet = encode({
+      type: 'response',
+      id: 1,
+      questions: [{ type: record.type, name: record.name }],
+      answers: [record as Answer, record as Answer],
+      additionals: [{ type: 'A', name: 'b.cluster.local', ttl: 1, data: '10.0.0.2' }],
+    });
+    const smaller = compressed(packet);
+    expect(smaller.length).toBeLessThanOrEqual(packet.length);
+    expect(decode(smaller)).toEqual(decode(packet));
   });
 });
 

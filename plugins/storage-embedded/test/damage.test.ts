@@ -137,6 +137,16 @@ describe('snapshots', () => {
     await put(storage, '/ttl');
     await snapshot(storage);
     await expect.poll(() => storage.stats.logBytes, { timeout: 30_000 }).toBeLessThan(3_000_000);
+    // what a snapshot held up is cleared away with later commits
+    await expect
+      .poll(
+        async () => {
+          await put(storage, '/later');
+          return storage.stats.revision - storage.stats.compacted;
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(small.historyChanges);
     const before = await storage.range({ prefix: '' });
     const past = await storage.range({ prefix: '', revision: storage.stats.compacted });
     const { revision, compacted } = storage.stats;

@@ -1,0 +1,35 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { nodes } from '@oarlock/api/resources';
+import type { Binding, Pod } from '@oarlock/api/types/core-v1';
+import { Admission, allow } from '@oarlock/spi/admission';
+import { Informers } from '@oarlock/spi/client';
+import { z } from 'zod';
+
+/** The labels of nodes that say where they are (KEP-4742). */
+const keys = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'] as const;
+
+/** Gives a pod the labels that say where its node is: with its binding, or when it is created on a node. Nodes that are not known give none. */
+export default Admission.plugin({
+  id: 'admission-pod-topology-labels',
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const known = informers.of(nodes);
+    const labelled = (object: KubeObject, node: string | undefined): KubeObject => {
+      const given = known.get(node ?? '')?.metadata?.labels ?? {};
+      const held = object.metadata?.labels ?? {};
+      const labels = Object.fromEntries(
+        keys.flatMap((key) => (given[key] === undefined || given[key] === held[key] ? [] : [[key, given[key]]])),
+      );
+      if (Object.keys(labels).length === 0) return object;
+      return { ...object, metadata: { ...object.metadata, labels: { ...held, ...labels } } };
+    };
+    return {
+      matches: [{ resources: ['pods', 'pods/binding'], operations: ['CREATE'] }],
+      mutate({ object, subresource }) {
+        if (object === undefined) return allow;
+        return labelled(object, subresource === 'binding' ? (object as Binding).target?.name : (object as Pod).spec?.nodeName);
+      },
+    };
+  },
+});

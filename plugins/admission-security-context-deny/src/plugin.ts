@@ -1,0 +1,34 @@
+import type { Container, Pod } from '@oarlock/api/types/core-v1';
+import { Admission, allow, deny } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+/** Refuses pods that choose users, groups or SELinux labels for themselves. Kubernetes had it until 1.29; Pod Security Standards took its place. */
+export default Admission.plugin({
+  id: 'admission-security-context-deny',
+  config: z.strictObject({}),
+  create: () => ({
+    matches: [{ resources: ['pods'], operations: ['CREATE', 'UPDATE'] }],
+    validate({ object }) {
+      const because = refusedBecause((object ?? {}) as Pod);
+      return because === undefined ? allow : deny(`${because} is forbidden`);
+    },
+  }),
+});
+
+function refusedBecause({ spec }: Pod): string | undefined {
+  const { supplementalGroups, seLinuxOptions, runAsUser, fsGroup } = spec?.securityContext ?? {};
+  if (supplementalGroups !== undefined) return 'pod.Spec.SecurityContext.SupplementalGroups';
+  if (seLinuxOptions !== undefined) return 'pod.Spec.SecurityContext.SELinuxOptions';
+  if (runAsUser !== undefined) return 'pod.Spec.SecurityContext.RunAsUser';
+  if (fsGroup !== undefined) return 'pod.Spec.SecurityContext.FSGroup';
+  const containers: readonly Pick<Container, 'securityContext'>[] = [
+    ...(spec?.initContainers ?? []),
+    ...(spec?.containers ?? []),
+    ...(spec?.ephemeralContainers ?? []),
+  ];
+  for (const { securityContext } of containers) {
+    if (securityContext?.seLinuxOptions !== undefined) return 'SecurityContext.SELinuxOptions';
+    if (securityContext?.runAsUser !== undefined) return 'SecurityContext.RunAsUser';
+  }
+  return undefined;
+}
