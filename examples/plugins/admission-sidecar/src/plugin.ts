@@ -1,0 +1,31 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { Admission, allow } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+/** Puts a container beside those of pods that ask for it with an annotation: the same again changes nothing. */
+export default Admission.plugin({
+  id: 'admission-sidecar',
+  config: z.strictObject({
+    name: z.string().min(1).default('proxy'),
+    image: z.string().min(1),
+    annotation: z.string().min(1).default('sidecar.example.com/inject'),
+    env: z.record(z.string(), z.string()).default({}),
+  }),
+  create: ({ config }) => ({
+    matches: [{ resources: ['pods'], operations: ['CREATE'] }],
+    mutate({ object }) {
+      const pod = object as Pod | undefined;
+      if (pod?.spec === undefined || pod.metadata?.annotations?.[config.annotation] !== 'true') return object ?? allow;
+      const { initContainers = [] } = pod.spec;
+      if (initContainers.some(({ name }) => name === config.name)) return pod;
+      // one that is restarted always starts before the others and ends after them
+      const sidecar = {
+        name: config.name,
+        image: config.image,
+        restartPolicy: 'Always',
+        env: Object.entries(config.env).map(([name, value]) => ({ name, value })),
+      };
+      return { ...pod, spec: { ...pod.spec, initContainers: [sidecar, ...initContainers] } };
+    },
+  }),
+});
