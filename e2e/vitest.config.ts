@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ['{harness,matrix,journeys,failures}/**/*.test.ts'],
+    include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
     pool: 'forks',
     fileParallelism: false,
     maxWorkers: 1,
@@ -12,6 +12,8 @@ export default defineConfig({
     hookTimeout: 180_000,
     teardownTimeout: 60_000,
     slowTestThreshold: 30_000,
+    // tests that share a cluster wait for it most of the time
+    maxConcurrency: 14,
     // as for the contract tests: real daemons on a busy machine
     retry: process.env['CI'] ? 2 : 0,
   },

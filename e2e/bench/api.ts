@@ -1,5 +1,5 @@
-// Requests per second at the API server, over one HTTP/2 connection from another process of the same machine. Reference of the same run:
-// the same requests with the state in etcd.
+// Requests per second at the API server over the local disk, over one HTTP/2 connection from another process of the same machine. Reference
+// of the same run: the same requests with the state in etcd.
 import { composition } from '../harness/composition.ts';
 import { missing } from '../harness/machine-parts.ts';
 import { print, quantile, type Figure } from './figures.ts';
@@ -13,7 +13,7 @@ const data = { text: 'x'.repeat(1000) };
 async function measure(stage: Stage, etcd: string | undefined) {
   const spec = {
     ...composition({
-      storage: etcd === undefined ? 'memory' : 'etcd',
+      storage: etcd === undefined ? 'embedded' : 'etcd',
       runtime: 'simulated',
       network: 'host',
       ...(etcd !== undefined && { etcd }),
@@ -35,20 +35,20 @@ async function measure(stage: Stage, etcd: string | undefined) {
 }
 
 await Stage.with(async (stage) => {
-  const memory = await measure(stage, undefined);
+  const disk = await measure(stage, undefined);
   const reason = missing.etcd();
   const etcd = reason === undefined ? await measure(stage, (await stage.etcd()).endpoint) : undefined;
-  const figure = (what: string, key: keyof typeof memory, upstream?: string): Figure[] => [
+  const figure = (what: string, key: keyof typeof disk, upstream?: string): Figure[] => [
     {
       what: `${what} per second`,
-      value: memory[key].perSecond,
+      value: disk[key].perSecond,
       unit: '/s',
       ...(etcd && { reference: { what: 'with etcd', value: etcd[key].perSecond } }),
       ...(upstream !== undefined && { upstream }),
     },
     {
       what: `${what}, slowest of a hundred`,
-      value: quantile(memory[key].times, 0.99),
+      value: quantile(disk[key].times, 0.99),
       unit: 'ms',
       ...(etcd && { reference: { what: 'with etcd', value: quantile(etcd[key].times, 0.99) } }),
     },

@@ -1,5 +1,5 @@
-// A Deployment of 10,000 pods on 1,000 simulated nodes: until all are Ready, and what kubectl waits for meanwhile. Reference: the same
-// kubectl calls on the idle cluster.
+// A Deployment of 10,000 pods on 1,000 simulated nodes: until all are Ready, and what kubectl waits for meanwhile: in all, and from its
+// first packet to the answer. Reference: the same kubectl calls on the idle cluster.
 import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
 import { readFile } from 'node:fs/promises';
@@ -29,7 +29,12 @@ await Stage.with(async (stage) => {
     'get node': ['get', 'node', 'sim-7'],
     'get namespaces': ['get', 'namespaces'],
   };
-  const look = async (args: readonly string[]) => (await kubectl.try(args)).took;
+  const look = async (args: readonly string[]) => {
+    const { took, stderr } = await kubectl.try([...args, '-v=6']);
+    answered.push(...[...stderr.matchAll(/ milliseconds=(\d+)/g)].map(([, waited]) => Number(waited)));
+    return took;
+  };
+  const answered: number[] = [];
   await kubectl.run(['create', 'deployment', 'big', '--image=x', '--replicas=0']);
   for (const args of Object.values(calls)) await look(args);
   const idle = new Map<string, number[]>();
@@ -37,6 +42,7 @@ await Stage.with(async (stage) => {
   for (let round = 0; round < 7; round++)
     for (const [name, args] of Object.entries(calls)) idle.set(name, [...(idle.get(name) ?? []), await look(args)]);
 
+  answered.length = 0;
   const cpu = await cpuSeconds(cluster.pid);
   const began = performance.now();
   await kubectl.run(['scale', 'deployment', 'big', `--replicas=${replicas}`]);
@@ -62,6 +68,8 @@ await Stage.with(async (stage) => {
     { what: 'pods per second', value: replicas / (took / 1000), unit: '/s', upstream: 'scheduler alone 496/s at 1,000 nodes' },
     { what: 'processor time', value: (await cpuSeconds(cluster.pid)) - cpu, unit: 's' },
     { what: 'resident memory with 10,000 pods', value: await residentMiB(cluster.pid), unit: 'MiB' },
+    { what: `connection to answer meanwhile, median of ${answered.length}`, value: median(answered), unit: 'ms' },
+    { what: 'connection to answer meanwhile, worst', value: quantile(answered, 1), unit: 'ms' },
     ...[...busy].flatMap(([name, times]) => [
       {
         what: `kubectl ${name} meanwhile, median of ${times.length}`,

@@ -8,6 +8,8 @@ export interface ClusterSpec {
   readonly storage?: PluginUse;
   readonly runtimes?: readonly PluginUse[];
   readonly network?: PluginUse;
+  readonly volumes?: readonly PluginUse[];
+  readonly policy?: PluginUse;
   readonly proxy?: PluginUse;
   readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -17,7 +19,7 @@ export interface ClusterSpec {
 export type PluginUse = string | { readonly use: string; readonly name?: string; readonly config?: Readonly<Record<string, unknown>> };
 
 export type StorageName = 'memory' | 'embedded' | 'etcd';
-export type RuntimeName = 'containerd' | 'process' | 'simulated';
+export type RuntimeName = 'containerd' | 'docker' | 'process' | 'simulated';
 export type NetworkName = 'bridge' | 'host';
 
 export interface CompositionOptions {
@@ -28,6 +30,7 @@ export interface CompositionOptions {
   /** Under which the cluster keeps its keys: one etcd serves several clusters, one after another. */
   readonly etcdPrefix?: string;
   readonly containerd?: { readonly socket: string; readonly cniConfDir: string };
+  readonly docker?: { readonly socket: string };
   readonly kubelet?: Readonly<Record<string, unknown>>;
 }
 
@@ -44,6 +47,7 @@ export function composition({
   etcd,
   etcdPrefix,
   containerd,
+  docker,
   kubelet,
 }: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
   const ranges = privateRanges();
@@ -59,7 +63,9 @@ export function composition({
         ? `storage-${storage}`
         : { use: 'storage-etcd', config: { endpoints: [etcd ?? ''], ...(etcdPrefix !== undefined && { prefix: etcdPrefix }) } },
     runtimes: [
-      runtime === 'containerd' ? { use: 'runtime-containerd', config: { socket: containerd?.socket ?? '' } } : `runtime-${runtime}`,
+      runtime === 'containerd' || runtime === 'docker'
+        ? { use: `runtime-${runtime}`, config: { socket: (runtime === 'docker' ? docker : containerd)?.socket ?? '' } }
+        : `runtime-${runtime}`,
     ],
     ...(!simulated && {
       network: bridged
@@ -68,10 +74,12 @@ export function composition({
             config: { bridge: ranges.bridge, confDir: runtime === 'containerd' ? (containerd?.cniConfDir ?? null) : null },
           }
         : 'network-host',
+      ...(bridged && { policy: 'policy-nftables' }),
       proxy: bridged ? 'proxy-nftables' : 'proxy-userspace',
       // who has no network of their own asks the machine's servers
       ...(bridged && { dns: 'dns-server' }),
     }),
-    settings: { kubelet: { port: 0, ...kubelet } },
+    // machines of tests may be nearly full
+    settings: { kubelet: { port: 0, evictionHard: { diskAvailable: '1%', imageAvailable: '1%' }, ...kubelet } },
   };
 }

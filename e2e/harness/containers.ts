@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import type { RuntimeName } from './composition.ts';
+import type { RunningDocker } from '../fixtures/docker.ts';
 import type { SharedContainerd } from './machine.ts';
 import { mustRun, processesBelow } from './programs.ts';
 
@@ -11,13 +12,26 @@ async function birthOf(pid: number): Promise<string> {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''; // starttime of proc(5), counted after the name
 }
 
-/** `dir`: of the cluster, by which its process containers are told from others'. */
-export async function containersOf(
-  runtime: RuntimeName,
-  { dir, containerd }: { readonly dir: string; readonly containerd?: SharedContainerd | undefined },
-): Promise<Containers> {
+/** Where a cluster's containers are. `dir`: of the cluster, by which its process containers are told from others'. */
+export interface ContainerPlaces {
+  readonly dir: string;
+  readonly containerd?: SharedContainerd | undefined;
+  readonly docker?: RunningDocker | undefined;
+}
+
+export async function containersOf(runtime: RuntimeName, { dir, containerd, docker }: ContainerPlaces): Promise<Containers> {
   if (runtime === 'simulated') return new Map();
-  return runtime === 'containerd' ? tasks(containerd?.socket ?? '') : processes(dir);
+  if (runtime === 'process') return processes(dir);
+  return runtime === 'docker' ? engineContainers(docker) : tasks(containerd?.socket ?? '');
+}
+
+async function engineContainers(docker: RunningDocker | undefined): Promise<Containers> {
+  const found = new Map<string, { pid: number; born: string }>();
+  for (const [id, pid] of (await docker?.containers()) ?? []) {
+    const born = pid === undefined ? undefined : await birthOf(pid).catch(() => undefined);
+    if (pid !== undefined && born !== undefined) found.set(id, { pid, born });
+  }
+  return found;
 }
 
 async function tasks(socket: string): Promise<Containers> {
@@ -48,11 +62,7 @@ async function processes(dir: string): Promise<Containers> {
 /** Everything the runtime still has of pods, also what does not run. */
 export async function remains(
   runtime: RuntimeName,
-  {
-    dir,
-    containerd,
-    bridge,
-  }: { readonly dir: string; readonly containerd?: SharedContainerd | undefined; readonly bridge?: string | undefined },
+  { dir, containerd, docker, bridge }: ContainerPlaces & { readonly bridge?: string | undefined },
 ): Promise<readonly string[]> {
   const left: string[] = [];
   if (runtime === 'containerd')
@@ -62,6 +72,7 @@ export async function remains(
         .filter((id) => id !== '')
         .map((id) => `container ${id}`),
     );
+  else if (runtime === 'docker') left.push(...[...((await docker?.containers()) ?? new Map()).keys()].map((id) => `container ${id}`));
   else left.push(...[...(await processes(dir)).keys()].map((id) => `process container ${id}`));
   if (bridge !== undefined) {
     const ports = await readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);

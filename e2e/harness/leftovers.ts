@@ -28,7 +28,7 @@ async function supervisors(): Promise<readonly string[]> {
     })),
   );
   return found
-    .filter(({ command }) => /^oarlock-supervisor|containerd-shim-runc|^(\S*\/)?(containerd|etcd)\s/.test(command))
+    .filter(({ command }) => /^oarlock-supervisor|containerd-shim-runc|^(\S*\/)?(containerd|dockerd|etcd)\s/.test(command))
     .map(({ pid, command }) => `${pid} ${command.slice(0, 120)}`);
 }
 
@@ -79,12 +79,13 @@ export async function expectNothingLeft(before: HostState): Promise<void> {
   });
 }
 
-/** Undoes what network-bridge and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
+/** Undoes what network-bridge, policy-nftables and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
 export async function removeNetwork(bridge: string | undefined): Promise<void> {
   if (!isRoot || bridge === undefined) return;
   await runProgram('ip', ['link', 'del', bridge]);
   for (const table of [
     ['inet', `oarlock-${bridge}`],
+    ['inet', 'oarlock-policy'],
     ['ip', 'oarlock-services'],
     ['ip6', 'oarlock-services'],
   ])

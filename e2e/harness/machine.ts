@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { startContainerd, type RunningContainerd } from '../fixtures/containerd.ts';
+import { startDocker, type RunningDocker } from '../fixtures/docker.ts';
 import { Cleanup } from './cleanup.ts';
 import { Cluster, type ClusterOptions } from './cluster.ts';
 import { startEtcd, type RunningEtcd } from './etcd.ts';
@@ -24,6 +25,7 @@ export class Machine {
   #numbers = 0;
   #etcd: Promise<RunningEtcd> | undefined;
   #containerd: Promise<SharedContainerd> | undefined;
+  #docker: Promise<RunningDocker> | undefined;
 
   /** To be called at the top of a test file or in a `describe`. */
   static use(): Machine {
@@ -101,5 +103,15 @@ export class Machine {
       return Object.assign(containerd, { cniConfDir });
     })();
     return this.#containerd;
+  }
+
+  /** The one docker engine of this file, with the test images. */
+  docker(): Promise<RunningDocker> {
+    this.#docker ??= (async () => {
+      const docker = await startDocker({ dir: this.path('docker') });
+      this.#cleanup.add('docker', () => docker.stop());
+      return docker;
+    })();
+    return this.#docker;
   }
 }

@@ -9,6 +9,8 @@ export interface OtherMachine {
   readonly there: string;
   /** What to run a program there with. */
   readonly enter: readonly [file: string, ...args: string[]];
+  /** The same for one that mounts: what it mounts is seen here, too. */
+  readonly enterNetwork: readonly [file: string, ...args: string[]];
   remove(): Promise<void>;
 }
 
@@ -39,5 +41,5 @@ export async function otherMachine(): Promise<OtherMachine> {
     await remove();
     throw error;
   }
-  return { here, there, enter: ['ip', 'netns', 'exec', name], remove };
+  return { here, there, enter: ['ip', 'netns', 'exec', name], enterNetwork: ['nsenter', `--net=/run/netns/${name}`], remove };
 }

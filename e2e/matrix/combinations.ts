@@ -14,7 +14,7 @@ export interface Combination {
 }
 
 const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
-const runtimes: readonly RuntimeName[] = ['containerd', 'process', 'simulated'];
+const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'process', 'simulated'];
 const networks: readonly (NetworkName | 'none')[] = ['bridge', 'host', 'none'];
 
 /** Storage x runtime x network, with what `oarlock plugins list` says of each. */
@@ -24,6 +24,7 @@ export async function combinations(): Promise<readonly Combination[]> {
   const lacks = new Map<string, string | undefined>([
     ['storage-etcd', missing.etcd()],
     ['runtime-containerd', await missing.containerd()],
+    ['runtime-docker', await missing.docker()],
   ]);
   const find = (id: string): ListedPlugin | undefined => listed.get(id);
   const all: Combination[] = [];

@@ -1,9 +1,8 @@
 import type { PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
-import { containersOf, remains, type Containers } from '../harness/containers.ts';
+import { containersOf, remains, type ContainerPlaces, type Containers } from '../harness/containers.ts';
 import { hello } from '../harness/hello.ts';
 import { untilAnswers } from '../harness/http.ts';
-import type { SharedContainerd } from '../harness/machine.ts';
 import { until, untilValue } from '../harness/until.ts';
 import type { Combination } from './combinations.ts';
 
@@ -22,24 +21,24 @@ export class Stage {
   readonly combination: Combination;
   readonly cluster: Cluster;
   readonly bridge: string | undefined;
-  readonly #containerd: SharedContainerd | undefined;
+  readonly #places: ContainerPlaces;
 
   constructor(
     combination: Combination,
     cluster: Cluster,
-    { bridge, containerd }: { readonly bridge?: string | undefined; readonly containerd?: SharedContainerd | undefined },
+    { bridge, ...runtimes }: Omit<ContainerPlaces, 'dir'> & { readonly bridge?: string | undefined },
   ) {
     this.combination = combination;
     this.cluster = cluster;
     this.bridge = bridge;
-    this.#containerd = containerd;
+    this.#places = { dir: cluster.dir, ...runtimes };
   }
 
   get simulated(): boolean {
     return this.combination.runtime === 'simulated';
   }
   get images(): boolean {
-    return this.combination.runtime === 'containerd';
+    return this.combination.runtime === 'containerd' || this.combination.runtime === 'docker';
   }
   k(...args: string[]): Promise<string> {
     return this.cluster.kubectl.run(['-n', this.namespace, ...args]);
@@ -123,7 +122,7 @@ export class Stage {
   }
 
   containers(): Promise<Containers> {
-    return containersOf(this.combination.runtime, { dir: this.cluster.dir, containerd: this.#containerd });
+    return containersOf(this.combination.runtime, this.#places);
   }
 
   async identities(): Promise<readonly Identity[]> {
@@ -135,7 +134,7 @@ export class Stage {
     if (this.simulated) return;
     await untilValue(
       'nothing of the pods is left',
-      () => remains(this.combination.runtime, { dir: this.cluster.dir, containerd: this.#containerd, bridge: this.bridge }),
+      () => remains(this.combination.runtime, { ...this.#places, bridge: this.bridge }),
       (left) => left.length === 0,
       { timeoutMs: 60_000, everyMs: 200 },
     );

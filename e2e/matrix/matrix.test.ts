@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { httpGet } from '../harness/http.ts';
-import { everythingIsNeeded, Machine, type SharedContainerd } from '../harness/machine.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { Daemon, killPid, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { combinations, type Combination } from './combinations.ts';
@@ -36,10 +36,10 @@ function journeys(combination: Combination): void {
   const { storage, runtime, network } = combination;
   const simulated = runtime === 'simulated';
   let stage: Stage;
-  let containerd: SharedContainerd | undefined;
 
   const start = async (): Promise<Cluster> => {
-    containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
+    const containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
+    const docker = runtime === 'docker' ? await machine.docker() : undefined;
     const etcd = storage === 'etcd' ? await machine.etcd() : undefined;
     const spec = composition({
       storage,
@@ -47,9 +47,10 @@ function journeys(combination: Combination): void {
       network: network === 'none' ? 'host' : network,
       ...(etcd && { etcd: etcd.endpoint, etcdPrefix: `/matrix/${runtime}/${network}` }),
       ...(containerd && { containerd }),
+      ...(docker && { docker }),
     });
     const cluster = await machine.cluster({ spec });
-    stage = new Stage(combination, cluster, { bridge: spec.bridge, containerd });
+    stage = new Stage(combination, cluster, { bridge: spec.bridge, containerd, docker });
     return cluster;
   };
   beforeAll(start);
@@ -59,7 +60,8 @@ function journeys(combination: Combination): void {
   afterEach(({ task }) => results.note(combination, task.name, task.result?.state === 'pass'));
 
   const real = it.skipIf(simulated);
-  const withImages = it.skipIf(runtime !== 'containerd');
+  const images = runtime === 'containerd' || runtime === 'docker';
+  const withImages = it.skipIf(!images);
   const first = async () => {
     const [pod] = await stage.pods();
     if (!pod) throw new Error('there is no pod');
@@ -121,7 +123,7 @@ function journeys(combination: Combination): void {
               'sh',
               '-c',
               // the empty request is answered with 400: there is somebody
-              runtime === 'containerd'
+              images
                 ? 'nc -w 3 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT" < /dev/null'
                 : `node -e 'require("node:net").connect(process.env.KUBERNETES_SERVICE_PORT, process.env.KUBERNETES_SERVICE_HOST, () => process.exit(0)).setTimeout(3000, () => process.exit(1)).on("error", (e) => { console.error(e.message); process.exit(1); })'`,
             ],

@@ -67,7 +67,7 @@ export class Results {
 
 const head = `# Which plugins run together
 
-Storage x runtime x network, and what was tried on each combination with a real etcd, a real containerd and the standard CNI plugins.
+Storage x runtime x network, and what was tried on each combination with a real etcd, a real containerd, a real docker engine and the standard CNI plugins.
 The list is made from what the plugins declare of themselves; \`npm run e2e -- matrix --write-matrix\` runs everything and writes this page.
 
 ✔ passed, ✖ failed, – does not apply: pods that run on a clock have no traffic, and only images have a file system of their own to copy to.

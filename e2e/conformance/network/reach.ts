@@ -1,0 +1,80 @@
+import { expect, it } from 'vitest';
+import type { Item, PodItem } from '../../harness/api.ts';
+import { httpGet } from '../../harness/http.ts';
+import { untilValue } from '../../harness/until.ts';
+import type { TwoNodes } from './two-nodes.ts';
+
+/** Pods among themselves, from nodes, through the API server, and at ports of nodes. */
+export function reachBehaviours(two: TwoNodes): void {
+  const servers = async () => (await two.api.get<{ items: readonly PodItem[] }>(`${two.at('pods')}?labelSelector=app%3Dserver`)).items;
+
+  it('Networking Granular Checks: Pods should function for intra-pod communication: http', async () => {
+    for (const { metadata, status } of await servers()) {
+      for (const node of two.nodes) {
+        expect(await two.ask(status.podIP ?? '', { pod: `client-${node}`, port: 8080 }), `${node} to ${metadata.name}`).toEqual([
+          metadata.name,
+        ]);
+      }
+    }
+  });
+
+  it('Networking Granular Checks: Pods should function for node-pod communication: http', async () => {
+    for (const { metadata, status } of await servers())
+      expect((await httpGet(`http://${status.podIP}:8080/hostname`)).body.trim()).toBe(metadata.name);
+  });
+
+  it('Proxy version v1 should proxy through a service and a pod', async () => {
+    await two.service('proxied', { selector: { app: 'client' } });
+    for (const node of two.nodes)
+      expect(await two.api.call('GET', `${two.at('pods')}/http:server-${node}:8080/proxy/hostname`)).toMatchObject({
+        status: 200,
+        body: `server-${node}\n`,
+      });
+    const through = () => two.api.call('GET', `${two.at('services')}/http:proxied:http/proxy/hostname`);
+    await untilValue('an answer through the Service', through, ({ status, body }) => status === 200 && body.startsWith('client-'), {
+      timeoutMs: 60_000,
+    });
+  });
+
+  it('HostPort validates that there is no conflict between pods with same hostPort but different hostIP and protocol', async () => {
+    const address = two.addresses.get('node-a') ?? '';
+    const container = (name: string, protocol: string, hostIP: string, containerPort: number) => ({
+      name,
+      image: 'oarlock.test/busybox:1',
+      imagePullPolicy: 'IfNotPresent',
+      command: ['sh', '-c', `mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w`],
+      ports: [{ containerPort, hostPort: 54_323, hostIP, protocol }],
+    });
+    const pod = (name: string, protocol: string, hostIP: string) =>
+      two.create(two.at('pods'), {
+        metadata: { name, labels: { app: 'host-port' } },
+        spec: {
+          nodeName: 'node-a',
+          terminationGracePeriodSeconds: 0,
+          containers: [container('main', protocol, hostIP, protocol === 'UDP' ? 8081 : 8080)],
+        },
+      });
+    await Promise.all([pod('host-port-1', 'TCP', '127.0.0.1'), pod('host-port-2', 'TCP', address), pod('host-port-3', 'UDP', address)]);
+    await Promise.all(['host-port-1', 'host-port-2', 'host-port-3'].map((name) => two.readyPod(name)));
+    const by = (host: string) => httpGet(`http://${host}:54323/hostname`).then(({ body }) => body.trim(), String);
+    expect(await by('127.0.0.1')).toBe('host-port-1');
+    expect(await by(address)).toBe('host-port-2');
+  });
+
+  it('API Server should provide secure master service; should have Endpoints and EndpointSlices pointing to API Server', async () => {
+    const service = await two.api.get<{ spec: { clusterIP: string; ports: readonly { name: string; port: number }[] } }>(
+      '/api/v1/namespaces/default/services/kubernetes',
+    );
+    expect(service.spec.ports).toMatchObject([{ name: 'https', port: 443 }]);
+    const slices = await two.api.get<{ items: readonly (Item & { endpoints: readonly { addresses: readonly string[] }[] })[] }>(
+      '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes',
+    );
+    const endpoints = await two.api.get<{ subsets: readonly { addresses: readonly { ip: string }[] }[] }>(
+      '/api/v1/namespaces/default/endpoints/kubernetes',
+    );
+    expect(slices.items[0]?.endpoints[0]?.addresses[0]).toBe(endpoints.subsets[0]?.addresses[0]?.ip);
+    // also from the node that it is not on
+    for (const node of two.nodes)
+      expect(await two.run(`nc -w 3 ${service.spec.clusterIP} 443 < /dev/null 2>&1 && echo open`, `client-${node}`)).toContain('open');
+  });
+}

@@ -1,0 +1,232 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll } from 'vitest';
+import { startContainerd } from '../../fixtures/containerd.ts';
+import { busyboxImage } from '../../fixtures/test-image.ts';
+import type { Item, PodItem } from '../../harness/api.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { composition } from '../../harness/composition.ts';
+import { everythingIsNeeded, Machine } from '../../harness/machine.ts';
+import { missing } from '../../harness/machine-parts.ts';
+import { netnsMissing, otherMachine } from '../../harness/netns.ts';
+import { oarlock } from '../../harness/oarlock.ts';
+import { Daemon, mustRun, runProgram } from '../../harness/programs.ts';
+import { randomInt } from 'node:crypto';
+import { until, untilValue } from '../../harness/until.ts';
+
+/** Why two nodes cannot be had here; undefined: they can, or must. */
+export const noNodes = everythingIsNeeded ? undefined : ((await missing.containerd()) ?? (await netnsMissing()));
+
+export type Body = Readonly<Record<string, unknown>>;
+interface NodeItem extends Item {
+  readonly status: {
+    readonly addresses?: readonly { readonly type: string; readonly address: string }[];
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+const ports = [{ name: 'http', containerPort: 8080 }];
+/** Says its name over HTTP. */
+const server = 'mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w';
+
+/** Two containerd nodes, the second behind a link of its own, with pods that reach each other over VXLAN. */
+export class TwoNodes {
+  readonly machine = Machine.use();
+  readonly namespace = 'network';
+  readonly nodes = ['node-a', 'node-b'] as const;
+  /** By node. */
+  readonly addresses = new Map<string, string>();
+  #cluster: Cluster | undefined;
+
+  static use(): TwoNodes {
+    const two = new TwoNodes();
+    beforeAll(() => two.#start());
+    return two;
+  }
+
+  get cluster(): Cluster {
+    if (!this.#cluster) throw new Error('the cluster has not been started');
+    return this.#cluster;
+  }
+  get api() {
+    return this.cluster.api;
+  }
+
+  async #start(): Promise<void> {
+    const { machine } = this;
+    const far = await otherMachine();
+    machine.undo('network namespace', () => far.remove());
+    const dir = machine.path('far-containerd');
+    const farContainerd = await startContainerd({ dir, cniConfDir: join(dir, 'cni'), enter: far.enterNetwork });
+    machine.undo('far containerd', () => farContainerd.stop());
+    const containerd = await machine.containerd();
+    const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd });
+    const vxlan = { device: `oar-vx${randomInt(100, 1000)}`, id: randomInt(100, 10_000) };
+    // of pods with host ports, portmap leaves the chains that lead to them
+    machine.undo('host ports', () => mustRun('sh', ['-c', 'iptables-save -t nat | grep -v CNI- | iptables-restore -T nat']));
+    machine.undo('VXLAN', () => runProgram('ip', ['link', 'del', vxlan.device]));
+    const network = (confDir: string) => ({
+      use: 'network-bridge',
+      config: { bridge: spec.bridge ?? '', confDir, routes: 'vxlan', vxlan },
+    });
+    this.#cluster = await machine.cluster({ spec: { ...spec, network: network(containerd.cniConfDir) } });
+    await this.#join(far.enterNetwork, {
+      runtimes: [{ use: 'runtime-containerd', config: { socket: farContainerd.socket } }],
+      network: network(join(dir, 'cni')),
+      // each proxy serves what pods of the other's node ask for
+      proxy: 'proxy-iptables',
+      settings: spec.settings,
+    });
+    await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
+    await until(
+      'the namespace has its service account',
+      async () => (await this.api.call('GET', `${this.at('serviceaccounts')}/default`)).status === 200,
+    );
+    await Promise.all(
+      this.nodes.flatMap((node) => [this.server(`server-${node}`, node), this.server(`client-${node}`, node, { app: 'client' })]),
+    );
+  }
+
+  async #join(enter: readonly [string, ...string[]], spec: object): Promise<void> {
+    const dir = this.machine.path('far-node');
+    await mkdir(dir);
+    const file = join(dir, 'node.yaml');
+    await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }));
+    const { stdout } = await this.cluster.oarlock('token', 'create');
+    const [first] = await this.#readyNodes(1);
+    const here = this.addresses.get(first?.metadata.name ?? '') ?? '';
+    const args = stdout
+      .trim()
+      .split(' ')
+      .slice(3)
+      .map((word) => (word.startsWith('https://') ? `https://${here}:${this.cluster.port}` : word));
+    const [program, ...before] = enter;
+    const node = new Daemon(program, [
+      ...before,
+      oarlock.file,
+      ...oarlock.args,
+      'node',
+      'join',
+      ...args,
+      '--node-name',
+      'node-b',
+      '-f',
+      file,
+      '--data-dir',
+      join(dir, 'data'),
+    ]);
+    this.machine.undo('far node', async () => {
+      await node.stop();
+      await mustRun('sh', ['-c', 'grep -o " $1/[^ ]*" /proc/self/mountinfo | sort -ru | xargs -r -n1 umount -l', 'sh', dir]);
+    });
+    await node.line(/^The node node-b is ready at /);
+    await this.#readyNodes(2);
+  }
+
+  async #readyNodes(count: number): Promise<readonly NodeItem[]> {
+    const ready = ({ status }: NodeItem) =>
+      status.conditions?.some(({ type, status: holds }) => type === 'Ready' && holds === 'True') === true;
+    const nodes = await this.api.until<NodeItem>(
+      `${count} ready nodes`,
+      '/api/v1/nodes',
+      (all) => all.filter(ready).length === count,
+      60_000,
+    );
+    for (const { metadata, status } of nodes)
+      this.addresses.set(metadata.name, status.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '');
+    return nodes;
+  }
+
+  at(resource: string, namespace = this.namespace): string {
+    const slash = resource.lastIndexOf('/');
+    return `${slash < 0 ? '/api/v1' : `/apis/${resource.slice(0, slash)}`}/namespaces/${namespace}/${resource.slice(slash + 1)}`;
+  }
+  create<T = Item>(path: string, body: Body): Promise<T> {
+    return this.api.json<T>('POST', path, { body });
+  }
+  merge<T = Item>(path: string, body: Body): Promise<T> {
+    return this.api.json<T>('PATCH', path, { body, headers: { 'content-type': 'application/merge-patch+json' } });
+  }
+  async remove(path: string): Promise<void> {
+    await this.api.json('DELETE', path, {});
+  }
+
+  /** A pod that says its name, ready. */
+  async server(name: string, node: string, labels: Body = { app: 'server' }, more: Body = {}): Promise<PodItem> {
+    await this.create(this.at('pods'), {
+      metadata: { name, labels },
+      spec: {
+        nodeName: node,
+        terminationGracePeriodSeconds: 0,
+        containers: [
+          {
+            name: 'main',
+            image: busyboxImage,
+            imagePullPolicy: 'IfNotPresent',
+            command: ['sh', '-c', server],
+            ports,
+            readinessProbe: { httpGet: { path: '/hostname', port: 8080 }, periodSeconds: 1 },
+          },
+        ],
+        ...more,
+      },
+    });
+    return this.readyPod(name);
+  }
+  async readyPod(name: string): Promise<PodItem> {
+    const [pod] = await this.api.until<PodItem & { status: { conditions?: readonly { type: string; status: string }[] } }>(
+      `${name} is ready`,
+      `${this.at('pods')}?fieldSelector=metadata.name%3D${name}`,
+      (pods) => pods[0]?.status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true,
+      60_000,
+    );
+    if (!pod) throw new Error(`there is no pod ${name}`);
+    return pod;
+  }
+
+  service(
+    name: string,
+    spec: Body = {},
+    metadata: Body = {},
+  ): Promise<Item & { readonly spec: Readonly<Record<string, never>> & ServiceSpec }> {
+    return this.create(this.at('services'), {
+      metadata: { name, ...metadata },
+      spec: { selector: { app: 'server' }, ports: [{ name: 'http', port: 80, targetPort: 8080 }], ...spec },
+    });
+  }
+
+  /** Runs a script in a pod: by default one that is no server, on a node. */
+  run(script: string, pod = 'client-node-a'): Promise<string> {
+    return this.cluster.kubectl.run(['-n', this.namespace, 'exec', pod, '--', 'sh', '-c', script]).then((said) => said.trim());
+  }
+  /** Who answers, asked so often; empty lines where nobody did. */
+  async ask(
+    address: string,
+    { times = 1, pod = 'client-node-a', port = 80 }: { times?: number; pod?: string; port?: number } = {},
+  ): Promise<readonly string[]> {
+    const host = address.includes(':') ? `[${address}]` : address;
+    const said = await this.run(
+      `for i in $(seq ${times}); do timeout 2 wget -q -O - http://${host}:${port}/hostname 2>/dev/null || echo; done`,
+      pod,
+    );
+    return said.split('\n');
+  }
+  /** Until exactly these have answered, and nobody else. */
+  async answers(
+    address: string,
+    wanted: readonly string[],
+    options: { readonly pod?: string; readonly port?: number } = {},
+  ): Promise<void> {
+    await untilValue(
+      `${wanted.join(', ') || 'nobody'} at ${address}`,
+      async () => [...new Set(await this.ask(address, { times: wanted.length > 1 ? 16 : 1, ...options }))].sort().join(),
+      (seen) => seen === [...wanted].sort().join(),
+      { timeoutMs: 60_000 },
+    );
+  }
+}
+
+interface ServiceSpec {
+  readonly clusterIP: string;
+  readonly ports: readonly { readonly nodePort: number }[];
+}

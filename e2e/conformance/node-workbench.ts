@@ -1,0 +1,148 @@
+import { beforeAll } from 'vitest';
+import { ApiError, type Item } from '../harness/api.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { missing } from '../harness/machine-parts.ts';
+import { busyboxImage } from '../fixtures/test-image.ts';
+import { until } from '../harness/until.ts';
+import { PodFollower, type FullPod } from './pod-follower.ts';
+
+/** Why the tests of this folder cannot run here; undefined: they can, or must. */
+export const noNode = everythingIsNeeded ? undefined : await missing.containerd();
+
+export type Spec = Readonly<Record<string, unknown>>;
+export interface Ended {
+  readonly pod: FullPod;
+  /** Of its first container. */
+  readonly log: string;
+}
+
+/** One containerd node for a test file, in one namespace: tests run beside each other and name their objects apart. */
+export class NodeWorkbench {
+  readonly machine = Machine.use();
+  readonly namespace = 'behaviour';
+  #cluster: Cluster | undefined;
+  #pods: PodFollower | undefined;
+  #numbers = 0;
+
+  static use(kubelet: Spec = {}): NodeWorkbench {
+    const bench = new NodeWorkbench();
+    beforeAll(() => bench.#start(kubelet));
+    return bench;
+  }
+
+  async #start(kubelet: Spec): Promise<void> {
+    const containerd = await this.machine.containerd();
+    const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd, kubelet });
+    this.#cluster = await this.machine.cluster({ spec });
+    await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
+    await until(
+      'the namespace has its service account',
+      async () => (await this.api.call('GET', `${this.at('serviceaccounts')}/default`)).status === 200,
+    );
+    const pods = new PodFollower(this.api, this.at('pods'));
+    this.#pods = pods;
+    this.machine.undo('follower', () => pods.close());
+  }
+
+  get cluster(): Cluster {
+    if (!this.#cluster) throw new Error('the cluster has not been started');
+    return this.#cluster;
+  }
+  get api() {
+    return this.cluster.api;
+  }
+  get pods(): PodFollower {
+    if (!this.#pods) throw new Error('the cluster has not been started');
+    return this.#pods;
+  }
+
+  /** The path of a resource of the core group, or of `group/version/resource`, in the namespace. */
+  at(resource: string, namespace = this.namespace): string {
+    const [version, name] = resource.includes('/')
+      ? [resource.slice(0, resource.lastIndexOf('/')), resource.split('/').at(-1)]
+      : ['', resource];
+    return `${version === '' ? '/api/v1' : `/apis/${version}`}/namespaces/${namespace}/${name}`;
+  }
+  name(word: string): string {
+    return `${word}-${++this.#numbers}`;
+  }
+  create<T = Item>(path: string, body: object): Promise<T> {
+    return this.api.json<T>('POST', path, { body });
+  }
+  merge<T = Item>(path: string, body: object, type = 'merge-patch'): Promise<T> {
+    return this.api.json<T>('PATCH', path, { body, headers: { 'content-type': `application/${type}+json` } });
+  }
+  async remove(path: string, body: object = {}): Promise<void> {
+    await this.api.json('DELETE', path, { body });
+  }
+  k(...args: string[]): Promise<string> {
+    return this.cluster.kubectl.run(['-n', this.namespace, ...args]);
+  }
+
+  /** A busybox container that runs a script, or `more` says what. */
+  container(script: string, more: Spec = {}): Spec {
+    return { name: 'main', image: busyboxImage, imagePullPolicy: 'IfNotPresent', command: ['sh', '-c', script], ...more };
+  }
+
+  /** Creates a pod; `spec` may be a script for its only container. */
+  async pod(spec: Spec | string, metadata: Spec = {}): Promise<FullPod> {
+    const full = typeof spec === 'string' ? { containers: [this.container(spec)] } : spec;
+    return this.create<FullPod>(this.at('pods'), {
+      metadata: { name: this.name('pod'), ...metadata },
+      spec: { restartPolicy: 'Never', terminationGracePeriodSeconds: 1, ...full },
+    });
+  }
+
+  async log(name: string, query = ''): Promise<string> {
+    const { status, body } = await this.api.call('GET', `${this.at('pods')}/${name}/log${query}`);
+    if (status !== 200) throw new ApiError('GET', `log of ${name}`, status, body);
+    return body;
+  }
+
+  /** Runs a pod to its end and forgets it. @throws Error when it fails, unless that is wanted */
+  async run(
+    spec: Spec | string,
+    { metadata = {}, fails = false }: { readonly metadata?: Spec; readonly fails?: boolean } = {},
+  ): Promise<Ended> {
+    const { metadata: made } = await this.pod(spec, metadata);
+    const pod = await this.pods.until(made.name, 'end', ({ status }) => status.phase === 'Succeeded' || status.phase === 'Failed');
+    const first = pod.spec.containers[0]?.name ?? '';
+    const log = await this.log(made.name, `?container=${first}`);
+    if ((pod.status.phase === 'Failed') !== fails)
+      throw new Error(`${made.name} ${pod.status.phase}: ${JSON.stringify(pod.status)}\n${log}`);
+    this.forget(made.name);
+    return { pod, log };
+  }
+
+  /** What a pod's script says, when it ends well. */
+  async says(spec: Spec | string): Promise<string> {
+    return (await this.run(spec)).log;
+  }
+
+  running(name: string): Promise<FullPod> {
+    return this.pods.until(name, 'run', ({ status }) => status.phase === 'Running');
+  }
+  ready(name: string): Promise<FullPod> {
+    return this.pods.until(
+      name,
+      'be ready',
+      ({ status }) => status.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true,
+    );
+  }
+  /** Creates a pod and waits until it runs. */
+  async start(spec: Spec | string, metadata: Spec = {}): Promise<FullPod> {
+    return this.running((await this.pod(spec, metadata)).metadata.name);
+  }
+  async exec(name: string, ...command: string[]): Promise<string> {
+    return this.k('exec', name, '-c', this.pods.get(name)?.spec.containers[0]?.name ?? 'main', '--', ...command);
+  }
+  /** Deletes a pod and does not wait. */
+  forget(name: string): void {
+    void this.api.call('DELETE', `${this.at('pods')}/${name}?gracePeriodSeconds=0`).catch(() => undefined);
+  }
+  async gone(name: string): Promise<void> {
+    await this.pods.untilGone(name);
+  }
+}

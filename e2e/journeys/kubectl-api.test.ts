@@ -1,0 +1,214 @@
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
+import { Machine } from '../harness/machine.ts';
+
+const all = kubectlBinaries();
+const chosen = all.filter(({ version }) => ['1.30', '1.33', '1.36'].includes(version));
+const newest = newestKubectl();
+const binaries = chosen.length > 0 ? chosen : newest ? [newest] : [];
+
+/** The telling answers of the API, as kubectl of several versions prints them. Nothing runs here. */
+describe('kubectl and the API', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'simulated', network: 'host' }) });
+  });
+
+  describe.each(binaries)('$version', (binary) => {
+    const namespace = `api-${binary.version.replace('.', '-')}`;
+    const group = `${namespace}.example.com`;
+    let kubectl: Kubectl;
+    const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);
+    const tried = (...args: string[]) => kubectl.try(['-n', namespace, ...args]);
+    const input = (object: object, ...args: string[]) =>
+      kubectl.try(['-n', namespace, ...args, '-f', '-'], { input: JSON.stringify(object) });
+    const map = (name: string, data: object, labels?: object) => ({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name, ...(labels && { labels }) },
+      data,
+    });
+    beforeAll(async () => {
+      kubectl = cluster.kubectl.with(binary);
+      await kubectl.run(['create', 'namespace', namespace]);
+    });
+
+    it('applies on the server: conflicts, force, shared fields', async () => {
+      const apply = (object: object, ...more: string[]) => input(object, 'apply', '--server-side', ...more);
+      expect((await apply(map('a', { a: '1' }), '--field-manager=one')).stdout).toBe('configmap/a serverside-applied\n');
+      const conflict = await apply(map('a', { a: '2' }), '--field-manager=two');
+      expect(conflict).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('Apply failed with 1 conflict: conflict with "one": .data.a'),
+      });
+      expect((await apply(map('a', { a: '2' }), '--field-manager=two', '--force-conflicts')).code).toBe(0);
+      expect((await apply(map('a', { b: '3' }), '--field-manager=one')).code).toBe(0);
+      expect(await k('get', 'configmap', 'a', '-o', 'jsonpath={.data}')).toBe('{"a":"2","b":"3"}');
+      expect(await k('get', 'configmap', 'a', '--show-managed-fields', '-o', 'jsonpath={.metadata.managedFields[*].manager}')).toMatch(
+        /one|two/,
+      );
+    });
+
+    it('prunes, by label and as a set', async () => {
+      const labels = { set: 'pruned' };
+      const list = (...items: object[]) => ({ apiVersion: 'v1', kind: 'List', items });
+      await input(list(map('p1', { a: 'b' }, labels), map('p2', { a: 'b' }, labels)), 'apply');
+      const pruned = await input(
+        list(map('p1', { a: 'b' }, labels)),
+        'apply',
+        '--prune',
+        '-l',
+        'set=pruned',
+        '--prune-allowlist=core/v1/ConfigMap',
+      );
+      expect(pruned.stdout).toBe('configmap/p1 unchanged\nconfigmap/p2 pruned\n');
+      const folder = machine.path('set');
+      await mkdir(folder);
+      await writeFile(join(folder, 's1.json'), JSON.stringify(map('s1', {})));
+      await writeFile(join(folder, 's2.json'), JSON.stringify(map('s2', {})));
+      const set = ['-n', namespace, 'apply', '--prune', '--applyset=all', '-f'];
+      const env = { KUBECTL_APPLYSET: 'true' };
+      expect((await kubectl.try([...set, folder], { env })).code).toBe(0);
+      expect((await kubectl.try([...set, join(folder, 's1.json')], { env })).stdout).toContain('configmap/s2 pruned');
+    });
+
+    it('validates on the server: strict, warn, ignore', async () => {
+      const odd = (name: string) => ({ ...map(name, {}), odd: 1 });
+      expect((await input(odd('v'), 'create')).stderr).toContain('strict decoding error: unknown field "odd"');
+      expect(await input(odd('w'), 'create', '--validate=warn')).toMatchObject({ code: 0, stderr: 'Warning: unknown field "odd"\n' });
+      expect(await input(odd('i'), 'create', '--validate=ignore')).toMatchObject({ code: 0, stderr: '' });
+      const wrong = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bad' }, spec: { containers: [{ name: 'a_', image: '' }] } };
+      const { stderr } = await input(wrong, 'create');
+      expect(stderr).toMatch(/^The Pod "bad" is invalid: \n\* spec\.containers\[0\]\.name: Invalid value: "a_"/);
+      expect(stderr).toContain('* spec.containers[0].image: Required value');
+      expect((await tried('label', 'configmap', 'a', 'a b=c')).stderr).toContain('name part must consist of alphanumeric characters');
+    });
+
+    it('explains, prints, scales and waits for kinds that definitions make', async () => {
+      const text = { type: 'string', description: 'Words.', enum: ['a', 'b'] };
+      const definition = {
+        apiVersion: 'apiextensions.k8s.io/v1',
+        kind: 'CustomResourceDefinition',
+        metadata: { name: `foos.${group}` },
+        spec: {
+          group,
+          scope: 'Namespaced',
+          names: { plural: 'foos', singular: 'foo', kind: 'Foo', categories: ['all'] },
+          versions: [
+            {
+              name: 'v1',
+              served: true,
+              storage: true,
+              subresources: { status: {}, scale: { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' } },
+              additionalPrinterColumns: [
+                { name: 'Rep', type: 'integer', jsonPath: '.spec.replicas' },
+                { name: 'Words', type: 'string', jsonPath: '.spec.s', priority: 1 },
+              ],
+              selectableFields: [{ jsonPath: '.spec.s' }],
+              schema: {
+                openAPIV3Schema: {
+                  type: 'object',
+                  description: 'A foo.',
+                  properties: {
+                    spec: { type: 'object', required: ['s'], properties: { s: text, replicas: { type: 'integer', default: 1 } } },
+                    status: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+                  },
+                },
+              },
+            },
+          ],
+        },
+      };
+      await input(definition, 'apply');
+      await k('wait', '--for=condition=established', `crd/foos.${group}`, '--timeout=30s');
+      const foos = `foos.${group}`;
+      expect(await k('explain', `${foos}.spec`)).toMatch(/FIELDS:\s+replicas\s+<integer>[\s\S]*\s+s\s+<string> -required-/);
+      expect((await input({ apiVersion: `${group}/v1`, kind: 'Foo', metadata: { name: 'f' }, spec: { s: 'a' } }, 'apply')).code).toBe(0);
+      expect(await k('get', foos)).toMatch(/^NAME\s+REP\nf\s+1\n$/);
+      expect(await k('get', foos, '-o', 'wide', '--field-selector=spec.s=a')).toMatch(/^NAME\s+REP\s+WORDS\nf\s+1\s+a\n$/);
+      expect(await k('get', 'all', '-o', 'name')).toContain(`foo.${group}/f`);
+      expect(await k('scale', `${foos}/f`, '--replicas=4')).toContain('scaled');
+      const status = JSON.stringify({ status: { replicas: 3, conditions: [{ type: 'Ready', status: 'True' }] } });
+      expect(await k('patch', foos, 'f', '--subresource=status', '--type=merge', '-p', status)).toContain('patched');
+      expect(await k('get', foos, 'f', '--subresource=scale')).toMatch(/^NAME\s+DESIRED\s+AVAILABLE\s+AGE\nf\s+4\s+3\s/);
+      expect(await k('wait', '--for=condition=Ready', `${foos}/f`, '--timeout=10s')).toContain('condition met');
+      expect((await tried('patch', foos, 'f', '--type=strategic', '-p', '{"spec":{"s":"b"}}')).stderr).toContain('is not supported by');
+      expect((await tried('patch', foos, 'f', '--type=merge', '-p', '{"spec":{"s":"z"}}')).stderr).toContain(
+        'spec.s: Unsupported value: "z": supported values: "a", "b"',
+      );
+      await kubectl.run(['delete', 'crd', `foos.${group}`]);
+    });
+
+    it('edits, patches and selects', async () => {
+      await input(map('e', { a: '1' }), 'create');
+      const editor = machine.path('editor');
+      await writeFile(editor, '#!/bin/sh\nsed -i "s/^  a: .*$/  a: edited/" "$1"\n');
+      await chmod(editor, 0o755);
+      expect((await kubectl.try(['-n', namespace, 'edit', 'configmap', 'e'], { env: { KUBE_EDITOR: editor } })).stdout).toBe(
+        'configmap/e edited\n',
+      );
+      expect((await kubectl.try(['-n', namespace, 'edit', 'configmap', 'e'], { env: { KUBE_EDITOR: editor } })).stderr).toContain(
+        'no changes made',
+      );
+      expect(await k('patch', 'configmap', 'e', '--type=json', '-p', '[{"op":"replace","path":"/data/a","value":"2"}]')).toContain(
+        'patched',
+      );
+      expect(
+        (await tried('patch', 'configmap', 'e', '--type=json', '-p', '[{"op":"test","path":"/data/a","value":"9"}]')).stderr,
+      ).toContain('the server rejected our request due to an error in our request');
+      expect((await tried('get', 'configmaps', '-l', '((')).stderr).toContain('(BadRequest): Unable to find "/v1, Resource=configmaps"');
+      expect((await tried('get', 'pods', '--field-selector=spec.foo=x')).stderr).toContain('field label not supported: spec.foo');
+      expect((await tried('annotate', 'configmap', 'e', 'n=z', '--resource-version=1')).stderr).toContain('(Conflict)');
+    });
+
+    it('asks about rights, and sets them right', async () => {
+      const role = (verb: string) => [
+        {
+          apiVersion: 'rbac.authorization.k8s.io/v1',
+          kind: 'Role',
+          metadata: { name: 'rec', namespace },
+          rules: [{ apiGroups: [''], resources: ['pods'], verbs: [verb] }],
+        },
+        {
+          apiVersion: 'rbac.authorization.k8s.io/v1',
+          kind: 'RoleBinding',
+          metadata: { name: 'rec', namespace },
+          roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'rec' },
+          subjects: [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'joe' }],
+        },
+      ];
+      const file = machine.path('rbac');
+      const reconcile = async (verb: string) => {
+        await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: role(verb) }));
+        const { code, stdout, stderr } = await tried('auth', 'reconcile', '--remove-extra-permissions', '-f', file);
+        expect(code).toBe(0);
+        return stdout + stderr;
+      };
+      expect(await reconcile('get')).toContain('reconciliation required create');
+      expect(await reconcile('list')).toMatch(/extra rules removed:\s+\{Verbs:\[get\]/);
+      expect(await k('auth', 'can-i', 'list', 'pods', '--as=joe')).toBe('yes\n');
+      expect(await tried('auth', 'can-i', 'get', 'pods', '--as=joe')).toMatchObject({ code: 1, stdout: 'no\n' });
+      expect(await k('auth', 'can-i', '--list', '--as=joe')).toMatch(/^pods\s+\[\]\s+\[\]\s+\[list\]$/m);
+      expect(await k('auth', 'whoami', '--as=joe', '--as-group=a', '-o', 'jsonpath={.status.userInfo.username}')).toBe('joe');
+      expect((await tried('get', 'configmaps', '--as=joe')).stderr).toBe(
+        `Error from server (Forbidden): configmaps is forbidden: User "joe" cannot list resource "configmaps" in API group "" in the namespace "${namespace}"\n`,
+      );
+    });
+
+    it('says what is missing', async () => {
+      expect(await tried('top', 'pods')).toMatchObject({ code: 1 });
+      expect((await tried('get', 'nope')).stderr).toBe('error: the server doesn\'t have a resource type "nope"\n');
+      expect((await tried('create', 'token', 'nobody')).stderr).toContain('serviceaccounts "nobody" not found');
+      expect(await kubectl.run(['get', '--raw', '/readyz?verbose&exclude=etcd'])).toContain('[+]etcd excluded: ok');
+      expect(await kubectl.run(['get', '--raw', '/debug/api_priority_and_fairness/dump_priority_levels'])).toMatch(
+        /^PriorityLevelName, +ActiveQueues,/,
+      );
+      await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s']);
+    });
+  });
+});
