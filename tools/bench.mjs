@@ -8,18 +8,23 @@ const outside = (name) => ['--import', '@oxc-node/core/register', `e2e/bench/${n
 const benches = {
   'cold-start': outside('cold-start'),
   'simulated-1000': outside('simulated-1000'),
+  'controllers-5000': outside('controllers-5000'),
   api: outside('api'),
   memory: outside('memory'),
   watch: outside('watch'),
   'pod-start': outside('pod-start'),
   scheduler: [...source, 'packages/scheduler/bench/drain.ts', '1000', '3000'],
+  'scheduler-cluster': outside('scheduler'),
   'scheduler-5000': [...source, 'packages/scheduler/bench/drain.ts', '5000', '3000'],
   apiserver: [...source, 'packages/apiserver/bench/core.ts'],
   storage: [...source, 'plugins/storage-memory/bench/commits.ts'],
   embedded: [...source, 'plugins/storage-embedded/bench/commits.ts'],
+  auth: [...source, 'e2e/bench/auth.ts'],
+  services: [...source, 'e2e/bench/services.ts'],
+  hosting: [...source, 'packages/cluster/bench/hosting.ts'],
   containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
 };
-const withComponents = ['cold-start', 'api', 'pod-start', 'containerd'];
+const withComponents = ['services', 'cold-start', 'api', 'pod-start', 'containerd'];
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));

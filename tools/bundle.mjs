@@ -37,7 +37,7 @@ export async function bundle() {
     charset: 'ascii',
     mainFields: ['module', 'main'],
     // patches what is global; the others are only there for who develops
-    external: ['reflect-metadata', '@oxc-node/core', 'pino-pretty'],
+    external: ['reflect-metadata', 'esbuild', '@oxc-node/core', 'pino-pretty'],
     supported: { 'dynamic-import': false },
     define: { 'import.meta.url': 'bundleUrl' },
     banner: { js: "const bundleUrl = require('node:url').pathToFileURL(__filename).href;" },

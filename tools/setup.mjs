@@ -98,6 +98,7 @@ async function build() {
 const components = [
   ['containerd', '/usr/bin/containerd'],
   ['runc', '/usr/sbin/runc'],
+  ['docker.io', '/usr/sbin/dockerd'],
   ['etcd-server', '/usr/bin/etcd'],
   ['etcd-client', '/usr/bin/etcdctl'],
   ['containernetworking-plugins', '/usr/lib/cni/bridge'],

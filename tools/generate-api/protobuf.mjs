@@ -1,6 +1,9 @@
 import { idOf } from './spec.mjs';
 import { quote } from './schema.mjs';
 
+/** Embedded structs of versions that are served no more: there is no definition to ask. */
+const unserved = /\.v1beta1\.IngressRuleValue$/;
+
 /**
  * One JSON text per package: message -> field -> `number type`, with ` inline` where the JSON form puts the fields of the
  * message into its parent (Go embedding).
@@ -14,7 +17,8 @@ export function protobufModule({ protobuf, definitions }) {
     const known = properties && new Set(properties.map((p) => p.name));
     const fields = {};
     for (const [field, [number, type]] of Object.entries(protobuf[name])) {
-      const inline = known !== undefined && known.size > 0 && !known.has(field) && type.startsWith('k8s.io.');
+      const embedded = known === undefined ? unserved.test(type) : known.size > 0 && !known.has(field);
+      const inline = embedded && type.startsWith('k8s.io.');
       fields[field] = `${number} ${type}${inline ? ' inline' : ''}`;
     }
     packages.set(pkg, { ...packages.get(pkg), [message]: fields });
