@@ -44,6 +44,8 @@ export function reachBehaviours(two: TwoNodes): void {
       imagePullPolicy: 'IfNotPresent',
       command: ['sh', '-c', `mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w`],
       ports: [{ containerPort, hostPort: 54_323, hostIP, protocol }],
+      // a container that runs need not listen yet
+      readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 },
     });
     const pod = (name: string, protocol: string, hostIP: string) =>
       two.create(two.at('pods'), {
