@@ -15,6 +15,6 @@ export default defineConfig({
     // tests that share a cluster wait for it most of the time
     maxConcurrency: 14,
     // as for the contract tests: real daemons on a busy machine
-    retry: process.env['CI'] ? 2 : 0,
+    retry: process.env['CI'] ? 1 : 0,
   },
 });
