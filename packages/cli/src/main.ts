@@ -112,7 +112,7 @@ function program(): Command {
     .requiredOption('-o, --output <dir>', 'where to write them')
     .option('--config <file>', "the plugin's config, in YAML or JSON")
     .option('--name <name>', "of all objects; default: the plugin's id")
-    .option('--namespace <namespace>', 'in which it runs', 'oarlock-webhooks')
+    .option('--namespace <namespace>', 'in which it runs; default: oarlock-webhooks, or oarlock-control-plane for authn and authz')
     .option('--image <image>', 'what the image will be called; default: NAME:latest')
     .option('--base-image <image>', 'any image with node 20.19 or newer', 'node:22-alpine')
     .option('--reads <resources...>', 'what it reads besides what its informers follow: configmaps, deployments.apps', [])

@@ -11,7 +11,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { CommandError, exitCodes } from '../exit.ts';
 import { bundle } from './bundle.ts';
-import { hostPort, manifestsOf, type Exported } from './manifests.ts';
+import { listensAt, manifestsOf, type Exported } from './manifests.ts';
 import { created, outOfReach } from './needed-rules.ts';
 
 export interface ExportOptions {
@@ -19,7 +19,7 @@ export interface ExportOptions {
   readonly output: string;
   readonly config?: string;
   readonly name?: string;
-  readonly namespace: string;
+  readonly namespace?: string;
   readonly image?: string;
   readonly baseImage: string;
   readonly reads: readonly string[];
@@ -30,6 +30,8 @@ export interface ExportOptions {
 
 const validDays = 3_650;
 const slots = ['admission', 'authn', 'authz'] as const;
+/** Namespaces of two levels: who listens on the addresses of nodes cannot live among those that are restricted. */
+const namespaces = { admission: 'oarlock-webhooks', authn: 'oarlock-control-plane', authz: 'oarlock-control-plane' } as const;
 
 /** Writes a plugin as an image to build and manifests to apply, for a Kubernetes of any kind. @throws CommandError for what cannot run as a webhook */
 export async function exportWebhook(options: ExportOptions): Promise<void> {
@@ -46,7 +48,7 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
   const config = options.config === undefined ? {} : (parse(await readFile(options.config, 'utf8')) as unknown);
   const { instance, rules } = created(plugin, config, options.reads);
   const name = options.name ?? plugin.id;
-  const { namespace, url } = options;
+  const { namespace = namespaces[slot], url } = options;
   const tls = await certificateFor([`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, 'localhost'], url);
   const exported: Exported = {
     slot,
@@ -133,7 +135,7 @@ EXPOSE 8443
 ENTRYPOINT ["node", "/server.cjs"]
 `;
 
-const serverOf = ({ url }: Exported): string => url ?? `https://127.0.0.1:${hostPort}`;
+const serverOf = (exported: Exported): string => exported.url ?? `https://127.0.0.1:${listensAt(exported)}`;
 
 function kubeconfigOf(exported: Exported, slot: 'authn' | 'authz'): string {
   const path = slot === 'authn' ? '/authenticate' : '/authorize';
@@ -155,12 +157,13 @@ function kubeconfigOf(exported: Exported, slot: 'authn' | 'authz'): string {
   });
 }
 
-function readme({ slot, name, namespace, image, rules, needsClient }: Exported, plugin: Plugin): string {
+function readme(exported: Exported, plugin: Plugin): string {
+  const { slot, name, namespace, image, rules, needsClient } = exported;
   const flag = slot === 'authn' ? '--authentication-token-webhook-config-file' : '--authorization-webhook-config-file';
   const register =
     slot === 'admission'
       ? `The webhook is registered with the last manifest. Pods of \`${namespace}\` itself are admitted without it.`
-      : `The pods listen on 127.0.0.1:${hostPort} of the nodes of the control plane. Give the API server \`webhook.kubeconfig\`: \`${flag}=FILE\`${
+      : `The pods listen on 127.0.0.1:${listensAt(exported)} of the nodes with the label \`node-role.kubernetes.io/control-plane\`. Give the API server \`webhook.kubeconfig\`: \`${flag}=FILE\`${
           slot === 'authn'
             ? ' and `--authentication-token-webhook-version=v1`'
             : ' and `--authorization-webhook-version=v1`, with `Webhook` in `--authorization-mode`'

@@ -26,7 +26,15 @@ type Manifest = Readonly<Record<string, unknown>>;
 
 const port = 8443;
 /** Where the server listens on the nodes of the control plane, for who cannot look up names of the cluster yet. */
-export const hostPort = 9444;
+const hostPorts = { authn: 9444, authz: 9445 } as const;
+
+/** The port that the server listens at: that of its URL where it is on the node itself, so that several stand beside each other. */
+export function listensAt({ slot, url }: Pick<Exported, 'slot' | 'url'>): number {
+  if (slot === 'admission') return port;
+  if (url === undefined) return hostPorts[slot];
+  const given = new URL(url).port;
+  return given === '' ? 443 : Number(given);
+}
 const user = 65_532;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -88,7 +96,7 @@ function secretsOf(exported: Exported): readonly Manifest[] {
 function deploymentOf(exported: Exported): Manifest {
   const { name, slot, image, needsClient } = exported;
   const onHost = slot !== 'admission';
-  const listen = onHost ? hostPort : port;
+  const listen = listensAt(exported);
   const probe = (path: string) => ({ httpGet: { scheme: 'HTTPS', path, port: listen, ...(onHost && { host: '127.0.0.1' }) } });
   const selector = { 'app.kubernetes.io/name': name };
   const spec = {

@@ -1,0 +1,132 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { buildContext } from '../fixtures/context-image.ts';
+import { imageArchive } from '../fixtures/test-image.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import { missing } from '../harness/machine-parts.ts';
+import { root, runOarlock } from '../harness/oarlock.ts';
+import { freePort } from '../harness/programs.ts';
+import { untilValue } from '../harness/until.ts';
+
+const reason = await missing.containerd();
+const requiredLabels = join(root, 'examples', 'plugins', 'admission-required-labels', 'src', 'plugin.ts');
+const guests = `
+import { abstained, Authn, authenticated } from '@oarlock/spi/authn';
+import { z } from 'zod';
+export default Authn.plugin({
+  id: 'authn-guests',
+  config: z.strictObject({ token: z.string() }),
+  create: ({ config }) => ({ authenticate: ({ bearerToken }) => (bearerToken === config.token ? authenticated({ name: 'guest', groups: ['guests'] }) : abstained) }),
+});
+`;
+const guestsAuthorizer = `
+import { Authz, noOpinion } from '@oarlock/spi/authz';
+import { z } from 'zod';
+export default Authz.plugin({
+  id: 'authz-guests',
+  config: z.strictObject({}),
+  create: () => ({
+    authorize: ({ identity, verb }) => (identity.groups.includes('guests') && verb === 'list' ? { decision: 'allow', because: 'guests look around' } : noOpinion),
+  }),
+});
+`;
+
+/** What `oarlock plugins export --webhook` writes, built, run as pods of the cluster that it serves, and asked by its API server. */
+describe.skipIf(reason !== undefined && !everythingIsNeeded)(
+  `exported plugins in pods${reason === undefined ? '' : ` (${reason})`}`,
+  () => {
+    const machine = Machine.use();
+    let cluster: Cluster;
+    const folders: Record<string, string> = {};
+
+    const exportPlugin = async (name: string, plugin: string, config: object, ...more: string[]) => {
+      const dir = machine.path(name);
+      await mkdir(dir, { recursive: true });
+      const configFile = join(dir, 'config.json');
+      await writeFile(configFile, JSON.stringify(config));
+      const out = join(dir, 'out');
+      const image = `oarlock.test/${name}:1`;
+      const { code, stderr } = await runOarlock([
+        ...['plugins', 'export', '--webhook', plugin, '-o', out, '--config', configFile, '--image', image],
+        ...more,
+      ]);
+      expect([code, stderr]).toEqual([0, '']);
+      folders[name] = out;
+      return buildContext(image, join(out, 'image'));
+    };
+    const asGuest = (path: string) =>
+      new Promise<number>((resolve, reject) => {
+        const headers = { authorization: 'Bearer let-me-in' };
+        request(new URL(path, cluster.api.server), { ca: cluster.api.tls.ca, headers, agent: false }, (response) => {
+          response.resume();
+          resolve(response.statusCode ?? 0);
+        })
+          .once('error', reject)
+          .end();
+      });
+
+    beforeAll(async () => {
+      const dir = machine.path('sources');
+      await mkdir(dir, { recursive: true });
+      const files = { authn: join(dir, 'authn-guests.ts'), authz: join(dir, 'authz-guests.ts') };
+      await writeFile(files.authn, guests);
+      await writeFile(files.authz, guestsAuthorizer);
+      const [authnPort, authzPort] = [await freePort(), await freePort()];
+      const images = [
+        await exportPlugin('required-labels', requiredLabels, { labels: ['owner'], resources: ['secrets'] }),
+        await exportPlugin('authn-guests', files.authn, { token: 'let-me-in' }, '--url', `https://127.0.0.1:${authnPort}`),
+        await exportPlugin('authz-guests', files.authz, {}, '--url', `https://127.0.0.1:${authzPort}`),
+      ];
+      const containerd = await machine.containerd();
+      const archive = machine.path('images.tar');
+      await writeFile(archive, imageArchive(images));
+      await containerd.importImages(archive);
+      const kubeconfigFile = (name: string) => ({ config: { kubeconfigFile: join(folders[name] ?? '', 'webhook.kubeconfig') } });
+      const spec = {
+        ...composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd }),
+        authn: ['authn-client-certificate', 'authn-service-account', { use: 'authn-webhook', ...kubeconfigFile('authn-guests') }],
+        authz: ['authz-masters', 'authz-node', 'authz-rbac', { use: 'authz-webhook', ...kubeconfigFile('authz-guests') }],
+      };
+      cluster = await machine.cluster({ spec });
+      await cluster.kubectl.run(['label', 'node', cluster.nodeName, 'node-role.kubernetes.io/control-plane=']);
+      expect(await asGuest('/api/v1/namespaces')).toBe(401);
+    });
+
+    it('an authenticator and an authorizer say who may do what from the node they run on', async () => {
+      for (const name of ['authn-guests', 'authz-guests'])
+        await cluster.kubectl.run(['apply', '-f', join(folders[name] ?? '', 'manifests')]);
+      for (const name of ['authn-guests', 'authz-guests'])
+        await cluster.kubectl.run(['-n', 'oarlock-control-plane', 'rollout', 'status', `daemonset/${name}`, '--timeout=100s']);
+      await untilValue(
+        'guests are let in',
+        () => asGuest('/api/v1/namespaces'),
+        (code) => code === 200,
+      );
+      expect(await asGuest('/api/v1/namespaces/default')).toBe(403);
+    });
+
+    it('an admission plugin refuses what it should through its Service', async () => {
+      await cluster.kubectl.run(['apply', '-f', join(folders['required-labels'] ?? '', 'manifests')]);
+      await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'rollout', 'status', 'deployment', '--timeout=100s']);
+      const create = (name: string) => cluster.kubectl.try(['create', 'secret', 'generic', name, '--dry-run=server']);
+      const refused = await untilValue(
+        'the webhook is asked',
+        () => create('bare'),
+        ({ stderr }) => stderr.includes('denied the request'),
+      );
+      expect(refused.stderr).toContain(
+        'admission webhook "admission-required-labels.oarlock-webhooks.svc" denied the request: required labels are missing: owner',
+      );
+      await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'owned', labels: { owner: 'ada' } } });
+      // it is who runs there that refuses: its own words are in its log, and nothing is refused in its namespace
+      await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'create', 'secret', 'generic', 'bare', '--dry-run=server']);
+      expect(
+        await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'logs', '-l', 'app.kubernetes.io/name=admission-required-labels']),
+      ).toContain('"ready"');
+    });
+  },
+);
