@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
-import { anonymous, type Authenticator, type Credentials, type Identity } from '@oarlock/spi/authn';
+import { anonymous, rejected, type Authenticator, type AuthnResult, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { unauthorized } from './http-errors.ts';
 import type { Connection } from './tls-connection.ts';
 
@@ -33,12 +33,17 @@ function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
 
 /**
  * Runs the chain to the first that knows the sender. Nobody is anonymous by falling through: only an authenticator of the chain
- * says so, and not after another one has found the credentials wrong.
+ * says so, and not after another one has found the credentials wrong. One that fails has not known the sender, who may be known by another: as the
+ * union of authenticators of Kubernetes goes on after an error.
  */
-export async function identify(chain: readonly Authenticator[], credentials: Credentials): Promise<Identity | StatusError> {
+export async function identify(
+  chain: readonly Authenticator[],
+  credentials: Credentials,
+  failed: (error: unknown) => void,
+): Promise<Identity | StatusError> {
   let wrong = false;
   for (const authenticator of chain) {
-    const result = await authenticator.authenticate(credentials);
+    const result = await attempt(authenticator, credentials, failed);
     if (result.outcome === 'rejected') wrong = true;
     else if (result.outcome === 'authenticated') {
       if (wrong && result.identity.name === anonymous.name) break;
@@ -46,6 +51,15 @@ export async function identify(chain: readonly Authenticator[], credentials: Cre
     }
   }
   return unauthorized();
+}
+
+async function attempt(authenticator: Authenticator, credentials: Credentials, failed: (error: unknown) => void): Promise<AuthnResult> {
+  try {
+    return await authenticator.authenticate(credentials);
+  } catch (error) {
+    failed(error);
+    return rejected('it could not be asked');
+  }
 }
 
 /** Whoever is known is in `system:authenticated`, also when an authenticator forgets it. */

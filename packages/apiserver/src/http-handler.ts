@@ -209,8 +209,10 @@ export class HttpHandler {
   }
 
   async #identity(exchange: Exchange, work: Work, target: Target, info: RequestInfo): Promise<Identity> {
-    const { authn, authz, auditor } = this.#options;
-    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path));
+    const { authn, authz, auditor, log } = this.#options;
+    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
+      log.error({ err, auditId: work.auditId, path: target.path }, 'unable to authenticate the request'),
+    );
     if (sender instanceof StatusError) {
       auditor?.unknown(exchange, subjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
       throw sender;

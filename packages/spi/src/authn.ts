@@ -35,7 +35,7 @@ export const rejected = (because: string): AuthnResult => ({ outcome: 'rejected'
 export const authenticated = (identity: Identity): AuthnResult => ({ outcome: 'authenticated', identity });
 
 export interface Authenticator {
-  /** Throws only on faults of its own; the request is then answered 500 and nobody is let in. */
+  /** Throws only on faults of its own: the next is asked, and where none knows the sender, nobody is let in, not even as anonymous. */
   authenticate(credentials: Credentials): AuthnResult | Promise<AuthnResult>;
 }
 

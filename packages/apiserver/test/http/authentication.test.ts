@@ -40,19 +40,20 @@ describe('authentication', () => {
     expect(server.pipeline.requests).toHaveLength(0);
   });
 
-  it('lets nobody in when an authenticator fails', async () => {
-    await start({
-      authn: [
-        {
-          authenticate: () => {
-            throw new Error('no database');
-          },
-        },
-        byCertificate,
-      ],
-    });
-    expect((await server.http1('GET', map)).code).toBe(500);
+  it('goes on after an authenticator that fails, and lets nobody in as anonymous', async () => {
+    const broken = {
+      authenticate: () => {
+        throw new Error('no database');
+      },
+    };
+    const nameless = { authenticate: () => authenticated(anonymous) };
+    await start({ authn: [broken, nobody, nameless] });
+    expect((await server.http1('GET', map)).code).toBe(401);
     expect(server.pipeline.requests).toHaveLength(0);
+    await server.stop();
+    await start({ authn: [broken, { authenticate: () => authenticated({ name: 'ada', groups: [] }) }, nameless] });
+    await server.http1('GET', map);
+    expect(server.pipeline.requests.map(({ identity }) => identity.name)).toEqual(['ada']);
   });
 
   it('shows authenticators what the request shows', async () => {
