@@ -35,6 +35,9 @@ export interface Front {
   swap(next: object): Promise<void>;
 }
 
+/** A probe that takes longer is told of, in milliseconds. */
+const slowProbeMs = 2_000;
+
 /** What the host hands on to every plugin. Tests give a fake clock and leave out the rest. */
 export interface Facilities {
   readonly clock?: Clock;
@@ -157,11 +160,18 @@ export class PluginHost {
     return [...this.#faults, ...checkGraph([...this.#units, ...this.#refused], this.#provided)];
   }
 
-  /** Asks each plugin whether this machine has what it needs. */
+  /** Asks each plugin whether this machine has what it needs. Who takes long to answer is named in the log. */
   async probe(): Promise<readonly Fault[]> {
+    const { clock, log } = this.#facilities;
     const answers = await Promise.all(
       this.#units.map(async (unit): Promise<Fault | undefined> => {
-        const answer = await unit.plugin.probe?.(unit.now.config);
+        const slow = clock.after(slowProbeMs, () => log.warn({ plugin: unit.name }, 'still asking whether it can run on this machine'));
+        let answer;
+        try {
+          answer = await unit.plugin.probe?.(unit.now.config);
+        } finally {
+          slow.cancel();
+        }
         return answer === undefined || answer.available
           ? undefined
           : {

@@ -3,10 +3,11 @@ import { available, type Availability, unavailable } from '@oarlock/kernel/plugi
 import { RuntimeError } from '@oarlock/spi/runtime';
 import { CriChannel } from './cri-channel.ts';
 
-const probeMs = 900;
+/** A machine on which much starts at once may take seconds; who only wants to list plugins waits for less. */
+const probeMs = 20_000;
 
-/** Whether something that speaks CRI v1 answers at the socket. */
-export async function probeSocket(socket: string): Promise<Availability> {
+/** Whether something that speaks CRI v1 answers at the socket, within so many milliseconds. */
+export async function probeSocket(socket: string, limitMs = probeMs): Promise<Availability> {
   try {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);
   } catch (error) {
@@ -16,7 +17,7 @@ export async function probeSocket(socket: string): Promise<Availability> {
     if (code === 'EACCES') return unavailable(`no permission to look at ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }
-  const channel = new CriChannel({ socket, timeoutMs: probeMs });
+  const channel = new CriChannel({ socket, timeoutMs: limitMs });
   try {
     await channel.cri('Version', {});
     return available;
@@ -27,7 +28,7 @@ export async function probeSocket(socket: string): Promise<Availability> {
     if (/ECONNREFUSED/.test(error.message)) return unavailable(`nobody listens at ${socket}: the runtime that made it has ended`);
     if (error.code === 'Unsupported')
       return unavailable(`what listens at ${socket} does not speak CRI v1: its CRI plugin is disabled, or it is older than containerd 1.6`);
-    if (error.code === 'DeadlineExceeded') return unavailable(`what listens at ${socket} did not answer within ${probeMs} ms`);
+    if (error.code === 'DeadlineExceeded') return unavailable(`what listens at ${socket} did not answer within ${limitMs} ms`);
     return unavailable(`what listens at ${socket} does not speak CRI v1: ${error.message}`);
   } finally {
     channel.close();

@@ -26,6 +26,8 @@ const byMessage: readonly (readonly [RegExp, RuntimeErrorCode])[] = [
     /\b(?:authorization failed|insufficient_scope|no basic auth credentials|pull access denied)\b|\b40[13] (?:Unauthorized|Forbidden)\b/,
     'PermissionDenied',
   ],
+  // its socket takes calls before its services do
+  [/\bserver is not initialized yet\b/, 'Unavailable'],
   [/\bno runtime for "[^"]*" is configured\b/, 'InvalidArgument'],
 ];
 

@@ -290,6 +290,7 @@ describe('calls', () => {
 
   const errors: readonly (readonly [status, string, string])[] = [
     [status.NOT_FOUND, 'an error occurred when try to find container "x": not found', 'NotFound'],
+    [status.UNKNOWN, 'server is not initialized yet', 'Unavailable'],
     [status.UNKNOWN, 'failed to reserve sandbox name "web_shop_u_0": name "web_shop_u_0" is reserved for "0af"', 'AlreadyExists'],
     [status.ALREADY_EXISTS, 'there already', 'AlreadyExists'],
     [status.UNKNOWN, 'container is in CONTAINER_EXITED state', 'FailedPrecondition'],

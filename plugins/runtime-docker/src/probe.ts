@@ -3,10 +3,11 @@ import { systemClock } from '@oarlock/kernel/clock';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { EngineClient } from './engine-client.ts';
 
-const probeMs = 900;
+/** A machine on which much starts at once may take seconds; who only wants to list plugins waits for less. */
+const probeMs = 20_000;
 
-/** Whether a docker engine that we understand answers at the socket. */
-export async function probeSocket(socket: string): Promise<Availability> {
+/** Whether a docker engine that we understand answers at the socket, within so many milliseconds. */
+export async function probeSocket(socket: string, limitMs = probeMs): Promise<Availability> {
   try {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);
   } catch (error) {
@@ -15,7 +16,7 @@ export async function probeSocket(socket: string): Promise<Availability> {
     if (code === 'EACCES') return unavailable(`no permission to look at ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }
-  const engine = new EngineClient({ socket, timeoutMs: probeMs, clock: systemClock });
+  const engine = new EngineClient({ socket, timeoutMs: limitMs, clock: systemClock });
   try {
     await engine.negotiate();
     return available;
