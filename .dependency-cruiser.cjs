@@ -18,6 +18,7 @@ module.exports = {
     only('grpc-is-a-protocol', 'grpc', [], 'calls on a socket know nothing of ours'),
     only('csi-is-a-protocol', 'csi', ['grpc'], 'calls of a volume driver know no server'),
     only('network-policy-is-a-meaning', 'network-policy', ['api'], 'what policies mean knows no kernel and no server'),
+    only('network-cni-is-shared', 'network-cni', ['api', 'kernel', 'spi'], 'what network plugins share knows no server'),
     only('service-rules-are-shared', 'service-rules', ['kernel', 'spi'], 'what proxy plugins share knows no server'),
     only('tracing-is-below', 'tracing', ['api', 'kernel', 'spi'], 'tracing knows no server'),
     only('spdy-is-a-protocol', 'spdy', [], 'bytes on a socket know nothing of ours'),

@@ -1,6 +1,6 @@
 import type { Clock } from '@oarlock/kernel/clock';
-import type { CniResult } from './cni-protocol.ts';
-import { runProgram } from './run-program.ts';
+import type { CniResult } from '@oarlock/network-cni/cni-protocol';
+import { runProgram } from '@oarlock/network-cni/run-program';
 
 const timeoutMs = 10_000;
 interface CniInterface {

@@ -1,9 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, readdir, rename, writeFile } from 'node:fs/promises';
-import { isIP } from 'node:net';
-import { join } from 'node:path';
+import type { PluginConfig } from '@oarlock/network-cni/cni-protocol';
+import { familyOf } from '@oarlock/network-cni/ranges';
 import { NetworkError, type NodeNetwork } from '@oarlock/spi/network';
-import type { NetworkList, PluginConfig } from './cni-protocol.ts';
 
 export interface BridgeOptions {
   /** Name of the network in conflist and IPAM. */
@@ -16,14 +13,6 @@ export interface BridgeOptions {
   readonly ipMasq: boolean;
   readonly bandwidth: boolean;
   readonly ipamDir: string;
-}
-
-export function familyOf(cidr: string): 4 | 6 {
-  const [base = '', bits = '', rest] = cidr.split('/');
-  const family = isIP(base);
-  if (family === 0 || rest !== undefined || !/^\d{1,3}$/.test(bits) || Number(bits) > (family === 4 ? 32 : 128))
-    throw new NetworkError('InvalidConfig', `not a range of addresses: ${JSON.stringify(cidr)}`);
-  return family as 4 | 6;
 }
 
 /** The plugins of the network, in the order of ADD. @throws NetworkError `InvalidConfig` */
@@ -56,24 +45,4 @@ export function networkPlugins(
     { type: 'portmap', capabilities: { portMappings: true }, snat: true },
     ...(bandwidth ? [{ type: 'bandwidth', capabilities: { bandwidth: true } }] : []),
   ];
-}
-
-/** Puts the list where runtimes that call CNI themselves look. Whole or not at all; untouched when it is there already. */
-export async function writeConflist(directory: string, file: string, list: NetworkList): Promise<void> {
-  const path = join(directory, file);
-  const text = `${JSON.stringify(list, undefined, 2)}\n`;
-  await mkdir(directory, { recursive: true, mode: 0o755 });
-  if ((await readFile(path, 'utf8').catch(() => undefined)) === text) return; // a rewrite makes runtimes load it again
-  const temporary = join(directory, `.${file}.${randomUUID()}`);
-  await writeFile(temporary, text, { mode: 0o600, flag: 'wx' });
-  await rename(temporary, path);
-}
-
-/** A network configuration that runtimes take before ours: they go by the order of names. */
-export async function conflistBefore(directory: string, file: string): Promise<string | undefined> {
-  const names = await readdir(directory).catch(() => []);
-  return names
-    .filter((name) => /\.(conflist|conf|json)$/.test(name) && !name.startsWith('.'))
-    .sort()
-    .find((name) => name < file);
 }

@@ -4,8 +4,9 @@ import { Informers } from '@oarlock/spi/client';
 import { Network } from '@oarlock/spi/network';
 import { z } from 'zod';
 import { BridgeNetwork } from './bridge-network.ts';
-import { findPlugins } from './cni-plugins.ts';
-import { NodeRoutes } from './node-routes.ts';
+import { findPlugins } from '@oarlock/network-cni/cni-plugins';
+import { NodePeers } from '@oarlock/network-cni/node-peers';
+import { NodeRoutes } from '@oarlock/network-cni/node-routes';
 
 const podCIDR = '10.244.0.0/16';
 const serviceCIDR = '10.96.0.0/16';
@@ -61,7 +62,8 @@ export default Network.plugin({
   },
   create({ config, informers }, { log, clock, tracer, dataDir }) {
     const { routes: mode, vxlan } = config;
-    const routes = informers && mode !== 'none' ? new NodeRoutes({ mode, ...vxlan, informers, clock, log }) : undefined;
+    const routes =
+      informers && mode !== 'none' ? new NodeRoutes({ mode, ...vxlan, peers: new NodePeers(informers), clock, log }) : undefined;
     return new BridgeNetwork(config, { namespace: 'pod', podCIDR, serviceCIDR }, { log, clock, tracer, dataDir }, routes);
   },
 });

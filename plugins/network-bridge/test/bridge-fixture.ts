@@ -13,7 +13,7 @@ import { noTracer } from '@oarlock/kernel/tracing';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import type { NetworkFixture } from '@oarlock/spi/network.contract';
 import { BridgeNetwork, type BridgeNetworkConfig } from '../src/bridge-network.ts';
-import { NodeSetup } from '../src/node-setup.ts';
+import { NodeSetup } from '@oarlock/network-cni/node-setup';
 import plugin from '../src/plugin.ts';
 
 const run = promisify(execFile);

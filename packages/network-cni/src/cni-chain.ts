@@ -1,11 +1,12 @@
 import type { Attachment } from '@oarlock/spi/network';
-import type { CniPlugins } from './cni-plugins.ts';
+import type { CniCall } from './cni-plugins.ts';
 import {
   cniArgs,
   CniFault,
   parseResult,
   runtimeConfig,
   unknownContainer,
+  type CniCommand,
   type CniResult,
   type NetworkList,
   type PluginConfig,
@@ -18,7 +19,9 @@ const loopback: PluginConfig = { type: 'loopback' };
  * out when it says nothing. bandwidth 1.1 crashes in CHECK then, and portmap runs iptables in DEL for nothing.
  */
 function concerned(list: NetworkList, attachment: Attachment): readonly PluginConfig[] {
-  return list.plugins.filter((plugin) => plugin.capabilities === undefined || runtimeConfig(plugin, attachment) !== undefined);
+  const always = ({ capabilities }: PluginConfig) =>
+    capabilities?.['portMappings'] === undefined && capabilities?.['bandwidth'] === undefined;
+  return list.plugins.filter((plugin) => always(plugin) || runtimeConfig(plugin, attachment) !== undefined);
 }
 
 /** portmap 1.1 wants rules for both families wherever iptables knows both, and fails for a pod that has addresses of one only. */
@@ -28,11 +31,19 @@ function isAboutAbsentFamily(error: unknown, { ips }: CniResult): boolean {
   return family !== undefined && !ips.some(({ address }) => address.includes(':') === (family === '6'));
 }
 
+/** Runs one plugin once. `CniPlugins` does it by exec. @throws CniFault; NetworkError `PluginMissing` */
+export interface CniRunner {
+  run(type: string, command: CniCommand, call: CniCall): Promise<unknown>;
+}
+
 /** The operations of the CNI specification, section 3, on a whole list of plugins. */
 export class CniChain {
-  readonly #plugins: CniPlugins;
-  constructor(plugins: CniPlugins) {
+  readonly #plugins: CniRunner;
+  readonly #withLoopback: boolean;
+  /** `loopback`: whether its plugin is run beside the list, which a list whose plugins bring `lo` up does not need. */
+  constructor(plugins: CniRunner, { loopback: withLoopback = true }: { readonly loopback?: boolean } = {}) {
     this.#plugins = plugins;
+    this.#withLoopback = withLoopback;
   }
 
   /** In order, each plugin with the result of the one before. The loopback interface comes up beside them. @throws CniFault; the caller then calls `del` */
@@ -54,6 +65,7 @@ export class CniChain {
   }
 
   async #loopback(list: NetworkList, attachment: Attachment): Promise<void> {
+    if (!this.#withLoopback) return;
     await this.#plugins.run(
       'loopback',
       'ADD',

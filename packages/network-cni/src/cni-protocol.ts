@@ -72,10 +72,13 @@ export function toNetworkResult({ ips }: CniResult): NetworkResult {
   return { ips: ips.map(({ address }) => address.split('/')[0] ?? ''), ...(gateway !== undefined && { gateway }) };
 }
 
+/** By which containerd hands the pod's annotations to plugins. */
+export const annotationsCapability = 'io.kubernetes.cri.pod-annotations';
+
 /** What a runtime says about one attachment to the plugins that declare the capability. */
 export function runtimeConfig(
   { capabilities }: PluginConfig,
-  { portMappings, bandwidth }: Attachment,
+  { portMappings, bandwidth, annotations }: Attachment,
 ): Record<string, unknown> | undefined {
   const given: Record<string, unknown> = {};
   const mappings = portMappings.filter(({ hostPort }) => hostPort > 0);
@@ -95,6 +98,7 @@ export function runtimeConfig(
       ...(bandwidth.egressBits !== undefined && { egressRate: bandwidth.egressBits, egressBurst: burst }),
     };
   }
+  if (capabilities?.[annotationsCapability] && annotations) given[annotationsCapability] = annotations;
   return Object.keys(given).length > 0 ? given : undefined;
 }
 

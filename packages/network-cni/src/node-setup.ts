@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { NodeNetwork } from '@oarlock/spi/network';
-import { familyOf } from './network-list.ts';
+import { familyOf } from './ranges.ts';
 import { runProgram } from './run-program.ts';
 
 const timeoutMs = 10_000;

@@ -7,7 +7,8 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { inOwnNetwork, ip, isolated } from '@oarlock/testing/own-network';
 import { describe, expect, it } from 'vitest';
-import { deviceMac, NodeRoutes, peersOf } from '../src/node-routes.ts';
+import { NodePeers, peersOf } from '../src/node-peers.ts';
+import { deviceMac, NodeRoutes } from '../src/node-routes.ts';
 
 const node = (name: string, address: string, ...podCIDRs: string[]): Node => ({
   apiVersion: 'v1',
@@ -18,9 +19,10 @@ const node = (name: string, address: string, ...podCIDRs: string[]): Node => ({
 });
 
 describe('the peers of a node', () => {
-  it('are the ranges of others, by an address of the same family', () => {
+  it('are the ranges of others, by an address of the same family, or through a tunnel', () => {
     expect(peersOf([node('a', '10.0.0.1', '10.244.0.0/24'), node('b', '10.0.0.2', '10.244.1.0/24', 'fd00:1::/64')], 'a')).toEqual([
-      { address: '10.0.0.2', range: '10.244.1.0/24' },
+      { address: '10.0.0.2', vtep: '10.0.0.2', range: '10.244.1.0/24' },
+      { vtep: '10.0.0.2', range: 'fd00:1::/64' },
     ]);
   });
   it('have devices with addresses of their own, which are not those of any maker', () => {
@@ -55,7 +57,7 @@ else
         device: 'test-vx',
         id: 7,
         port: 8472,
-        informers: api.informers,
+        peers: new NodePeers(api.informers),
         clock: systemClock,
         log: silentLogger,
       });

@@ -1,22 +1,20 @@
 import { createHash } from 'node:crypto';
 import { BlockList } from 'node:net';
-import { nodes } from '@oarlock/api/resources';
-import type { Node } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { Informer, Informers } from '@oarlock/spi/client';
 import type { NodeNetwork } from '@oarlock/spi/network';
-import { familyOf } from './network-list.ts';
+import type { Peer, PeerSource } from './node-peers.ts';
+import { familyOf } from './ranges.ts';
 import { runProgram } from './run-program.ts';
 
 export interface NodeRoutesOptions {
-  /** `direct`: nodes reach each other without a router between them. `vxlan`: over UDP, IPv4 pods only. */
+  /** `direct`: nodes reach each other without a router between them. `vxlan`: over UDP between their IPv4 addresses. */
   readonly mode: 'direct' | 'vxlan';
   readonly device: string;
   /** Of the VXLAN. */
   readonly id: number;
   readonly port: number;
-  readonly informers: Informers;
+  readonly peers: PeerSource;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -29,34 +27,15 @@ const retryMs = 2_000;
 /** What VXLAN takes of a packet. */
 export const vxlanOverhead = 50;
 
-interface Peer {
-  /** Of the other node, by which we reach it. */
-  readonly address: string;
-  readonly range: string;
-}
-
 /** The device of a node has the address that everybody knows: nobody has to tell it. */
 export function deviceMac(address: string): string {
   const bytes = createHash('sha256').update(address).digest().subarray(0, 5);
   return ['02', ...[...bytes].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
 }
 
-/** Other nodes' ranges of pods, each by an address of the node, in a family that both are of. */
-export function peersOf(all: readonly Node[], ownName: string): readonly Peer[] {
-  return all.flatMap(({ metadata, spec, status }) => {
-    if (metadata?.name === ownName) return [];
-    const addresses = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP').map(({ address }) => address);
-    return (spec?.podCIDRs ?? []).flatMap((range) => {
-      const address = addresses.find((each) => each.includes(':') === range.includes(':'));
-      return address === undefined ? [] : [{ address, range }];
-    });
-  });
-}
-
 /** Keeps the ways to the pods of other nodes as nodes come, change and go. */
 export class NodeRoutes {
   readonly #options: NodeRoutesOptions;
-  readonly #nodes: Informer<Node>;
   readonly #programmed = new Map<string, string>();
   readonly #off: () => void;
   #node: NodeNetwork | undefined;
@@ -66,26 +45,14 @@ export class NodeRoutes {
 
   constructor(options: NodeRoutesOptions) {
     this.#options = options;
-    this.#nodes = options.informers.of(nodes);
-    const wake = () => this.#wake();
-    this.#off = this.#nodes.on({
-      added: wake,
-      deleted: wake,
-      updated: (node, old) => {
-        if (JSON.stringify([node.spec?.podCIDRs, node.status?.addresses]) !== JSON.stringify([old.spec?.podCIDRs, old.status?.addresses]))
-          wake();
-      },
-    });
+    this.#off = options.peers.on(() => this.#wake());
   }
 
   /** Begins, or goes on with other values. The ways of an earlier process stay until it is known which of them still hold. */
   async use(node: NodeNetwork): Promise<void> {
     this.#node = node;
     if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
-    void this.#nodes.whenSynced().then(
-      () => this.#wake(),
-      () => undefined, // stopped before
-    );
+    this.#wake();
   }
 
   async stop(): Promise<void> {
@@ -96,7 +63,7 @@ export class NodeRoutes {
 
   #wake(): void {
     this.#dirty = true;
-    if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#nodes.synced) return;
+    if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#options.peers.known) return;
     this.#working = this.#work().finally(() => {
       this.#working = undefined;
       if (this.#dirty) this.#wake();
@@ -110,9 +77,12 @@ export class NodeRoutes {
     if (!own) return;
     const mine = new Set(own.nodeIPs);
     // several kubelets of one machine share its bridge
-    const peers = peersOf(this.#nodes.list(), own.nodeName).filter(({ address }) => !mine.has(address));
+    const reach = ({ address, vtep }: Peer) => (this.#options.mode === 'direct' ? address : vtep);
     const wanted = new Map(
-      peers.filter(({ range }) => this.#options.mode === 'direct' || familyOf(range) === 4).map((peer) => [peer.range, peer.address]),
+      this.#options.peers.list(own.nodeName).flatMap((peer) => {
+        const by = reach(peer);
+        return by === undefined || mine.has(by) ? [] : [[peer.range, by] as const];
+      }),
     );
     try {
       // other clusters of this machine have ranges of their own
@@ -166,8 +136,7 @@ export class NodeRoutes {
   async #makeDevice({ nodeIPs, podCIDRs }: NodeNetwork): Promise<void> {
     const { device, id, port, clock } = this.#options;
     const local = nodeIPs.find((address) => !address.includes(':'));
-    const range = podCIDRs.find((each) => familyOf(each) === 4);
-    if (local === undefined || range === undefined) throw new Error('VXLAN needs an IPv4 address of the node and a range of IPv4 pods');
+    if (local === undefined) throw new Error('VXLAN needs an IPv4 address of the node');
     const shown = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
     const [known] =
       shown.exitCode === 0
@@ -180,8 +149,12 @@ export class NodeRoutes {
         ...['link', 'add', device, 'address', deviceMac(local), 'type', 'vxlan'],
         ...['id', String(id), 'local', local, 'dstport', String(port), 'nolearning'],
       ]);
-    await this.#run('ip', ['addr', 'replace', `${range.split('/')[0]}/32`, 'dev', device]);
     await this.#run('ip', ['link', 'set', 'dev', device, 'up']);
+    // what the node itself sends to pods of others comes from an address that they have a way back to
+    for (const range of firstOfEach(podCIDRs)) {
+      const bits = familyOf(range) === 4 ? ['32'] : ['128', 'nodad'];
+      await this.#run('ip', ['addr', 'replace', `${range.split('/')[0]}/${bits[0]}`, 'dev', device, ...bits.slice(1)]);
+    }
   }
 
   async #run(program: string, args: readonly string[]): Promise<void> {
@@ -189,3 +162,6 @@ export class NodeRoutes {
     if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
   }
 }
+
+const firstOfEach = (ranges: readonly string[]) =>
+  ([4, 6] as const).flatMap((family) => ranges.filter((range) => familyOf(range) === family).slice(0, 1));
