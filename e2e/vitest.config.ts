@@ -8,8 +8,9 @@ export default defineConfig({
     pool: 'forks',
     fileParallelism: false,
     maxWorkers: 1,
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    // what is waited for in vain says so itself, long before
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
     teardownTimeout: 60_000,
     slowTestThreshold: 30_000,
     // tests that share a cluster wait for it most of the time

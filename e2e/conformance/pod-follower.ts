@@ -1,4 +1,5 @@
 import type { Api, Item, PodItem } from '../harness/api.ts';
+import { patienceMs } from '../harness/until.ts';
 
 interface ContainerStatus {
   readonly name: string;
@@ -58,20 +59,25 @@ export class PodFollower {
   }
 
   /** @throws Error with what was last seen, after the deadline */
-  async until(name: string, what: string, wanted: (pod: FullPod) => boolean, timeoutMs = 90_000): Promise<FullPod> {
+  async until(name: string, what: string, wanted: (pod: FullPod) => boolean, timeoutMs = patienceMs): Promise<FullPod> {
     return this.#wait(`${name} to ${what}`, name, (pod) => (pod !== undefined && wanted(pod) ? pod : undefined), timeoutMs);
   }
-  async untilGone(name: string, timeoutMs = 60_000): Promise<void> {
+  async untilGone(name: string, timeoutMs = patienceMs): Promise<void> {
     await this.#wait(`${name} to go`, name, (pod) => pod === undefined || undefined, timeoutMs);
   }
 
   #wait<T>(what: string, name: string, find: (pod: FullPod | undefined) => T | undefined, timeoutMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
       const look = () => {
-        const found = find(this.#pods.get(name));
-        if (found === undefined) return;
-        settle();
-        resolve(found);
+        try {
+          const found = find(this.#pods.get(name));
+          if (found === undefined) return;
+          settle();
+          resolve(found);
+        } catch (error) {
+          settle();
+          reject(error as Error);
+        }
       };
       const settle = () => {
         this.#waiting.delete(look);

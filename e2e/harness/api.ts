@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:https';
 import type { IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
+import { patienceMs } from './until.ts';
 
 /** As much of any object as the tests read. */
 export interface Item {
@@ -96,7 +98,7 @@ export class Api {
     this.#agent.destroy();
   }
 
-  #open(method: string, path: string, { body, headers, timeoutMs = 30_000 }: CallOptions, signal?: AbortSignal): Promise<IncomingMessage> {
+  #open(method: string, path: string, { body, headers, timeoutMs = 60_000 }: CallOptions, signal?: AbortSignal): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const text = body === undefined ? undefined : JSON.stringify(body);
       const call = request(new URL(path, this.server), {
@@ -136,6 +138,23 @@ export class Api {
     return this.json<T>('GET', path);
   }
 
+  /**
+   * Creates an object in a list. One of that name that an attempt before this one has left goes first.
+   * @throws ApiError when it is refused
+   */
+  async renew<T extends Item>(path: string, body: object & { readonly metadata: object & { readonly name: string } }): Promise<T> {
+    const create = () => this.json<T>('POST', path, { body });
+    try {
+      return await create();
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 409)) throw error;
+      const { name } = body.metadata;
+      await this.call('DELETE', `${path}/${name}?gracePeriodSeconds=0`);
+      await this.until(`${name} of an earlier attempt is gone`, `${path}?fieldSelector=metadata.name%3D${name}`, (all) => all.length === 0);
+      return create();
+    }
+  }
+
   /** Lines of a watch until the signal ends it, or the server. */
   async *watch<T extends Item>(
     path: string,
@@ -159,49 +178,59 @@ export class Api {
   }
 
   /**
-   * Follows a list (`/api/v1/namespaces/a/pods?labelSelector=app%3Dhello`) until it is as wanted. Reconnects when the server goes away.
-   * @throws Error with what was last seen, after the deadline
+   * The states of a list, one after another, until the signal ends it. Reconnects when the server goes away.
+   * `last` keeps what was seen, and the last fault.
+   */
+  async *#states<T extends Item>(
+    path: string,
+    signal: AbortSignal,
+    last: { items: readonly T[]; fault?: unknown },
+  ): AsyncGenerator<readonly T[]> {
+    const known = new Map<string, T>();
+    const state = () => (last.items = [...known.values()]);
+    while (!signal.aborted) {
+      try {
+        const list = await this.get<{ readonly metadata: { readonly resourceVersion: string }; readonly items: readonly T[] }>(path);
+        known.clear();
+        for (const item of list.items) known.set(keyOf(item), item);
+        yield state();
+        for await (const { type, object } of this.watch<T>(path, list.metadata.resourceVersion, signal)) {
+          if (type === 'ERROR') break;
+          if (type === 'BOOKMARK') continue;
+          if (type === 'DELETED') known.delete(keyOf(object));
+          else known.set(keyOf(object), object);
+          yield state();
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        last.fault = error;
+        await delay(50, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  /**
+   * Follows a list (`/api/v1/namespaces/a/pods?labelSelector=app%3Dhello`) until it is as wanted.
+   * @throws Error with what was last seen, after the deadline; whatever `wanted` throws, at once
    */
   async until<T extends Item>(
     what: string,
     path: string,
     wanted: (items: readonly T[]) => boolean,
-    timeoutMs = 60_000,
+    timeoutMs = patienceMs,
   ): Promise<readonly T[]> {
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), timeoutMs);
-    const known = new Map<string, T>();
-    let fault: unknown;
+    const last: { items: readonly T[]; fault?: unknown } = { items: [] };
     try {
-      while (!stop.signal.aborted) {
-        try {
-          const list = await this.get<{ readonly metadata: { readonly resourceVersion: string }; readonly items: readonly T[] }>(path);
-          known.clear();
-          for (const item of list.items) known.set(keyOf(item), item);
-          if (wanted([...known.values()])) return [...known.values()];
-          for await (const { type, object } of this.watch<T>(path, list.metadata.resourceVersion, stop.signal)) {
-            if (type === 'ERROR') break;
-            if (type === 'BOOKMARK') continue;
-            if (type === 'DELETED') known.delete(keyOf(object));
-            else known.set(keyOf(object), object);
-            if (wanted([...known.values()])) return [...known.values()];
-          }
-        } catch (error) {
-          if (!stop.signal.aborted) {
-            fault = error;
-            await new Promise((resolve) => {
-              setTimeout(resolve, 50);
-            });
-          }
-        }
-      }
-      throw new Error(
-        `${what}: not within ${timeoutMs} ms; last seen at ${path}: ${[...known.values()].map(summary).join('; ') || 'nothing'}${fault === undefined ? '' : `; last fault: ${String(fault)}`}`,
-      );
+      for await (const items of this.#states(path, stop.signal, last)) if (wanted(items)) return items;
     } finally {
       clearTimeout(timer);
       stop.abort();
     }
+    throw new Error(
+      `${what}: not within ${timeoutMs} ms; last seen at ${path}: ${last.items.map(summary).join('; ') || 'nothing'}${last.fault === undefined ? '' : `; last fault: ${String(last.fault)}`}`,
+    );
   }
 
   pods(namespace: string, app?: string): string {
@@ -209,7 +238,7 @@ export class Api {
   }
 
   /** Waits for exactly `count` pods, all ready and none of them leaving. */
-  untilReady(namespace: string, app: string, count: number, timeoutMs = 60_000): Promise<readonly PodItem[]> {
+  untilReady(namespace: string, app: string, count: number, timeoutMs = patienceMs): Promise<readonly PodItem[]> {
     return this.until<PodItem>(
       `${count} pods of ${app} ready`,
       this.pods(namespace, app),

@@ -7,6 +7,7 @@ import { Kubectl, newestKubectl } from './kubectl.ts';
 import { oarlock, runOarlock } from './oarlock.ts';
 import { Daemon, endProcessesBelow, freePort, runProgram, type Finished } from './programs.ts';
 import { removeNetwork } from './leftovers.ts';
+import { patienceMs } from './until.ts';
 
 export interface ClusterOptions {
   /** The `spec` of its cluster.yaml; absent: `oarlock up` without -f. `bridge` names the bridge that goes with the cluster. */
@@ -113,7 +114,7 @@ export class Cluster {
   async up(): Promise<number> {
     const began = performance.now();
     const daemon = this.launch();
-    await daemon.line(/^Oarlock is ready at /, this.#options.readyMs ?? 60_000);
+    await daemon.line(/^Oarlock is ready at /, this.#options.readyMs ?? patienceMs);
     const took = performance.now() - began;
     this.#api?.close();
     this.#api = await Api.of(this.kubeconfig);

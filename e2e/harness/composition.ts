@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { networkInterfaces } from 'node:os';
 
 /** The `spec` of a cluster.yaml, as far as tests set it. */
 export interface ClusterSpec {
@@ -34,9 +35,17 @@ export interface CompositionOptions {
   readonly kubelet?: Readonly<Record<string, unknown>>;
 }
 
-/** Ranges and names that meet nobody else's on this machine, unless by bad luck. */
+/** Whether an address of this machine is in `10.<second>.0.0/16`. */
+const isTaken = (second: number): boolean =>
+  Object.values(networkInterfaces())
+    .flat()
+    .some((one) => one?.address.startsWith(`10.${second}.`) === true);
+
+/** Ranges and names that meet nobody else's on this machine, nor the links to other machines that tests make (10.214.0.0/16). */
 export function privateRanges(): { readonly pods: string; readonly services: string; readonly bridge: string } {
-  const n = randomInt(100, 200);
+  let n: number;
+  do n = randomInt(100, 150);
+  while (isTaken(n) || isTaken(n + 50));
   return { pods: `10.${n}.0.0/16`, services: `10.${n + 50}.0.0/16`, bridge: `oarlock-t${n}` };
 }
 

@@ -54,7 +54,7 @@ export async function startEtcd(dir: string): Promise<RunningEtcd> {
       ],
       { env: { ETCD_UNSUPPORTED_ARCH: process.arch === 'arm64' ? 'arm64' : undefined } },
     );
-    await daemon.line(/serving (insecure )?client (traffic|requests)/, 30_000);
+    await daemon.line(/serving (insecure )?client (traffic|requests)/);
     return daemon;
   };
   let daemon = await start();

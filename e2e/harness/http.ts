@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
-import { until, type UntilOptions } from './until.ts';
+import { until, untilValue, type UntilOptions } from './until.ts';
 
 /** GET over plain HTTP on a connection of its own, so that every call is balanced anew. */
 export function httpGet(url: string, timeoutMs = 5_000): Promise<{ readonly status: number; readonly body: string }> {
@@ -20,6 +20,15 @@ export function httpGet(url: string, timeoutMs = 5_000): Promise<{ readonly stat
   });
 }
 
+/** Asks until the answer is this one, but for spaces around it. */
+export async function untilSays(url: string, wanted: string): Promise<void> {
+  await untilValue(
+    `${wanted} at ${url}`,
+    () => httpGet(url).then(({ body }) => body.trim(), String),
+    (said) => said === wanted,
+  );
+}
+
 /** Asks until each of `wanted` has answered at least once; a Service sends every call to one of its pods. Returns all answers. */
 export async function untilAnswers(url: string, wanted: readonly string[], options: UntilOptions = {}): Promise<ReadonlySet<string>> {
   const seen = new Set<string>();
@@ -32,7 +41,7 @@ export async function untilAnswers(url: string, wanted: readonly string[], optio
         seen.add(body.trim());
         return wanted.every((each) => seen.has(each));
       },
-      { everyMs: 5, timeoutMs: 20_000, ...options },
+      { everyMs: 5, ...options },
     );
   } catch (error) {
     throw new Error(`${(error as Error).message}; seen: ${[...seen].join(', ') || 'none'}`, { cause: error });
@@ -43,7 +52,7 @@ export async function untilAnswers(url: string, wanted: readonly string[], optio
 /** The status of one GET over HTTPS. */
 export function httpsStatus(url: string, tls: { readonly ca: string; readonly cert?: string; readonly key?: string }): Promise<number> {
   return new Promise((resolve, reject) => {
-    secureRequest(url, { agent: false, timeout: 10_000, ...tls }, (response) => {
+    secureRequest(url, { agent: false, timeout: 30_000, ...tls }, (response) => {
       response.resume();
       resolve(response.statusCode ?? 0);
     })

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, readlink } from 'node:fs/promises';
 import { runProgram } from './programs.ts';
 import { until } from './until.ts';
 
@@ -19,13 +19,19 @@ const lines = (text: string) =>
     .map((line) => line.trim())
     .filter((line) => line !== '');
 
+/** Daemons and what holds containers, in this network namespace: those of others on this machine are none of our business. */
 async function supervisors(): Promise<readonly string[]> {
+  const networkOf = (pid: string) => readlink(`/proc/${pid}/ns/net`).catch(() => '');
+  const ours = await networkOf('self');
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const near = await Promise.all(pids.map(async (pid) => (await networkOf(pid)) === ours));
   const found = await Promise.all(
-    pids.map(async (pid) => ({
-      pid,
-      command: (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).replaceAll('\0', ' ').trim(),
-    })),
+    pids
+      .filter((_, index) => near[index])
+      .map(async (pid) => ({
+        pid,
+        command: (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).replaceAll('\0', ' ').trim(),
+      })),
   );
   return found
     .filter(({ command }) => /^oarlock-supervisor|containerd-shim-runc|^(\S*\/)?(containerd|dockerd|etcd)\s/.test(command))
@@ -35,7 +41,7 @@ async function supervisors(): Promise<readonly string[]> {
 export async function hostState(): Promise<HostState> {
   if (process.platform !== 'linux') return { links: [], namespaces: [], tables: [], rules: [], mounts: [], supervisors: [] };
   const said = async (file: string, args: readonly string[]) =>
-    isRoot ? ((await runProgram(file, args, { timeoutMs: 10_000 }).catch(() => undefined))?.stdout ?? '') : '';
+    isRoot ? ((await runProgram(file, args).catch(() => undefined))?.stdout ?? '') : '';
   return {
     links: lines((await runProgram('ip', ['-o', 'link'])).stdout).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
     namespaces: await readdir('/run/netns').catch(() => []),
@@ -73,7 +79,7 @@ export async function expectNothingLeft(before: HostState): Promise<void> {
       left = leftovers(before, await hostState());
       return left.length === 0;
     },
-    { timeoutMs: 10_000, everyMs: 200 },
+    { timeoutMs: 60_000, everyMs: 200 },
   ).catch(() => {
     throw new Error(`left on the machine: ${left.join('; ')}`);
   });

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
 import { mustRun, runProgram } from './programs.ts';
 
 /** A network namespace with one link to this machine: as far as networks go, another machine. */
@@ -22,7 +23,10 @@ export async function netnsMissing(): Promise<string | undefined> {
 }
 
 export async function otherMachine(): Promise<OtherMachine> {
-  const n = randomInt(1, 255);
+  const taken = new Set(await readdir('/run/netns').catch(() => []));
+  let n: number;
+  do n = randomInt(1, 255);
+  while (taken.has(`oarlock-e2e-${n}`));
   const [name, outer, inner] = [`oarlock-e2e-${n}`, `oar-e2e${n}`, `oar-in${n}`];
   const [here, there] = [`10.214.${n}.1`, `10.214.${n}.2`];
   const ip = (...args: string[]) => mustRun('ip', args);

@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { readdir, readFile } from 'node:fs/promises';
-import { until } from './until.ts';
+import { patienceMs, until } from './until.ts';
 
 export interface Finished {
   readonly code: number;
@@ -17,6 +18,7 @@ export interface RunOptions {
   readonly cwd?: string;
   /** Written to stdin, which is then closed. Without it there is no stdin. */
   readonly input?: string | Buffer;
+  /** After which it is killed. Default: somewhat more than `patienceMs`, so that it can say itself what it has waited for. */
   readonly timeoutMs?: number;
   readonly uid?: number;
   readonly gid?: number;
@@ -26,7 +28,7 @@ const maxOutput = 16 << 20;
 
 /** Runs a program to its end. A signal counts as 128 + its number would: 137 for a timeout. */
 export async function runProgram(file: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
-  const { input, timeoutMs = 60_000, env, cwd, uid, gid } = options;
+  const { input, timeoutMs = patienceMs + 60_000, env, cwd, uid, gid } = options;
   const began = performance.now();
   const child = spawn(file, args, {
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
@@ -135,7 +137,7 @@ export class Daemon {
   }
 
   /** The first line, old or new, that matches. @throws Error with the output when it ends before, or after the deadline */
-  async line(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+  async line(pattern: RegExp, timeoutMs = patienceMs): Promise<RegExpExecArray> {
     const find = () => {
       for (const line of this.#lines) {
         const found = pattern.exec(line);
@@ -172,7 +174,7 @@ export class Daemon {
   }
 
   /** Asks, and after `graceMs` insists. Returns the exit code. */
-  async stop(name: NodeJS.Signals = 'SIGTERM', graceMs = 30_000): Promise<number> {
+  async stop(name: NodeJS.Signals = 'SIGTERM', graceMs = 120_000): Promise<number> {
     this.signal(name);
     const timer = setTimeout(() => killGroup(this.pid), graceMs);
     try {
@@ -216,24 +218,33 @@ export async function processesBelow(directory: string): Promise<readonly number
 
 /** Kills every process that names something below a directory and returns when there is none. */
 export async function endProcessesBelow(directory: string): Promise<void> {
-  await until(
-    `processes of ${directory} ended`,
-    async () => {
-      const left = await processesBelow(directory);
-      for (const pid of left) killPid(pid, 'SIGKILL');
-      return left.length === 0;
-    },
-    { timeoutMs: 20_000 },
-  );
+  await until(`processes of ${directory} ended`, async () => {
+    const left = await processesBelow(directory);
+    for (const pid of left) killPid(pid, 'SIGKILL');
+    return left.length === 0;
+  });
 }
 
-/** A port that was free a moment ago. */
+const portsGiven = new Set<number>();
+
+/**
+ * A port that was free a moment ago, and is given to nobody else in this process. It is below those that the kernel picks for connections
+ * and below those of NodePorts, so that nothing takes it before it is used.
+ */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
-  const server = createServer().listen({ host, port: 0, exclusive: true });
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('a listening TCP socket has a port');
-  return address.port;
+  for (;;) {
+    const port = randomInt(20_000, 30_000);
+    if (portsGiven.has(port)) continue;
+    portsGiven.add(port);
+    const server = createServer().listen({ host, port, exclusive: true });
+    try {
+      await once(server, 'listening');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
+      throw error;
+    }
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }

@@ -1,6 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/**
+ * Milliseconds after which something that has not come is a failure. Far more than anything takes: machines are slow and busy, and
+ * nobody waits that long when all is well.
+ */
+export const patienceMs = 180_000;
+
 export interface UntilOptions {
+  /** Default `patienceMs`. */
   readonly timeoutMs?: number;
   /** Between two looks. Things that announce themselves are waited for with a watch instead. */
   readonly everyMs?: number;
@@ -16,7 +23,7 @@ export async function until<T>(
   look: () => T | undefined | false | Promise<T | undefined | false>,
   options: UntilOptions = {},
 ): Promise<T> {
-  const { timeoutMs = 30_000, everyMs = 50, signal } = options;
+  const { timeoutMs = patienceMs, everyMs = 50, signal } = options;
   const deadline = performance.now() + timeoutMs;
   let last: unknown;
   for (;;) {
@@ -61,7 +68,7 @@ export async function untilValue<T>(
 }
 
 /** Rejects when `work` takes longer; the work itself is not stopped. */
-export async function within<T>(what: string, timeoutMs: number, work: Promise<T>): Promise<T> {
+export async function within<T>(what: string, work: Promise<T>, timeoutMs = patienceMs): Promise<T> {
   const stop = new AbortController();
   try {
     return await Promise.race([

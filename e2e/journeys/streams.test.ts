@@ -90,7 +90,7 @@ describe.each(binaries)('streams with kubectl $version', (binary) => {
         said += text;
       });
       child.stdin.end('hello\n');
-      const [code] = (await within('attach ends', 30_000, once(child, 'close'))) as [number];
+      const [code] = (await within('attach ends', once(child, 'close'))) as [number];
       expect({ code, said }).toEqual({ code: 0, said: 'heard hello\nbye\n' });
     } finally {
       child.kill('SIGKILL');

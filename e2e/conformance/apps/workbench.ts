@@ -1,9 +1,10 @@
 import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { beforeAll, expect } from 'vitest';
 import { ApiError, type Api, type Item } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import type { Machine } from '../../harness/machine.ts';
+import { patienceMs } from '../../harness/until.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 export interface Thing extends Item {
@@ -40,7 +41,6 @@ const patches = {
 } as const;
 
 const rootOf = (plural: Plural): string => (kinds[plural][0] === 'v1' ? '/api/v1' : `/apis/${kinds[plural][0]}`);
-const patienceMs = 60_000;
 
 /** Whether an object has all that is in the pattern; lists are compared whole. */
 export function has(pattern: unknown): (value: unknown) => boolean {
@@ -122,7 +122,7 @@ export class Space {
   }
 
   until(plural: Plural, what: string, wanted: (items: readonly Thing[]) => boolean): Promise<readonly Thing[]> {
-    return this.api.until<Thing>(`${what} in ${this.name}`, this.path(plural), wanted, patienceMs);
+    return this.api.until<Thing>(`${what} in ${this.name}`, this.path(plural), wanted);
   }
   /** Until one object has what the pattern says. */
   async untilHas(plural: Plural, name: string, pattern: unknown): Promise<Thing> {
@@ -215,14 +215,13 @@ export function workbench(machine: Machine): Workbench {
     await mkdir(managers.dataDir, { recursive: true });
     await cp(join(server.dataDir, 'pki'), join(managers.dataDir, 'pki'), { recursive: true });
     const daemon = managers.launch();
-    await daemon.line(/ is ready at /, 60_000);
+    await daemon.line(/ is ready at /);
     await server.api.until(
       'four nodes',
       '/api/v1/nodes',
       (nodes) => (nodes as readonly Thing[]).filter((node) => isTrue(node, 'Ready')).length === 4,
     );
-  }, 120_000);
-  afterAll(() => undefined);
+  });
   return {
     async space() {
       const name = `apps-${++count}`;

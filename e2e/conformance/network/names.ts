@@ -15,7 +15,6 @@ export function nameBehaviours(two: TwoNodes): void {
       `${name} is ${wanted.join()}`,
       () => looksUp(name, pod),
       (seen) => seen.join() === [...wanted].sort().join(),
-      { timeoutMs: 60_000 },
     );
   const slices = (service: string) =>
     `${two.at('discovery.k8s.io/v1/endpointslices')}?labelSelector=kubernetes.io%2Fservice-name%3D${service}`;
@@ -35,10 +34,9 @@ export function nameBehaviours(two: TwoNodes): void {
       for (const partial of ['named', `named.${two.namespace}`, `named.${two.namespace}.svc`])
         await two.answers(partial, ['server-node-a', 'server-node-b'], { pod });
     }
-    expect(await two.run(`nslookup -type=srv _http._tcp.named.${two.namespace}.svc.cluster.local.`)).toContain(
-      `named.${two.namespace}.svc.cluster.local`,
-    );
-    expect(await two.run(`nslookup ${spec.clusterIP}`)).toContain(`name = named.${two.namespace}.svc.cluster.local`);
+    const service = `named.${two.namespace}.svc.cluster.local`;
+    await two.says(`nslookup -type=srv _http._tcp.${service}.`, (said) => said.includes(` ${service}`));
+    await two.says(`nslookup ${spec.clusterIP}`, (said) => said.includes(`name = ${service}`));
   });
 
   it('DNS should provide DNS for pods for Hostname; for pods for Subdomain', async () => {
@@ -51,8 +49,9 @@ export function nameBehaviours(two: TwoNodes): void {
 
   it('DNS should provide DNS for ExternalName services', async () => {
     await two.service('outside', { type: 'ExternalName', externalName: 'foo.example.com', selector: undefined, ports: undefined });
-    const said = () => two.run(`nslookup -type=cname outside.${two.namespace}.svc.cluster.local. 2>&1 || true`);
-    await untilValue('the alias', said, (text) => text.includes('canonical name = foo.example.com'), { timeoutMs: 60_000 });
+    await two.says(`nslookup -type=cname outside.${two.namespace}.svc.cluster.local.`, (said) =>
+      said.includes('canonical name = foo.example.com'),
+    );
   });
 
   it('DNS should provide /etc/hosts entries for the cluster; should support configurable pod DNS nameservers', async () => {
@@ -75,12 +74,15 @@ export function nameBehaviours(two: TwoNodes): void {
         (all) => all.flatMap(({ endpoints }) => endpoints ?? []).length === count,
       );
     await counts(2);
-    const endpoints = await two.api.get<{ subsets: readonly { addresses: readonly object[] }[] }>(`${two.at('endpoints')}/sliced`);
-    expect(endpoints.subsets[0]?.addresses).toHaveLength(2);
+    await two.api.until<Item & { subsets?: readonly { addresses: readonly object[] }[] }>(
+      'Endpoints of two addresses',
+      `${two.at('endpoints')}?fieldSelector=metadata.name%3Dsliced`,
+      ([one]) => one?.subsets?.[0]?.addresses.length === 2,
+    );
     await two.remove(`${two.at('services')}/sliced`);
     await two.api.until<Slice>('no slices', slices('sliced'), (all) => all.length === 0);
     const gone = async () => (await two.api.call('GET', `${two.at('endpoints')}/sliced`)).status;
-    await untilValue('no Endpoints', gone, (status) => status === 404, { timeoutMs: 60_000 });
+    await untilValue('no Endpoints', gone, (status) => status === 404);
   });
 
   it('EndpointSlice should support a Service with multiple ports specified in multiple EndpointSlices; with multiple endpoint IPs', async () => {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Item, PodItem } from '../../harness/api.ts';
-import { httpGet } from '../../harness/http.ts';
+import { untilSays } from '../../harness/http.ts';
+import { freePort } from '../../harness/programs.ts';
 import { untilValue } from '../../harness/until.ts';
 import type { TwoNodes } from './two-nodes.ts';
 
@@ -9,41 +10,33 @@ export function reachBehaviours(two: TwoNodes): void {
   const servers = async () => (await two.api.get<{ items: readonly PodItem[] }>(`${two.at('pods')}?labelSelector=app%3Dserver`)).items;
 
   it('Networking Granular Checks: Pods should function for intra-pod communication: http', async () => {
-    for (const { metadata, status } of await servers()) {
-      for (const node of two.nodes) {
-        expect(await two.ask(status.podIP ?? '', { pod: `client-${node}`, port: 8080 }), `${node} to ${metadata.name}`).toEqual([
-          metadata.name,
-        ]);
-      }
-    }
+    for (const { metadata, status } of await servers())
+      for (const node of two.nodes) await two.answers(status.podIP ?? '', [metadata.name], { pod: `client-${node}`, port: 8080 });
   });
 
   it('Networking Granular Checks: Pods should function for node-pod communication: http', async () => {
-    for (const { metadata, status } of await servers())
-      expect((await httpGet(`http://${status.podIP}:8080/hostname`)).body.trim()).toBe(metadata.name);
+    for (const { metadata, status } of await servers()) await untilSays(`http://${status.podIP}:8080/hostname`, metadata.name);
   });
 
   it('Proxy version v1 should proxy through a service and a pod', async () => {
     await two.service('proxied', { selector: { app: 'client' } });
-    for (const node of two.nodes)
-      expect(await two.api.call('GET', `${two.at('pods')}/http:server-${node}:8080/proxy/hostname`)).toMatchObject({
-        status: 200,
-        body: `server-${node}\n`,
-      });
+    for (const node of two.nodes) {
+      const ofPod = () => two.api.call('GET', `${two.at('pods')}/http:server-${node}:8080/proxy/hostname`);
+      await untilValue('an answer of the pod', ofPod, ({ status, body }) => status === 200 && body === `server-${node}\n`);
+    }
     const through = () => two.api.call('GET', `${two.at('services')}/http:proxied:http/proxy/hostname`);
-    await untilValue('an answer through the Service', through, ({ status, body }) => status === 200 && body.startsWith('client-'), {
-      timeoutMs: 60_000,
-    });
+    await untilValue('an answer through the Service', through, ({ status, body }) => status === 200 && body.startsWith('client-'));
   });
 
   it('HostPort validates that there is no conflict between pods with same hostPort but different hostIP and protocol', async () => {
     const address = two.addresses.get('node-a') ?? '';
+    const hostPort = await freePort();
     const container = (name: string, protocol: string, hostIP: string, containerPort: number) => ({
       name,
       image: 'oarlock.test/busybox:1',
       imagePullPolicy: 'IfNotPresent',
       command: ['sh', '-c', `mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w`],
-      ports: [{ containerPort, hostPort: 54_323, hostIP, protocol }],
+      ports: [{ containerPort, hostPort, hostIP, protocol }],
       // a container that runs need not listen yet
       readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 },
     });
@@ -58,9 +51,8 @@ export function reachBehaviours(two: TwoNodes): void {
       });
     await Promise.all([pod('host-port-1', 'TCP', '127.0.0.1'), pod('host-port-2', 'TCP', address), pod('host-port-3', 'UDP', address)]);
     await Promise.all(['host-port-1', 'host-port-2', 'host-port-3'].map((name) => two.readyPod(name)));
-    const by = (host: string) => httpGet(`http://${host}:54323/hostname`).then(({ body }) => body.trim(), String);
-    expect(await by('127.0.0.1')).toBe('host-port-1');
-    expect(await by(address)).toBe('host-port-2');
+    await untilSays(`http://127.0.0.1:${hostPort}/hostname`, 'host-port-1');
+    await untilSays(`http://${address}:${hostPort}/hostname`, 'host-port-2');
   });
 
   it('API Server should provide secure master service; should have Endpoints and EndpointSlices pointing to API Server', async () => {
@@ -77,6 +69,6 @@ export function reachBehaviours(two: TwoNodes): void {
     expect(slices.items[0]?.endpoints[0]?.addresses[0]).toBe(endpoints.subsets[0]?.addresses[0]?.ip);
     // also from the node that it is not on
     for (const node of two.nodes)
-      expect(await two.run(`nc -w 3 ${service.spec.clusterIP} 443 < /dev/null 2>&1 && echo open`, `client-${node}`)).toContain('open');
+      await two.says(`nc -w 10 ${service.spec.clusterIP} 443 < /dev/null && echo open`, (said) => said.includes('open'), `client-${node}`);
   });
 }
