@@ -16,6 +16,7 @@ import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
 import { NodeNetworkSetup, type Held } from './node/node-network.ts';
 import { NodeShutdown, ShutdownWatch, shutdownGroups } from './node/node-shutdown.ts';
+import { SharedTicks } from './node/shared-ticks.ts';
 import { Situation } from './node/situation.ts';
 import { Upkeep } from './node/upkeep.ts';
 import { PodSource } from './pod-source.ts';
@@ -26,6 +27,8 @@ import { Semaphore } from './semaphore.ts';
 /** Nodes that register at the same time. */
 const registering = 64;
 const logLookMs = 10_000;
+/** Renewals of many nodes within such a time are made together. */
+const leaseTickMs = 100;
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.');
 
 /** The kubelet of this process: one node, or many on a simulated runtime. */
@@ -76,7 +79,8 @@ export class Kubelet {
         for (const agent of this.agents.values()) void agent.report();
       },
     });
-    this.agents = new Map(nodeNames(config).map((name) => [name, this.#agent(name)]));
+    const ticks = config.count === undefined ? undefined : new SharedTicks(this.context.clock, leaseTickMs);
+    this.agents = new Map(nodeNames(config).map((name) => [name, this.#agent(name, ticks)]));
   }
 
   get context(): KubeletContext {
@@ -157,7 +161,7 @@ export class Kubelet {
     return this.agents.get(pod.spec?.nodeName ?? '');
   }
 
-  #agent(name: string): NodeAgent {
+  #agent(name: string, ticks: SharedTicks | undefined): NodeAgent {
     const { config, events } = this.#needs;
     return new NodeAgent(this.context, {
       name,
@@ -166,6 +170,7 @@ export class Kubelet {
       podCIDR: config.podCIDR,
       leasePeriodMs: config.nodeLeaseDurationSeconds * 250,
       leaseDurationSeconds: config.nodeLeaseDurationSeconds,
+      ticks,
       statusReportMs: config.nodeStatusReportMs,
       registers: config.registerNode,
       quiet: config.count !== undefined,

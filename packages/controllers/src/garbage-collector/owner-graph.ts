@@ -1,3 +1,4 @@
+import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 
@@ -19,6 +20,9 @@ export interface GraphNode {
 
 const none: readonly OwnerReference[] = [];
 
+const sameOwners = (a: readonly OwnerReference[], b: readonly OwnerReference[]) =>
+  a === b || (a.length === b.length && a.every((owner, i) => jsonEqual(owner, b[i])));
+
 /** Objects by uid with who owns whom. Owners that no informer has shown are known by the references to them only. */
 export class OwnerGraph {
   readonly #nodes = new Map<string, GraphNode>();
@@ -37,6 +41,7 @@ export class OwnerGraph {
     const { uid = '', namespace = '', name = '', ownerReferences, finalizers, deletionTimestamp } = object.metadata ?? {};
     const old = this.#nodes.get(uid);
     const deleting = deletionTimestamp !== undefined;
+    if (old !== undefined && !deleting && !old.deleting && sameOwners(old.owners, ownerReferences ?? none)) return old;
     const node: GraphNode = {
       uid,
       resource,

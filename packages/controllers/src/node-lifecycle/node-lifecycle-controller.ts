@@ -1,4 +1,5 @@
 import { leases, nodes, pods as podResource } from '@oarlock/api/resources';
+import type { KubeObject } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { Node, NodeCondition, Pod, Taint } from '@oarlock/api/types/core-v1';
@@ -58,9 +59,11 @@ export class NodeLifecycleController implements Controller {
       this.#heard.set(metadata?.name ?? '', parts.clock.monotonic());
     };
     parts.leases.on({
-      added: hear,
+      added: (lease) => {
+        if (isOfNode(lease)) hear(lease);
+      },
       updated: (lease, old) => {
-        if (lease !== old) hear(lease);
+        if (lease !== old && isOfNode(lease)) hear(lease);
       },
     });
     parts.nodes.on({
@@ -78,9 +81,10 @@ export class NodeLifecycleController implements Controller {
       watch(parts.pods, () => []), // only asked, but it has to be there first
       watch(parts.nodes, (node) => this.#concernedBy(node)),
       // a lease is of interest only when it comes back after silence: otherwise the timer below looks
-      watch(parts.leases, ({ metadata }) =>
-        readyStatus(parts.nodes.get(metadata?.name ?? '')) === 'Unknown' ? [metadata?.name ?? ''] : [],
-      ),
+      watch(parts.leases, (lease) => {
+        const name = lease.metadata?.name ?? '';
+        return isOfNode(lease) && readyStatus(parts.nodes.get(name)) === 'Unknown' ? [name] : [];
+      }),
     ];
   }
 
@@ -207,6 +211,7 @@ export class NodeLifecycleController implements Controller {
   }
 }
 
+const isOfNode = ({ metadata }: KubeObject) => metadata?.namespace === leaseNamespace;
 const heartbeat = (node: Node) => node.status?.conditions?.find(({ type }) => type === 'Ready')?.lastHeartbeatTime;
 const readyStatus = (node: Node | undefined) => node?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
 
@@ -228,7 +233,7 @@ export default Controllers.plugin({
     new NodeLifecycleController({
       nodes: informers.of(nodes),
       pods: informers.of(podResource),
-      leases: informers.of(leases, { namespace: leaseNamespace }),
+      leases: informers.of(leases), // of all namespaces, as the garbage collector's: one copy and one watch
       recorder: events.recorder('node-controller'),
       clock,
       graceMs: config.gracePeriodSeconds * 1000,

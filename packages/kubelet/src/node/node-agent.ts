@@ -3,6 +3,7 @@ import { nodes } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Node, NodeStatus, Taint } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
 import { ownerId } from '../labels.ts';
@@ -28,6 +29,8 @@ export interface NodeAgentOptions {
   /** Milliseconds. */
   readonly leasePeriodMs: number;
   readonly leaseDurationSeconds: number;
+  /** What renewals wait on, when nodes share it. */
+  readonly ticks?: Pick<Clock, 'after'> | undefined;
   readonly statusReportMs: number;
   readonly registers: boolean;
   /** One of many in this process: no events about itself. */
@@ -50,6 +53,8 @@ export class NodeAgent {
   #node: Node | undefined;
   #reported: NodeStatus | undefined;
   #nextReport = 0;
+  /** What the last look was at, when it found nothing to report. */
+  #unchanged: readonly [Node, NodeSituation] | undefined;
   #sending: Promise<void> | undefined;
   #cidrs: readonly string[] = [];
 
@@ -95,6 +100,7 @@ export class NodeAgent {
       nodeName: options.name,
       client: shared.client,
       clock: shared.clock,
+      ticks: options.ticks,
       random: shared.random,
       log: this.#log,
       durationSeconds: options.leaseDurationSeconds,
@@ -155,11 +161,17 @@ export class NodeAgent {
   /** Reports the status when it has changed, or when it is time to. */
   async report(): Promise<void> {
     if (this.#sending || this.#node === undefined) return this.#sending;
+    const now = this.#shared.clock.monotonic();
+    const situation = this.#options.situation();
+    const [node, seen] = this.#unchanged ?? [];
+    if (now < this.#nextReport && node === this.#node && seen === situation) return;
     // the control plane took a node that was silent for lost: what it wrote is what there is to put right
     if (this.#contradicted(this.#node)) this.#reported = this.#node.status;
     const status = this.#status();
-    const now = this.#shared.clock.monotonic();
-    if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) return;
+    if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) {
+      this.#unchanged = [this.#node, situation];
+      return;
+    }
     this.#sending = this.#send(status).finally(() => {
       this.#sending = undefined;
     });

@@ -12,6 +12,8 @@ export interface NodeLeaseOptions {
   readonly nodeName: string;
   readonly client: Client;
   readonly clock: Clock;
+  /** What it waits on; nodes of one process may share it. Absent: the clock. */
+  readonly ticks?: Pick<Clock, 'after'> | undefined;
   readonly random: () => number;
   readonly log: Logger;
   readonly durationSeconds: number;
@@ -51,10 +53,12 @@ export class NodeLease {
   }
 
   #schedule(ms: number): void {
-    const { clock, signal, periodMs, random } = this.#options;
+    const { clock, ticks, signal, periodMs, random } = this.#options;
     if (signal.aborted) return;
-    this.#timer = clock.after(ms, () => {
-      void this.#renew().then((ok) => this.#schedule(ok ? periodMs * (1 + jitter * random()) : this.#backoff.next()));
+    this.#timer = (ticks ?? clock).after(ms, () => {
+      // those that share ticks were spread at the start, and stay as they are
+      const next = ticks ? periodMs : periodMs * (1 + jitter * random());
+      void this.#renew().then((ok) => this.#schedule(ok ? next : this.#backoff.next()));
     });
   }
 

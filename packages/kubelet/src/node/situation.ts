@@ -1,3 +1,4 @@
+import { jsonEqual } from '@oarlock/api/json';
 import { Amount, parseQuantity } from '@oarlock/api/quantity';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -124,14 +125,13 @@ export class Situation {
         log.debug({ err: error }, 'the images could not be listed');
       }
     }
-    this.#current = {
-      ...this.#current,
+    this.#becomes({
       runtimeVersion: `${hub.name}://${hub.version}`,
       images: this.#images,
       problems: this.#current.goingDown ? [...problems, goingDown] : problems,
       networkReady: networkProblem === undefined,
       networkProblem: networkProblem ?? '',
-    };
+    });
   }
 
   /** Looks at what is left of the machine. Returns what it is short of, the most urgent first. */
@@ -140,8 +140,16 @@ export class Situation {
     // the machine is not what simulated nodes have
     if (hub.simulated && !measure) return [];
     const pressure = this.#thresholds.look(await (measure ?? observe)(rootDir, await this.#imagesAt()), clock.monotonic());
-    this.#current = { ...this.#current, pressure };
+    this.#becomes({ pressure });
     return this.#thresholds.shortages;
+  }
+
+  /** What stays as it was stays the same object: nodes that see it again have nothing to report. */
+  #becomes(seen: Partial<NodeSituation>): void {
+    const next = { ...this.#current, ...seen };
+    const differs = (name: keyof NodeSituation) =>
+      next[name] !== this.#current[name] && (name === 'images' || !jsonEqual(next[name], this.#current[name]));
+    if ((Object.keys(seen) as (keyof NodeSituation)[]).some(differs)) this.#current = next;
   }
 
   async #imagesAt(): Promise<string | undefined> {
