@@ -8,6 +8,7 @@ import { Machine } from '../harness/machine.ts';
 import { netnsMissing, otherMachine, type OtherMachine } from '../harness/netns.ts';
 import { oarlock, runOarlock } from '../harness/oarlock.ts';
 import { Daemon, endProcessesBelow } from '../harness/programs.ts';
+import { untilValue } from '../harness/until.ts';
 
 interface NodeItem extends Item {
   readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
@@ -19,7 +20,8 @@ const reason = await netnsMissing();
 const readyOf = (nodes: readonly NodeItem[], name: string) =>
   nodes.find(({ metadata }) => metadata.name === name)?.status.conditions?.find(({ type }) => type === 'Ready')?.status;
 
-describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
+// steps of one journey: what fails is tried again from the beginning, not from its middle
+describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
   const machine = Machine.use();
   let far: OtherMachine;
   let cluster: Cluster;
@@ -47,7 +49,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     return daemon;
   };
   const untilNode = (status: string) =>
-    cluster.api.until<NodeItem>(`node-b ready: ${status}`, '/api/v1/nodes', (nodes) => readyOf(nodes, 'node-b') === status, 30_000);
+    cluster.api.until<NodeItem>(`node-b ready: ${status}`, '/api/v1/nodes', (nodes) => readyOf(nodes, 'node-b') === status);
   const podThere = () => pods.find(({ spec }) => spec.nodeName === 'node-b')?.metadata.name ?? '';
   const given = (flag: string) => joinArgs[joinArgs.indexOf(flag) + 1] ?? '';
 
@@ -59,7 +61,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
       spec: {
         ...spec,
         server: { address: '0.0.0.0', names: [far.here] },
-        ...{ controllers: [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 4 } }] },
+        ...{ controllers: [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 10 } }] },
         settings: { kubelet: { port: 0, nodeLeaseDurationSeconds: 4 } },
       },
     });
@@ -128,14 +130,37 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     });
     pods = await cluster.api.untilReady('default', 'far', 4);
     expect(new Set(pods.map(({ spec }) => spec.nodeName))).toEqual(new Set(['node-a', 'node-b']));
-    expect(await cluster.kubectl.run(['logs', podThere()])).toBe('node-b\n');
+    await untilValue(
+      'its log',
+      () => cluster.kubectl.run(['logs', podThere()]),
+      (log) => log === 'node-b\n',
+    );
     expect(await cluster.kubectl.run(['exec', podThere(), '--', 'ip', '-o', '-4', 'addr'])).toContain(far.there);
   });
 
+  it('was certified through requests: the first as the bootstrap token, the second as the node', async () => {
+    const { items } = await cluster.kubectl.json<{
+      items: { spec: { signerName: string; username: string }; status: { certificate?: string; conditions: { type: string }[] } }[];
+    }>(['get', 'certificatesigningrequests']);
+    const of = (signer: string) => items.filter(({ spec }) => spec.signerName === `kubernetes.io/${signer}`);
+    for (const signer of ['kube-apiserver-client-kubelet', 'kubelet-serving'])
+      expect(
+        of(signer).map(({ status }) => [status.conditions.map(({ type }) => type), status.certificate !== undefined]),
+        signer,
+      ).toContainEqual([['Approved'], true]);
+    expect(of('kube-apiserver-client-kubelet').map(({ spec }) => spec.username)).toContainEqual(
+      expect.stringMatching(/^system:bootstrap:/),
+    );
+    expect(of('kubelet-serving').map(({ spec }) => spec.username)).toContain('system:node:node-b');
+  });
+
   it('is in the same trace as the rest', async () => {
-    const { stdout } = await cluster.oarlock('trace', 'deployment/far');
-    expect(stdout).toContain(`sync pod default/${podThere()} node=node-b`);
-    expect(stdout).toContain('user=system:node:node-b');
+    // a node tells its spans from time to time
+    await untilValue(
+      'the spans of the node',
+      async () => (await cluster.oarlock('trace', 'deployment/far')).stdout,
+      (said) => said.includes(`sync pod default/${podThere()} node=node-b`) && said.includes('user=system:node:node-b'),
+    );
   });
 
   it('may do what its pods need, and nothing else', async () => {

@@ -2,13 +2,16 @@ import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus, StatusError } from '@oarlock/api/status';
 import { ownAddresses } from '@oarlock/cluster/addresses';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/join-path';
 import { writeAtomic } from '@oarlock/cluster/keys';
 import { kubeconfig } from '@oarlock/cluster/kubeconfig';
-import { newRequest } from '@oarlock/cluster/node-keys';
-import { httpClient } from '@oarlock/client/http-client';
+import type { NodeSubject } from '@oarlock/cluster/node-keys';
+import { certify } from '@oarlock/cluster/node-requests';
+import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http-client';
+import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './exit.ts';
 import { caHash } from './token.ts';
 import { up } from './up.ts';
@@ -28,6 +31,9 @@ interface NodeFacts {
   readonly cluster: JoinResponse['cluster'];
 }
 
+/** As long as kubelets wait for theirs. */
+const approvalMs = 15 * 60_000;
+const quietMs = 5_000;
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
@@ -69,39 +75,62 @@ async function known({ nodeName, token }: JoinOptions, dataDir: string, certific
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
   const { server, token, wanted, nodeName } = checked(options);
   const ca = await fetchCa(server, wanted);
-  const [client, serving] = await Promise.all([newRequest(`system:node:${nodeName}`), newRequest(`system:node:${nodeName}`)]);
-  const api = httpClient({ server, ca, token });
+  const addresses = ownAddresses();
+  const answer = await using({ server, ca, token }, (api) => askedIn(api, server, nodeName, addresses));
+  const client = await using({ server, ca, token }, (api) => certified(api, 'client', { nodeName }));
+  // what it serves with, the node asks for as the node
+  const serving = await using({ server, ca, cert: client.certificate, key: client.key }, (api) =>
+    certified(api, 'serving', { nodeName, names: [nodeName, ...addresses] }),
+  );
+  const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
+  await writeAtomic(certificateFile, serving.certificate);
+  await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client }));
+  // written last: with it the node has all it needs
+  await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
+  return facts;
+}
+
+async function using<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
+  const api = httpClient(options);
   try {
-    const answer = (await api
-      .raw('POST', '/oarlock/v1/join', { nodeName, addresses: ownAddresses(), clientCsr: client.csr, servingCsr: serving.csr })
-      .catch((error: unknown) => {
-        if (isStatus(error, 'Unauthorized'))
-          throw new CommandError(
-            `${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`,
-          );
-        throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
-          ? new CommandError(`${server} refuses the node: ${error.message}`)
-          : error;
-      })) as JoinResponse;
-    const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
-    await writeAtomic(certificateFile, answer.servingCertificate);
-    await writeAtomic(
-      kubeconfigFile,
-      kubeconfig({
-        cluster: answer.cluster.name,
-        server,
-        ca,
-        user: `system:node:${nodeName}`,
-        client: { certificate: answer.clientCertificate, key: client.key },
-      }),
-    );
-    // written last: with it the node has all it needs
-    await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
-    return facts;
+    return await work(api);
   } finally {
     api.close();
+  }
+}
+
+async function askedIn(api: HttpClient, server: string, nodeName: string, addresses: readonly string[]): Promise<JoinResponse> {
+  try {
+    return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
+  } catch (error) {
+    if (isStatus(error, 'Unauthorized'))
+      throw new CommandError(`${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
+    throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
+      ? new CommandError(`${server} refuses the node: ${error.message}`)
+      : error;
+  }
+}
+
+/** Waits for whoever approves, and says so when that is nobody who answers at once. @throws CommandError with the reason why there is no certificate */
+async function certified(api: HttpClient, purpose: 'client' | 'serving', subject: NodeSubject): Promise<KeyPair> {
+  const done = new AbortController();
+  const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalMs)]);
+  let request = '';
+  const asked = (name: string) => {
+    request = name;
+    void delay(quietMs, undefined, { signal, ref: false }).then(
+      () => console.error(`waiting for somebody to approve: kubectl certificate approve ${name}`),
+      () => undefined, // it was answered before
+    );
+  };
+  try {
+    return await certify({ client: api, purpose, subject, signal, asked });
+  } catch (error) {
+    throw new CommandError(`the node gets no ${purpose} certificate${request === '' ? '' : ` (${request})`}: ${(error as Error).message}`);
+  } finally {
+    done.abort();
   }
 }
 

@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client } from '@oarlock/spi/client';
+import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { ownAddresses } from './addresses.ts';
 import { renewAt } from './certificate-life.ts';
-import type { JoinRequest, JoinResponse } from './join-path.ts';
 import { writeAtomic } from './keys.ts';
-import { newRequest } from './node-keys.ts';
+import { certify } from './node-requests.ts';
 
 export interface NodeCertificatesOptions {
   readonly nodeName: string;
@@ -24,13 +24,15 @@ export interface NodeCertificatesOptions {
 /** Before the kubelet reads its files again: it does so when four fifths are over. */
 const part = 0.7;
 const retryMs = 10 * 60_000;
+/** How long whoever approves and signs is waited for. */
+const answerMs = 15 * 60_000;
 
-/** Renews the certificates of a node that joined, with those that it has, in the files from which they are read. */
+/** Renews the certificates of a node that joined, by requests that it makes with those that it has, in the files from which they are read. */
 export class NodeCertificates {
   readonly #options: NodeCertificatesOptions;
   #timer: Timer | undefined;
   #renewing: Promise<void> | undefined;
-  #stopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(options: NodeCertificatesOptions) {
     this.#options = options;
@@ -41,13 +43,13 @@ export class NodeCertificates {
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stopping.abort();
     this.#timer?.cancel();
     await this.#renewing;
   }
 
   #in(ms: number): void {
-    if (this.#stopped) return;
+    if (this.#stopping.signal.aborted) return;
     this.#timer = this.#options.clock.after(Math.max(0, ms), () => {
       this.#renewing = this.#renew();
     });
@@ -63,28 +65,35 @@ export class NodeCertificates {
 
   async #renew(): Promise<void> {
     const { nodeName, client, clock, log, renewed } = this.#options;
+    const waiting = new AbortController();
+    const deadline = clock.after(answerMs, () => waiting.abort(new Error(`no certificate within ${answerMs} ms`)));
+    const signal = AbortSignal.any([waiting.signal, this.#stopping.signal]);
     try {
-      const [own, serving] = await Promise.all([newRequest(`system:node:${nodeName}`), newRequest(`system:node:${nodeName}`)]);
-      const request: JoinRequest = { nodeName, addresses: [...ownAddresses()], clientCsr: own.csr, servingCsr: serving.csr };
-      const answer = (await client.raw('POST', '/oarlock/v1/join', request)) as JoinResponse;
-      await this.#write(answer, own.key, serving.key);
-      renewed({ cert: answer.clientCertificate, key: own.key });
+      const [own, serving] = await Promise.all([
+        certify({ client, purpose: 'client', subject: { nodeName }, signal }),
+        certify({ client, purpose: 'serving', subject: { nodeName, names: [nodeName, ...ownAddresses()] }, signal }),
+      ]);
+      await this.#write(own, serving);
+      renewed({ cert: own.certificate, key: own.key });
       log.info({ node: nodeName }, 'the certificates of the node have been renewed');
       this.#in((await this.#due()) - clock.now());
     } catch (error) {
+      if (this.#stopping.signal.aborted) return;
       log.error({ err: error, retryMs }, 'the certificates of the node could not be renewed');
       this.#in(retryMs);
+    } finally {
+      deadline.cancel();
     }
   }
 
-  async #write({ clientCertificate, servingCertificate }: JoinResponse, clientKey: string, servingKey: string): Promise<void> {
+  async #write(own: KeyPair, serving: KeyPair): Promise<void> {
     const { kubeconfigFile, certificateFile, keyFile } = this.#options;
     const base64 = (text: string) => Buffer.from(text).toString('base64');
     const config = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
-    const user = { 'client-certificate-data': base64(clientCertificate), 'client-key-data': base64(clientKey) };
+    const user = { 'client-certificate-data': base64(own.certificate), 'client-key-data': base64(own.key) };
     await writeAtomic(kubeconfigFile, stringify({ ...config, users: [{ ...config.users[0], user }] }));
-    await writeAtomic(keyFile, servingKey);
-    await writeAtomic(certificateFile, servingCertificate);
+    await writeAtomic(keyFile, serving.key);
+    await writeAtomic(certificateFile, serving.certificate);
   }
 }
 

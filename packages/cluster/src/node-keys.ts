@@ -1,9 +1,16 @@
 import { generateKeyPairSync, webcrypto, createPublicKey } from 'node:crypto';
+import { isIP } from 'node:net';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
-/** A new key and a request (PKCS #10, PEM) to have it certified. */
-export async function newRequest(commonName: string): Promise<{ readonly key: string; readonly csr: string }> {
+/** Of the key of a node: who it is, and the names and addresses under which it serves. */
+export interface NodeSubject {
+  readonly nodeName: string;
+  readonly names?: readonly string[];
+}
+
+/** A new key and a request (PKCS #10, PEM) to have it certified for a node. */
+export async function newRequest({ nodeName, names = [] }: NodeSubject): Promise<{ readonly key: string; readonly csr: string }> {
   await import('reflect-metadata'); // the library's own container wants it first
   const x509 = await import('@peculiar/x509');
   x509.cryptoProvider.set(webcrypto);
@@ -18,6 +25,14 @@ export async function newRequest(commonName: string): Promise<{ readonly key: st
       ['verify'],
     ),
   };
-  const request = await x509.Pkcs10CertificateRequestGenerator.create({ name: [{ CN: [commonName] }], keys, signingAlgorithm: algorithm });
+  const request = await x509.Pkcs10CertificateRequestGenerator.create({
+    name: [{ O: ['system:nodes'] }, { CN: [`system:node:${nodeName}`] }],
+    keys,
+    signingAlgorithm: algorithm,
+    extensions:
+      names.length === 0
+        ? []
+        : [new x509.SubjectAlternativeNameExtension(names.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value })))],
+  });
   return { key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, csr: request.toString('pem') };
 }

@@ -185,7 +185,7 @@ describe('the keys of a cluster', () => {
 describe('a signed request', () => {
   it('has the key of whoever asked, and the names that were granted', async () => {
     const keys = await open();
-    const { key, csr } = await newRequest('system:node:liar');
+    const { key, csr } = await newRequest({ nodeName: 'liar' });
     const certificate = new X509Certificate(await keys.sign(csr, { ...client, dnsNames: ['n1'], ipAddresses: ['10.0.0.7'] }));
     expect(certificate.checkPrivateKey(createPrivateKey(key))).toBe(true);
     expect(certificate.subject).toBe('O=system:nodes\nO=extra\nCN=system:node:n1');
@@ -221,7 +221,7 @@ describe('a signed request', () => {
 
   it('is refused when it is none, or not signed by its own key', async () => {
     const keys = await open();
-    const { csr } = await newRequest('n');
+    const { csr } = await newRequest({ nodeName: 'n' });
     const der = Buffer.from(csr.replaceAll(/-----[A-Z ]+-----|\s/g, ''), 'base64');
     der[der.length - 3] = (der[der.length - 3] ?? 0) ^ 1;
     const forged = `-----BEGIN CERTIFICATE REQUEST-----\n${der.toString('base64')}\n-----END CERTIFICATE REQUEST-----\n`;

@@ -3,11 +3,12 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { silentLogger } from '@oarlock/kernel/logger';
-import type { Client } from '@oarlock/spi/client';
+import { certificateSigningRequests } from '@oarlock/api/resources';
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import type { JoinRequest } from '../src/join-path.ts';
 import { openKeys } from '../src/keys.ts';
 import { kubeconfig } from '../src/kubeconfig.ts';
 import { NodeCertificates } from '../src/node-certificates.ts';
@@ -28,25 +29,34 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
   await writeFile(file('kubeconfig'), kubeconfig({ cluster: 'c', server: 'https://a', ca: keys.caBundle, user: 'system:node:n1', client }));
   await writeFile(file('crt'), serving.certificate);
   await writeFile(file('key'), serving.key);
-  const asked: JoinRequest[] = [];
+  const asked: CertificateSigningRequest[] = [];
   const shown: string[] = [];
-  let broken = true;
+  let denies = true;
   const clock = new FakeClock({ start: Date.now() });
+  const api = memoryApi({ clock });
+  const cluster = api.client();
+  const answer = async (request: CertificateSigningRequest) => {
+    const { request: csr = '', signerName } = request.spec ?? {};
+    const usages = [signerName === 'kubernetes.io/kubelet-serving' ? ('server' as const) : ('client' as const)];
+    const subject = { commonName: 'system:node:n1', organizations: ['system:nodes'], usages, days: 365 };
+    const status = denies
+      ? { conditions: [{ type: 'Denied', status: 'True', message: 'not today' }] }
+      : { certificate: Buffer.from(await keys.sign(Buffer.from(csr, 'base64').toString('utf8'), subject)).toString('base64') };
+    await cluster.update(certificateSigningRequests, { ...request, status }, { subresource: 'status' });
+  };
+  const requests = api.informers.of(certificateSigningRequests);
+  requests.on({
+    added(request) {
+      asked.push(request);
+      void answer(request);
+    },
+  });
   const certificates = new NodeCertificates({
     nodeName: 'n1',
     kubeconfigFile: file('kubeconfig'),
     certificateFile: file('crt'),
     keyFile: file('key'),
-    client: {
-      async raw(method: string, path: string, body: JoinRequest) {
-        expect([method, path]).toEqual(['POST', '/oarlock/v1/join']);
-        asked.push(body);
-        if (broken) throw new Error('away');
-        const sign = (csr: string, usage: 'client' | 'server') =>
-          keys.sign(csr, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages: [usage], days: 365 });
-        return { clientCertificate: await sign(body.clientCsr, 'client'), servingCertificate: await sign(body.servingCsr, 'server') };
-      },
-    } as unknown as Client,
+    client: cluster,
     renewed: ({ cert }) => shown.push(cert),
     clock,
     log: silentLogger,
@@ -56,7 +66,7 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
   expect(asked).toHaveLength(0);
   await clock.advance(2 * dayMs); // seven tenths of a hundred days are over
   await expect.poll(() => asked.length, { timeout: 50_000 }).toBeGreaterThan(0); // and again and again
-  broken = false;
+  denies = false;
   await expect.poll(async () => clock.advance(10 * 60_000).then(() => shown.length), { timeout: 50_000 }).toBe(1);
   const { users } = parse(await readFile(file('kubeconfig'), 'utf8')) as { users: [{ name: string; user: Record<string, string> }] };
   expect(users[0].name).toBe('system:node:n1');
@@ -66,5 +76,7 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
   expect(key).not.toBe(serving.key);
   expect(new X509Certificate(certificate).subject).toContain('CN=system:node:n1');
   for (const name of ['kubeconfig', 'crt', 'key']) expect((await stat(file(name))).mode & 0o777, name).toBe(0o600);
+  expect(asked.at(-1)?.spec?.usages).toContain('digital signature');
   await certificates.stop();
+  await api.stop();
 });

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 import { createHmac, generateKeyPairSync, webcrypto } from 'node:crypto';
-import type { KubeObject } from '@oarlock/api/object';
 import { certificateSigningRequests, configMaps, secrets, serviceAccounts } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import bootstrapSigner from '@oarlock/controllers/bootstrap-token/bootstrap-signer-controller';
@@ -10,11 +9,13 @@ import csrCleaner from '@oarlock/controllers/certificate-signing-request/csr-cle
 import csrSigning from '@oarlock/controllers/certificate-signing-request/csr-signing-controller';
 import serviceAccountToken from '@oarlock/controllers/service-account-token/service-account-token-controller';
 import type { CertificateRequest, ClusterKeys } from '@oarlock/spi/cluster';
-import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
+import type { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
 import { cryptoProvider, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509';
 import { decodeJwt } from 'jose';
 import { describe, expect, it, vi } from 'vitest';
 import { runLoops } from './one-loop.ts';
+import { answerReviews } from './reviews.ts';
 
 /** Comes true soon, however busy the machine is: keys and signatures are made on threads that no fake clock knows of. */
 const soon = (look: () => unknown) => {
@@ -67,24 +68,8 @@ function testKeys() {
   return { keys, signed };
 }
 
-/** The API in memory answers reviews as `allows` says, and stores approvals as the server does. */
-function reviewing(allows: (subresource: string, user: string) => boolean) {
-  return (clock: Parameters<typeof memoryApi>[0]['clock']): MemoryApi => {
-    const api = memoryApi({ clock });
-    const handle = api.handler.handle.bind(api.handler);
-    api.handler.handle = async (asked) => {
-      if (asked.resource.resource === 'subjectaccessreviews') {
-        const { spec } = asked.body as {
-          readonly spec: { readonly user: string; readonly resourceAttributes: { readonly subresource: string } };
-        };
-        const allowed = allows(spec.resourceAttributes.subresource, spec.user);
-        return { kind: 'object', code: 201, object: { ...(asked.body as KubeObject), ...{ status: { allowed } } }, warnings: [] };
-      }
-      return handle(asked.subresource === 'approval' ? { ...asked, subresource: 'status' } : asked);
-    };
-    return api;
-  };
-}
+const reviewing = (allows: (subresource: string, user: string) => boolean) => (clock: FakeClock) =>
+  answerReviews(memoryApi({ clock }), allows);
 const types = (object: CertificateSigningRequest | undefined) =>
   object?.status?.conditions?.map(({ type, reason, message }) => `${type} ${reason ?? ''}: ${message ?? ''}`);
 
@@ -112,6 +97,41 @@ describe('certificate signing requests', () => {
     expect(get('own')).toEqual(['Approved AutoApproved: Auto approving self kubelet client certificate after SubjectAccessReview.']);
     for (const name of ['stranger', 'usages', 'masters']) expect(get(name) ?? []).toEqual([]);
     expect(get('denied')).toEqual(['Denied : ']);
+    await loop.stop();
+  });
+
+  it('of the servers of kubelets are approved for the node itself, under no name of the API server', async () => {
+    const usages = ['digital signature', 'server auth'];
+    const asks = async (name: string, node: string, dns: readonly string[], more: Partial<CertificateSigningRequest['spec']> = {}) =>
+      csr(name, {
+        signerName: 'kubernetes.io/kubelet-serving',
+        usages,
+        request: await request(`O=system:nodes,CN=system:node:${node}`, dns),
+        username: `system:node:${node}`,
+        groups: ['system:nodes'],
+        ...more,
+      });
+    const all = [
+      await asks('own', 'n1', ['n1']),
+      await asks('of-another', 'n1', ['n1'], { username: 'system:node:n2' }),
+      await asks('other-name', 'n1', ['n1', 'n2']),
+      await asks('nameless', 'n1', []),
+      await asks('service', 'n1', ['kubernetes.default.svc']),
+      await asks('kubernetes', 'kubernetes', ['kubernetes']),
+      await asks('client-too', 'n1', ['n1'], { usages: [...usages, 'client auth'] }),
+      await asks('not-allowed', 'n3', ['n3']),
+    ];
+    const loop = await runLoops([{ plugin: csrApproving }], {
+      api: reviewing((subresource, user) => subresource === 'selfnodeserver' && user !== 'system:node:n3'),
+      seed: (api) => api.seed(certificateSigningRequests, ...all),
+    });
+    const get = (name: string) => types(loop.api.object(certificateSigningRequests, { name }));
+    await soon(() => get('own')?.length).toEqual(1);
+    await loop.api.client().create(certificateSigningRequests, await asks('last', 'n4', ['n4']));
+    await soon(() => get('last')?.length).toEqual(1);
+    expect(get('own')).toEqual(['Approved AutoApproved: Auto approving self kubelet server certificate after SubjectAccessReview.']);
+    const refused = ['of-another', 'other-name', 'nameless', 'service', 'kubernetes', 'client-too', 'not-allowed'];
+    for (const name of refused) expect(get(name) ?? [], name).toEqual([]);
     await loop.stop();
   });
 

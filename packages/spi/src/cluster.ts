@@ -16,6 +16,14 @@ export interface ClusterFacts {
   /** Stated on `/version`, on nodes and in user agents: `v1.36.0+oarlock.0.1.0`. */
   readonly version: string;
 }
+/** Names under which the cluster's own clients reach the API server: nobody else is certified for them. */
+export const apiServerNames = ({ domain }: Pick<ClusterFacts, 'domain'>): readonly string[] => [
+  'localhost',
+  'kubernetes',
+  'kubernetes.default',
+  'kubernetes.default.svc',
+  `kubernetes.default.svc.${domain}`,
+];
 export const Cluster = slot.one<ClusterFacts>('cluster/v1');
 
 export interface KeyPair {

@@ -7,6 +7,7 @@ import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oa
 import type { Identity } from '@oarlock/spi/authn';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { certificateRequest } from './certificate-request.ts';
 import { changedLabels, isForbidden } from './node-labels.ts';
 import { eviction, pod, podStatus, token } from './own-pods.ts';
 
@@ -119,6 +120,7 @@ export default Admission.plugin({
           'csinodes.storage.k8s.io',
           'resourceslices.resource.k8s.io',
           'endpointslices.discovery.k8s.io',
+          'certificatesigningrequests.certificates.k8s.io',
         ],
         operations: ['CREATE', 'UPDATE', 'DELETE'],
       },
@@ -150,6 +152,8 @@ export default Admission.plugin({
           return slice(node, request);
         case 'endpointslices.discovery.k8s.io':
           return endpointSlice(node, request);
+        case 'certificatesigningrequests.certificates.k8s.io':
+          return certificateRequest(node, request);
         default:
           return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
       }

@@ -1,4 +1,7 @@
+import 'reflect-metadata';
+import { webcrypto } from 'node:crypto';
 import {
+  certificateSigningRequests,
   csiNodes,
   endpointSlices,
   leases,
@@ -16,7 +19,23 @@ import { admissionContract, admissionRequest } from '@oarlock/spi/admission.cont
 import { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
+import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import plugin from '../src/plugin.ts';
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+cryptoProvider.set(webcrypto);
+async function csr(commonName: string, signerName = 'kubernetes.io/kubelet-serving'): Promise<AdmissionRequest> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const made = await Pkcs10CertificateRequestGenerator.create({ name: `CN=${commonName}`, keys, signingAlgorithm: algorithm });
+  return csrOf(Buffer.from(made.toString('pem')).toString('base64'), signerName);
+}
+const csrOf = (request: string, signerName = 'kubernetes.io/kubelet-serving') =>
+  admissionRequest(
+    'CREATE',
+    certificateSigningRequests,
+    { metadata: { name: 'c' }, spec: { signerName, request, usages: [] } },
+    { identity },
+  );
 
 const identity = { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] };
 const nameless = { name: 'system:node:', groups: ['system:nodes'] };
@@ -219,6 +238,13 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     ),
     /not allowed to update fields other than/,
   ],
+  ['a certificate of another node', await csr('system:node:n2'), 'can only create a node CSR with CN=system:node:n1'],
+  [
+    'a client certificate of somebody else',
+    await csr('kubernetes-admin', 'kubernetes.io/kube-apiserver-client-kubelet'),
+    'can only create a node CSR with CN=system:node:n1',
+  ],
+  ['a certificate request that is none', csrOf('bm9uZQ=='), /^unable to parse csr: /],
   [
     'a node without a name',
     admissionRequest('CREATE', nodes, node('n1'), { identity: nameless }),
@@ -242,6 +268,8 @@ const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ['its lease', admissionRequest('UPDATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n1' } }, as)],
   ['its slice', admissionRequest('CREATE', resourceSlices, slice('n1'), as)],
   ['the slice of its DNS server', admissionRequest('CREATE', endpointSlices, dnsSlice('n1'), as)],
+  ['a certificate of its own', await csr('system:node:n1')],
+  ['a certificate of another signer', await csr('whoever', 'example.com/own')],
   ['somebody else may do all that', admissionRequest('CREATE', nodes, node('n2', { 'node-restriction.kubernetes.io/x': '1' }))],
 ];
 

@@ -16,10 +16,24 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'system:volume-scheduler', to: ['user system:kube-scheduler'] },
   { name: 'oarlock:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
   { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
+  // as kubeadm binds them: who has a token becomes a node, and nodes renew what they have
+  { name: 'oarlock:node-bootstrapper', role: 'system:node-bootstrapper', to: ['group system:bootstrappers'] },
+  {
+    name: 'oarlock:node-client-certificates',
+    role: 'system:certificates.k8s.io:certificatesigningrequests:nodeclient',
+    to: ['group system:bootstrappers'],
+  },
+  {
+    name: 'oarlock:node-client-rotation',
+    role: 'system:certificates.k8s.io:certificatesigningrequests:selfnodeclient',
+    to: ['group system:nodes'],
+  },
+  { name: 'oarlock:certificatesigningrequests:selfnodeserver', to: ['group system:nodes'] },
   { name: 'oarlock:node', to: ['group system:nodes'] },
   { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },
   // what Kubernetes' roles for the same parts lack
   ...[
+    'certificate-controller',
     'pod-garbage-collector',
     'job-controller',
     'persistent-volume-binder',

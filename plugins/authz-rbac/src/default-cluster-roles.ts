@@ -227,7 +227,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
   // paths that only this implementation has
   { name: 'oarlock:public-info-viewer', rules: ['get | /oarlock/v1/ca'] },
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
-  { name: 'oarlock:node', rules: ['post | /oarlock/v1/join,/oarlock/v1/spans'] },
+  { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
   {
     name: 'oarlock:node-network-policies',
     rules: ['list,watch | core | namespaces,pods', 'list,watch | networking.k8s.io | networkpolicies'],
@@ -253,6 +253,11 @@ export const clusterRoleRows: readonly RoleRow[] = [
     rules: ['get,list,watch | scheduling.k8s.io | podgroups', 'patch,update | scheduling.k8s.io | podgroups/status'],
   },
   // what loops of this implementation do in another way than those of Kubernetes
+  { name: 'oarlock:controller:certificate-controller', rules: ['approve | certificates.k8s.io | signers | kubernetes.io/kubelet-serving'] },
+  {
+    name: 'oarlock:certificatesigningrequests:selfnodeserver',
+    rules: ['create | certificates.k8s.io | certificatesigningrequests/selfnodeserver'],
+  },
   { name: 'oarlock:controller:pod-garbage-collector', rules: ['update | core | pods/status'] },
   { name: 'oarlock:controller:job-controller', rules: ['get | core | pods'] },
   { name: 'oarlock:controller:persistent-volume-binder', rules: ['patch | core | persistentvolumeclaims'] },

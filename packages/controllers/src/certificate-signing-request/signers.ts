@@ -1,6 +1,7 @@
 import type { CsrContent } from './csr-content.ts';
 
 export const clientKubelet = 'kubernetes.io/kube-apiserver-client-kubelet';
+export const servingKubelet = 'kubernetes.io/kubelet-serving';
 const nodePrefix = 'system:node:';
 const nodes = 'system:nodes';
 
@@ -28,7 +29,7 @@ export const kubeletClient: Refusal = (content, usages) => {
     : 'usages did not match [client auth digital signature key encipherment]';
 };
 
-const kubeletServing: Refusal = (content, usages) => {
+export const kubeletServing: Refusal = (content, usages) => {
   if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
   if (!isNode(content)) return 'subject common name does not begin with system:node:';
   if (content.dnsNames.length === 0 && content.ipAddresses.length === 0) return 'DNS or IP subjectAltName is required';
@@ -41,6 +42,6 @@ const kubeletServing: Refusal = (content, usages) => {
 export const signers: ReadonlyMap<string, Refusal> = new Map([
   ['kubernetes.io/kube-apiserver-client', client],
   [clientKubelet, kubeletClient],
-  ['kubernetes.io/kubelet-serving', kubeletServing],
+  [servingKubelet, kubeletServing],
   ['kubernetes.io/legacy-unknown', () => undefined],
 ]);

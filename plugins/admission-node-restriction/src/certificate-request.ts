@@ -1,0 +1,25 @@
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import { allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+
+const ofKubelets: ReadonlySet<string> = new Set(['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving']);
+
+/** A node asks for certificates in its own name, and no other. */
+export async function certificateRequest(node: string, { operation, object }: AdmissionRequest): Promise<Verdict> {
+  const { spec } = (object ?? {}) as CertificateSigningRequest;
+  if (operation !== 'CREATE' || !ofKubelets.has(spec?.signerName ?? '')) return allow;
+  const wanted = `system:node:${node}`;
+  let commonName: string | undefined;
+  try {
+    commonName = await commonNameOf(spec?.request ?? '');
+  } catch (error) {
+    return deny(`unable to parse csr: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return commonName === wanted ? allow : deny(`can only create a node CSR with CN=${wanted}`);
+}
+
+/** @throws Error when it is no PKCS #10 request */
+async function commonNameOf(request: string): Promise<string | undefined> {
+  await import('reflect-metadata'); // the library's own container wants it first
+  const { Pkcs10CertificateRequest } = await import('@peculiar/x509');
+  return new Pkcs10CertificateRequest(Buffer.from(request, 'base64').toString('utf8')).subjectName.getField('CN')[0];
+}
