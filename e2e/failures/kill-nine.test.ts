@@ -44,7 +44,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
       });
 
       it(`loses nothing that was acknowledged, adopts what runs and converges, ${rounds} times (seed ${seed})`, {
-        timeout: 300_000,
+        timeout: 1_800_000,
       }, async () => {
         const random = seeded(seed);
         const before = sorted(await cluster.api.untilReady('default', 'hello', 3));

@@ -51,7 +51,7 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
     ip: status.podIP,
   });
   const steady = async () =>
-    (await cluster.api.untilReady('default', 'steady', 3, 90_000)).map(identity).sort((a, b) => (a.name < b.name ? -1 : 1));
+    (await cluster.api.untilReady('default', 'steady', 3)).map(identity).sort((a, b) => (a.name < b.name ? -1 : 1));
   const running = () => containersOf('containerd', { dir: cluster.dir, containerd });
   const names = (directory: string) => readdir(directory).catch(() => []);
   const counted = async (): Promise<Leftovers> => {
@@ -76,13 +76,11 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
     (await readdir(directory, { recursive: true })).filter((path) => /(^|\/)10\.\d+\.\d+\.\d+$/.test(path));
   const nothingLeaks = async (before: Leftovers) => {
     await untilValue('nothing is left over', counted, (now) => JSON.stringify(now) === JSON.stringify(before), {
-      timeoutMs: 60_000,
       everyMs: 500,
     });
   };
   const apply = (object: object) => cluster.kubectl.apply(object);
-  const gone = (name: string) =>
-    cluster.api.until(`${name} is gone`, cluster.api.pods('default', name), (pods) => pods.length === 0, 60_000);
+  const gone = (name: string) => cluster.api.until(`${name} is gone`, cluster.api.pods('default', name), (pods) => pods.length === 0);
 
   beforeAll(async () => {
     containerd = await machine.containerd();
@@ -125,7 +123,7 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
     } finally {
       process.kill(containerd.pid, 'SIGCONT');
     }
-    await cluster.api.untilReady('default', 'meanwhile', 1, 90_000);
+    await cluster.api.untilReady('default', 'meanwhile', 1);
     expect(await steady()).toEqual(before);
     for (const [id, task] of tasks) expect((await running()).get(id)).toEqual(task);
     await cluster.kubectl.run(['delete', 'pod', 'meanwhile', '--wait=false']);
@@ -143,18 +141,11 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
     const parent = (await readFile(`/proc/${task?.pid}/stat`, 'utf8')).split(') ').at(-1)?.split(' ')[1];
     expect(lines.some((line) => line.trim().startsWith(`${parent} `))).toBe(true);
     process.kill(Number(parent), 'SIGKILL');
-    await cluster.api.until<PodItem>(
-      'the pod runs again',
-      cluster.api.pods('default', 'steady'),
-      (pods) => {
-        const now = pods.find(({ metadata }) => metadata.name === victim?.name);
-        const status = now?.status.containerStatuses?.[0];
-        return (
-          now?.metadata.uid === victim?.uid && status?.ready === true && status.restartCount === 1 && status.containerID !== victim?.id
-        );
-      },
-      90_000,
-    );
+    await cluster.api.until<PodItem>('the pod runs again', cluster.api.pods('default', 'steady'), (pods) => {
+      const now = pods.find(({ metadata }) => metadata.name === victim?.name);
+      const status = now?.status.containerStatuses?.[0];
+      return now?.metadata.uid === victim?.uid && status?.ready === true && status.restartCount === 1 && status.containerID !== victim?.id;
+    });
     expect((await steady()).slice(1)).toEqual(before.slice(1));
     await nothingLeaks(left);
   });
@@ -179,12 +170,14 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
           .split(/\s+/)
           .map(Number)
           .reduce((sum, count) => sum + count, 0) >= 3,
-      { timeoutMs: 60_000, everyMs: 500 },
+      { everyMs: 500 },
     );
     const [probed] = (await cluster.api.get<{ items: PodItem[] }>(cluster.api.pods('default', 'probed'))).items;
     expect(probed?.status.containerStatuses?.[0]).toMatchObject({ ready: false, restartCount: 0 });
-    const sleeping = (await mustRun('ps', ['-eo', 'args'])).split('\n').filter((line) => line.trim() === 'sleep 4242');
-    expect(sleeping.length).toBeLessThanOrEqual(1); // the one that is being waited for
+    await until('no process of a probe is left but the one that is waited for', async () => {
+      const sleeping = (await mustRun('ps', ['-eo', 'args'])).split('\n').filter((line) => line.trim() === 'sleep 4242');
+      return sleeping.length <= 1;
+    });
     await cluster.kubectl.run(['delete', 'pod', 'probed', '--wait=false']);
     await gone('probed');
     await until('no probe is left', async () => !(await mustRun('ps', ['-eo', 'args'])).includes('sleep 4242'));
@@ -214,10 +207,10 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
             'jsonpath={.items[*].message}',
           ]),
         ),
-      { timeoutMs: 60_000, everyMs: 300 },
+      { everyMs: 300 },
     );
     await rm(join(disk, 'full'));
-    await cluster.api.untilReady('default', 'waiting', 1, 120_000);
+    await cluster.api.untilReady('default', 'waiting', 1);
     expect(await steady()).toEqual(before);
     await cluster.kubectl.run(['delete', 'pod', 'waiting', '--wait=false']);
     await gone('waiting');
@@ -233,12 +226,12 @@ describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking ==
     expect(await names(`/sys/class/net/${bridge}/brif`)).toEqual([]);
     await containerd.restart();
     // who finds the machine too busy to answer ends, and is started again as by an init system
-    await until('the node is up', () => cluster.up().then(() => true), { timeoutMs: 90_000, everyMs: 500 });
+    await until('the node is up', () => cluster.up().then(() => true), { everyMs: 500 });
     const after = await untilValue(
       'all run again',
       steady,
       (pods) => pods.every(({ restarts }, index) => restarts === (before[index]?.restarts ?? 0) + 1),
-      { timeoutMs: 120_000, everyMs: 500 },
+      { everyMs: 500 },
     );
     expect(after.map(({ uid }) => uid)).toEqual(before.map(({ uid }) => uid));
     await nothingLeaks(left);

@@ -19,6 +19,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { composition } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 import type { PodItem } from '../harness/api.ts';
+import { untilValue } from '../harness/until.ts';
 
 function signal(): { readonly given: Promise<void>; readonly give: () => void } {
   let give: () => void = () => {};
@@ -148,8 +149,11 @@ describe('@kubernetes/client-node', () => {
       reason: 'NonZeroExitCode',
       details: { causes: [{ reason: 'ExitCode', message: '3' }] },
     });
-    const log = await core.readNamespacedPodLog({ namespace, name: 'shell' });
-    expect(log).toBe('started\n');
+    await untilValue(
+      'its log',
+      () => core.readNamespacedPodLog({ namespace, name: 'shell' }),
+      (log) => log === 'started\n',
+    );
     const followed = new PassThrough();
     const line = new Promise<string>((resolve) => {
       followed.once('data', (chunk: Buffer) => resolve(chunk.toString()));

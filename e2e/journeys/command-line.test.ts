@@ -84,7 +84,11 @@ describe('the command line', () => {
     const walk = async (directory: string): Promise<void> => {
       for (const entry of await readdir(directory, { withFileTypes: true })) {
         const path = join(directory, entry.name);
-        const { mode } = await lstat(path);
+        // what is written at this moment is renamed in the next
+        const { mode } = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return { mode: 0 };
+          throw error;
+        });
         if (!entry.isSymbolicLink() && (mode & 0o077) !== 0) open.push(`${path} ${(mode & 0o777).toString(8)}`);
         if (entry.isDirectory()) await walk(path);
       }

@@ -4,6 +4,7 @@ import { composition } from '../harness/composition.ts';
 import type { Item } from '../harness/api.ts';
 import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
+import { untilValue } from '../harness/until.ts';
 
 const newest = newestKubectl();
 const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
@@ -72,7 +73,7 @@ describe('custom resources', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
-  describe.each(binaries.filter((_, i) => i === 0 || i === binaries.length - 1))('kubectl $version', (binary) => {
+  describe.each(binaries.filter((_, i) => i === 0 || i === binaries.length - 1))('kubectl $version', { retry: 0 }, (binary) => {
     const namespace = `custom-${binary.version.replace('.', '-')}`;
     const group = `v${binary.version.replace('.', '-')}.example.com`;
     const cronTab = (spec: object) => ({ apiVersion: `${group}/v1`, kind: 'CronTab', metadata: { name: 'my' }, spec });
@@ -88,9 +89,16 @@ describe('custom resources', () => {
 
     it('are defined, explained, validated, shown, scaled, patched, selected and forgotten', async () => {
       expect((await send(definition(group), 'create')).code).toBe(0);
-      await k('wait', '--for', 'condition=established', '--timeout=30s', `crd/crontabs.${group}`);
-      expect(await k('explain', 'crontabs', `--api-version=${group}/v1`)).toMatch(/Runs something at times\.[^]*apiVersion[^]*spec/);
-      expect(await k('explain', 'crontabs.spec', `--api-version=${group}/v1`)).toMatch(/cronSpec[^]*When to run it\.[^]*replicas/);
+      await k('wait', '--for', 'condition=established', '--timeout=180s', `crd/crontabs.${group}`);
+      // it is in the documents of the API a moment after it is established
+      const explains = (what: string, wanted: RegExp) =>
+        untilValue(
+          `${what} is explained`,
+          () => k('explain', what, `--api-version=${group}/v1`),
+          (said) => wanted.test(said),
+        );
+      await explains('crontabs', /Runs something at times\.[^]*apiVersion[^]*spec/);
+      await explains('crontabs.spec', /cronSpec[^]*When to run it\.[^]*replicas/);
       const unknown = await send(cronTab({ cronSpec: '* * * * *', unknownField: 1 }), 'create');
       expect(unknown.stderr).toContain('unknown field "spec.unknownField"');
       const wrong = await send(cronTab({ cronSpec: 'daily', replicas: 30 }), 'create');
@@ -124,14 +132,18 @@ describe('custom resources', () => {
         { apiVersion: `${group}/v1`, kind: 'CronTab', name: 'my', uid: owner.metadata.uid, blockOwnerDeletion: true },
       ];
       await send({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'owned', ownerReferences } }, 'create');
-      await k('delete', `crontabs.${group}`, 'my', '--cascade=foreground', '--timeout=30s');
+      await k('delete', `crontabs.${group}`, 'my', '--cascade=foreground', '--timeout=180s');
       expect((await kubectl.try(['-n', namespace, 'get', 'configmap', 'owned'])).stderr).toContain('NotFound');
       expect((await send(cronTab({ cronSpec: '* * * * *' }), 'create')).code).toBe(0);
-      await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s']);
+      await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s']);
       const left = await kubectl.try(['get', `crontabs.${group}`, '-A', '-o', 'name']);
       expect([left.code, left.stdout]).toEqual([0, '']);
-      await kubectl.run(['delete', 'crd', `crontabs.${group}`, '--timeout=30s']);
-      expect((await kubectl.try(['get', `crontabs.${group}`])).code).not.toBe(0);
+      await kubectl.run(['delete', 'crd', `crontabs.${group}`, '--timeout=180s']);
+      await untilValue(
+        'the kind is gone',
+        async () => (await kubectl.try(['get', `crontabs.${group}`])).code,
+        (code) => code !== 0,
+      );
     });
   });
 });

@@ -22,6 +22,12 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     const machine = Machine.use();
     let cluster: Cluster;
     const inPod = async (...command: readonly string[]) => (await cluster.kubectl.try(['exec', 'asker', '--', ...command])).stdout;
+    const says = (wanted: RegExp, ...command: readonly string[]) =>
+      untilValue(
+        `${command.join(' ')} says ${wanted}`,
+        () => inPod(...command),
+        (said) => wanted.test(said),
+      );
     /** The addresses that nslookup prints after the server's own. */
     const addresses = async (name: string) =>
       [
@@ -61,14 +67,14 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const { spec } = await cluster.api.get<{ spec: { clusterIP: string } }>('/api/v1/namespaces/default/services/web');
       expect(await known('web', 1)).toEqual([spec.clusterIP]);
       expect(await known('db', 2)).toHaveLength(2);
-      expect(await inPod('nslookup', '-type=srv', '_http._tcp.web.default.svc.cluster.local')).toMatch(/web\.default\.svc\.cluster\.local/);
+      await says(/ web\.default\.svc\.cluster\.local/, 'nslookup', '-type=srv', '_http._tcp.web.default.svc.cluster.local');
     });
 
     it('[sig-network] DNS should provide DNS for pods for Subdomain [Conformance]', async () => {
       const { status } = await cluster.api.get<{ status: { podIP: string } }>('/api/v1/namespaces/default/pods/db-0');
       expect(await known('db-0.db.default.svc.cluster.local', 1)).toEqual([status.podIP]);
-      expect(await addresses(`${status.podIP.replaceAll('.', '-')}.default.pod.cluster.local`)).toEqual([status.podIP]);
-      expect(await inPod('nslookup', status.podIP)).toMatch(/db-0\.db\.default\.svc\.cluster\.local/);
+      expect(await known(`${status.podIP.replaceAll('.', '-')}.default.pod.cluster.local`, 1)).toEqual([status.podIP]);
+      await says(/db-0\.db\.default\.svc\.cluster\.local/, 'nslookup', status.podIP);
     });
 
     it('[sig-network] DNS should provide DNS for ExternalName services [Conformance]', async () => {
@@ -84,17 +90,12 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     });
 
     it('is found behind the Service kube-dns, which goes by kubectl', async () => {
-      const stdout = await cluster.kubectl.run([
-        'get',
-        'endpointslices',
-        '-n',
-        'kube-system',
-        '-l',
-        'kubernetes.io/service-name=kube-dns',
-        '-o',
-        'name',
-      ]);
-      expect(stdout).toMatch(/^endpointslice\.discovery\.k8s\.io\/kube-dns-/);
+      const get = ['get', 'endpointslices', '-n', 'kube-system', '-l', 'kubernetes.io/service-name=kube-dns', '-o', 'name'];
+      await untilValue(
+        'an EndpointSlice of kube-dns',
+        () => cluster.kubectl.run(get),
+        (said) => /^endpointslice\.discovery\.k8s\.io\/kube-dns-/.test(said),
+      );
     });
   },
 );

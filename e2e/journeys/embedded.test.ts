@@ -7,6 +7,7 @@ import { composition } from '../harness/composition.ts';
 import { untilAnswers } from '../harness/http.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root } from '../harness/oarlock.ts';
+import { untilValue } from '../harness/until.ts';
 import { Daemon, freePort, processesBelow, runProgram } from '../harness/programs.ts';
 
 const nobody = { uid: 65534, gid: 65534 };
@@ -26,6 +27,7 @@ const checkout = await readable();
 
 describe.skipIf(!checkout)(
   `the first minute: embedded, without root${checkout ? '' : ' (the checkout is not readable for other users)'}`,
+  { retry: 0 }, // steps of one journey: what fails is tried again from the beginning, not from its middle
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
@@ -47,7 +49,7 @@ describe.skipIf(!checkout)(
     it('the example is three pods that answer at the Service', async () => {
       const said = await cluster.kubectl.run(['apply', '-f', join(root, 'examples', 'hello')]);
       expect(said).toBe('deployment.apps/hello created\nservice/hello created\n');
-      await cluster.kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=60s']);
+      await cluster.kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=180s']);
       const pods = await cluster.api.untilReady('default', 'hello', 3);
       expect(new Set(pods.map(({ status }) => status.podIP)).size).toBe(3);
       for (const { status } of pods) expect(status.podIP).toMatch(/^127\./);
@@ -56,7 +58,11 @@ describe.skipIf(!checkout)(
         `http://${address}:8080/`,
         pods.map(({ metadata }) => `hello from ${metadata.name}`),
       );
-      expect(await cluster.kubectl.run(['logs', `pod/${pods[0]?.metadata.name}`])).toContain('listens on 127.');
+      await untilValue(
+        'its log',
+        () => cluster.kubectl.run(['logs', `pod/${pods[0]?.metadata.name}`]),
+        (log) => log.includes('listens on 127.'),
+      );
       expect(await cluster.kubectl.run(['exec', 'deployment/hello', '--', 'id', '-u'])).toBe(`${runAs?.uid ?? process.getuid?.()}\n`);
     });
 
@@ -73,7 +79,11 @@ describe.skipIf(!checkout)(
       await cluster.kubectl.run(['delete', 'pod', 'image']);
       await cluster.api.until('no pods', cluster.api.pods('default'), (pods) => pods.length === 0);
       await cluster.stop();
-      expect((await processesBelow(cluster.dataDir)).length).toBe(0);
+      await untilValue(
+        'nothing runs',
+        () => processesBelow(cluster.dataDir),
+        (left) => left.length === 0,
+      );
     });
   },
 );

@@ -5,6 +5,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
+import { untilValue } from '../harness/until.ts';
 
 const all = kubectlBinaries();
 const chosen = all.filter(({ version }) => ['1.30', '1.33', '1.36'].includes(version));
@@ -19,7 +20,8 @@ describe('kubectl and the API', () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'simulated', network: 'host' }) });
   });
 
-  describe.each(binaries)('$version', (binary) => {
+  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  describe.each(binaries)('$version', { retry: 0 }, (binary) => {
     const namespace = `api-${binary.version.replace('.', '-')}`;
     const group = `${namespace}.example.com`;
     let kubectl: Kubectl;
@@ -125,9 +127,13 @@ describe('kubectl and the API', () => {
         },
       };
       await input(definition, 'apply');
-      await k('wait', '--for=condition=established', `crd/foos.${group}`, '--timeout=30s');
+      await k('wait', '--for=condition=established', `crd/foos.${group}`, '--timeout=180s');
       const foos = `foos.${group}`;
-      expect(await k('explain', `${foos}.spec`)).toMatch(/FIELDS:\s+replicas\s+<integer>[\s\S]*\s+s\s+<string> -required-/);
+      await untilValue(
+        'the kind is explained',
+        () => k('explain', `${foos}.spec`),
+        (said) => /FIELDS:\s+replicas\s+<integer>[\s\S]*\s+s\s+<string> -required-/.test(said),
+      );
       expect((await input({ apiVersion: `${group}/v1`, kind: 'Foo', metadata: { name: 'f' }, spec: { s: 'a' } }, 'apply')).code).toBe(0);
       expect(await k('get', foos)).toMatch(/^NAME\s+REP\nf\s+1\n$/);
       expect(await k('get', foos, '-o', 'wide', '--field-selector=spec.s=a')).toMatch(/^NAME\s+REP\s+WORDS\nf\s+1\s+a\n$/);
@@ -136,7 +142,7 @@ describe('kubectl and the API', () => {
       const status = JSON.stringify({ status: { replicas: 3, conditions: [{ type: 'Ready', status: 'True' }] } });
       expect(await k('patch', foos, 'f', '--subresource=status', '--type=merge', '-p', status)).toContain('patched');
       expect(await k('get', foos, 'f', '--subresource=scale')).toMatch(/^NAME\s+DESIRED\s+AVAILABLE\s+AGE\nf\s+4\s+3\s/);
-      expect(await k('wait', '--for=condition=Ready', `${foos}/f`, '--timeout=10s')).toContain('condition met');
+      expect(await k('wait', '--for=condition=Ready', `${foos}/f`, '--timeout=180s')).toContain('condition met');
       expect((await tried('patch', foos, 'f', '--type=strategic', '-p', '{"spec":{"s":"b"}}')).stderr).toContain('is not supported by');
       expect((await tried('patch', foos, 'f', '--type=merge', '-p', '{"spec":{"s":"z"}}')).stderr).toContain(
         'spec.s: Unsupported value: "z": supported values: "a", "b"',
@@ -208,7 +214,7 @@ describe('kubectl and the API', () => {
       expect(await kubectl.run(['get', '--raw', '/debug/api_priority_and_fairness/dump_priority_levels'])).toMatch(
         /^PriorityLevelName, +ActiveQueues,/,
       );
-      await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s']);
+      await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s']);
     });
   });
 });

@@ -4,7 +4,8 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { kubectlBinaries, newestKubectl, type Kubectl } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
-import type { Item, PodItem } from '../harness/api.ts';
+import { isReady, type Item, type PodItem } from '../harness/api.ts';
+import { untilValue } from '../harness/until.ts';
 
 const newest = newestKubectl();
 const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
@@ -44,10 +45,18 @@ describe('kubectl', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
-  describe.each(binaries)('$version', (binary) => {
+  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  describe.each(binaries)('$version', { retry: 0 }, (binary) => {
     const namespace = `kubectl-${binary.version.replace('.', '-')}`;
     let kubectl: Kubectl;
     const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);
+    /** What is told a moment after it has happened: events and logs. */
+    const says = (wanted: RegExp, ...args: string[]) =>
+      untilValue(
+        `kubectl ${args.join(' ')} says ${wanted}`,
+        () => k(...args),
+        (said) => wanted.test(said),
+      );
     beforeAll(() => {
       kubectl = cluster.kubectl.with(binary);
     });
@@ -70,10 +79,10 @@ describe('kubectl', () => {
       const apply = (object: object) => kubectl.apply(object, { namespace });
       expect(await apply(deployment(2))).toBe('deployment.apps/web created\n');
       expect(await apply(deployment(2))).toBe('deployment.apps/web unchanged\n');
-      expect(await k('rollout', 'status', 'deployment/web', '--timeout=60s')).toContain('successfully rolled out');
+      expect(await k('rollout', 'status', 'deployment/web', '--timeout=180s')).toContain('successfully rolled out');
       expect(await apply(deployment(3))).toBe('deployment.apps/web configured\n');
-      expect(await k('wait', '--for=jsonpath={.status.readyReplicas}=3', 'deployment/web', '--timeout=60s')).toContain('condition met');
-      expect(await k('wait', '--for=condition=Available', 'deployment/web', '--timeout=60s')).toContain('condition met');
+      expect(await k('wait', '--for=jsonpath={.status.readyReplicas}=3', 'deployment/web', '--timeout=180s')).toContain('condition met');
+      expect(await k('wait', '--for=condition=Available', 'deployment/web', '--timeout=180s')).toContain('condition met');
       const diff = await kubectl.try(['-n', namespace, 'diff', '-f', '-'], { input: JSON.stringify(deployment(4)) });
       expect(diff).toMatchObject({ code: 1, stdout: expect.stringMatching(/^\+\s+replicas: 4$/m) });
       expect(
@@ -91,18 +100,16 @@ describe('kubectl', () => {
       expect(await k('get', 'all')).toMatch(/replicaset\.apps\/web-/);
       expect(await k('get', 'pods', '-o', 'custom-columns=NAME:.metadata.name,NODE:.spec.nodeName')).toMatch(/node-a/);
       expect(await k('get', 'pods', '--field-selector', 'status.phase=Running,spec.nodeName=node-a', '-o', 'name')).toContain('pod/web-');
-      expect(await k('get', 'events')).toMatch(/Scheduled|Started/);
+      await says(/Scheduled|Started/, 'get', 'events');
       const missing = await kubectl.try(['-n', namespace, 'get', 'pod', 'nobody']);
       expect(missing).toMatchObject({ code: 1, stderr: 'Error from server (NotFound): pods "nobody" not found\n' });
     });
 
     it('describes', async () => {
-      expect(await k('describe', 'deployment', 'web')).toMatch(/ScalingReplicaSet/);
+      await says(/ScalingReplicaSet/, 'describe', 'deployment', 'web');
       // of several at once the newest shows no events
       const [first = ''] = (await k('get', 'pods', '-l', 'app=web', '-o', 'name')).split('\n');
-      expect(await k('describe', first)).toMatch(
-        /Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/,
-      );
+      await says(/Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/, 'describe', first);
       expect(await k('describe', 'replicasets')).toMatch(/Controlled By:\s+Deployment\/web/);
       expect(await kubectl.run(['describe', 'namespace', namespace])).toMatch(/Status:\s+Active/);
     });
@@ -171,7 +178,7 @@ describe('kubectl', () => {
       expect(await k('get', 'service', 'web')).toMatch(/^web\s+ClusterIP\s+127\.\S+\s+<none>\s+80\/TCP/m);
       expect(await k('describe', 'service', 'web')).toMatch(/TargetPort:\s+8080\/TCP/);
       expect(await k('scale', 'deployment/web', '--replicas=1')).toBe('deployment.apps/web scaled\n');
-      expect(await k('wait', '--for=jsonpath={.status.replicas}=1', 'deployment/web', '--timeout=60s')).toContain('condition met');
+      expect(await k('wait', '--for=jsonpath={.status.replicas}=1', 'deployment/web', '--timeout=180s')).toContain('condition met');
       expect(await k('create', 'deployment', 'other', '--image=host', '--', 'sleep', '3600')).toBe('deployment.apps/other created\n');
       expect(await k('delete', 'deployment', 'other')).toBe(
         'deployment.apps "other" deleted\n'.replace(
@@ -183,34 +190,36 @@ describe('kubectl', () => {
 
     it('rolls out and back', async () => {
       await kubectl.apply(deployment(2, 'two'), { namespace });
-      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      await k('rollout', 'status', 'deployment/web', '--timeout=180s');
       expect(await k('set', 'env', 'deployment/web', 'MESSAGE=three')).toContain('env updated');
-      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      await k('rollout', 'status', 'deployment/web', '--timeout=180s');
       expect(await k('rollout', 'history', 'deployment/web')).toMatch(/REVISION\s+CHANGE-CAUSE[\s\S]*\d+\s+<none>/);
       // since 1.36 it warns of what was applied before
       expect(await kubectl.try(['-n', namespace, 'rollout', 'undo', 'deployment/web'])).toMatchObject({
         code: 0,
         stdout: 'deployment.apps/web rolled back\n',
       });
-      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      await k('rollout', 'status', 'deployment/web', '--timeout=180s');
       expect(await k('get', 'deployment', 'web', '-o', 'jsonpath={.spec.template.spec.containers[0].env[0].value}')).toBe('two');
       expect(await k('rollout', 'restart', 'deployment/web')).toBe('deployment.apps/web restarted\n');
-      await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+      await k('rollout', 'status', 'deployment/web', '--timeout=180s');
       expect(await k('rollout', 'pause', 'deployment/web')).toBe('deployment.apps/web paused\n');
       expect(await k('rollout', 'resume', 'deployment/web')).toBe('deployment.apps/web resumed\n');
     });
 
     it('reads logs', async () => {
-      const [pod] = (await kubectl.json<{ items: PodItem[] }>(['-n', namespace, 'get', 'pods', '-l', 'app=web'])).items;
-      expect(await k('logs', pod?.metadata.name ?? '')).toBe('two\n');
-      expect(await k('logs', pod?.metadata.name ?? '', '--timestamps', '--tail=1')).toMatch(/^\d{4}-\d\d-\d\dT\S+ two\n$/);
-      expect(await k('logs', '-l', 'app=web', '--prefix')).toMatch(/^\[pod\/web-\S+\/main\] two$/m);
+      const { items } = await kubectl.json<{ items: PodItem[] }>(['-n', namespace, 'get', 'pods', '-l', 'app=web']);
+      const pod = items.find(isReady)?.metadata.name ?? '';
+      await says(/^two\n$/, 'logs', pod);
+      expect(await k('logs', pod, '--timestamps', '--tail=1')).toMatch(/^\d{4}-\d\d-\d\dT\S+ two\n$/);
+      // pods of before may go meanwhile
+      await says(/^\[pod\/web-\S+\/main\] two$/m, 'logs', '-l', 'app=web', '--prefix');
     });
 
     it('deletes, also the namespace with all that is in it', async () => {
       expect(await k('delete', 'service,configmap', '--all')).toMatch(/service "web" deleted/);
-      expect(await k('delete', 'deployment', 'web', '--wait=true', '--timeout=60s')).toMatch(/deployment.apps "web" deleted/);
-      expect(await kubectl.run(['delete', 'namespace', namespace, '--timeout=60s'])).toMatch(/namespace "\S+" deleted/);
+      expect(await k('delete', 'deployment', 'web', '--wait=true', '--timeout=180s')).toMatch(/deployment.apps "web" deleted/);
+      expect(await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s'])).toMatch(/namespace "\S+" deleted/);
       expect((await kubectl.try(['get', 'namespace', namespace])).stderr).toContain('(NotFound)');
     });
   });

@@ -47,11 +47,10 @@ describe('controllers and scheduler in processes of their own', () => {
         `a holder of ${name}`,
         lease(name),
         ([one]) => !['', other].includes(one?.spec.holderIdentity ?? ''),
-        90_000,
       );
       return held?.spec.holderIdentity ?? '';
     };
-    const untilReady = (at: number) => managers[at]?.launch().line(/ is ready at /, 60_000);
+    const untilReady = (at: number) => managers[at]?.launch().line(/ is ready at /);
     await untilReady(0);
     const first = { controllers: await holder('kube-controller-manager'), scheduler: await holder('kube-scheduler') };
     await untilReady(1);
@@ -66,7 +65,6 @@ describe('controllers and scheduler in processes of their own', () => {
         `${count} bound pods`,
         api.pods('default', 'web'),
         (pods) => pods.filter(({ spec }) => spec.nodeName === 'a').length === count,
-        90_000,
       );
     await bound(2);
     // only one of the two leads
@@ -82,7 +80,6 @@ describe('controllers and scheduler in processes of their own', () => {
       'the deployment counts four',
       '/apis/apps/v1/namespaces/default/deployments',
       ([web]) => web?.status.replicas === 4,
-      90_000,
     );
   });
 });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Api, type Answer } from '../harness/api.ts';
 import { Machine } from '../harness/machine.ts';
 import { oarlock, root, runOarlock } from '../harness/oarlock.ts';
-import { Daemon } from '../harness/programs.ts';
+import { Daemon, freePort } from '../harness/programs.ts';
 import { untilValue } from '../harness/until.ts';
 
 const example = (name: string) => join(root, 'examples', 'plugins', `admission-${name}`, 'src', 'plugin.ts');
@@ -27,7 +27,7 @@ const messageOf = ({ body }: Answer) => (JSON.parse(body) as { readonly message?
 async function develop(machine: Machine, cwd: string, ...args: string[]): Promise<{ readonly daemon: Daemon; readonly api: Api }> {
   const daemon = new Daemon(oarlock.file, [...oarlock.args, 'dev', '--data-dir', join(cwd, 'data'), ...args], { cwd });
   machine.undo('oarlock dev', () => daemon.stop());
-  await daemon.line(/ is ready at /, 60_000);
+  await daemon.line(/ is ready at /);
   const api = await Api.of(join(cwd, 'data', 'admin.kubeconfig'));
   machine.undo('connections', () => api.close());
   return { daemon, api };
@@ -75,7 +75,7 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
     const { daemon, api } = await develop(machine, folder, './plugin.ts');
     const create = () => api.call('POST', maps, { body: map() });
     expect(labelsOf(await create())).toEqual({ before: 'one', first: '' });
-    await daemon.line(/\+ metadata\.labels\b.*"one"/, 30_000);
+    await daemon.line(/\+ metadata\.labels\b.*"one"/);
 
     let busy = true;
     const answers: Answer[] = [];
@@ -101,11 +101,11 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
     expect(answers.filter(({ status }) => status !== 201).map(messageOf)).toEqual([]);
 
     await save('labelled.ts', `${beside('third')}\nexport const = 3;`);
-    await daemon.line(/labelled\.ts:8:14: Expected identifier but found "="/, 30_000);
+    await daemon.line(/labelled\.ts:8:14: Expected identifier but found "="/);
     expect(labelsOf(await create())).toEqual({ before: 'four', second: '' });
     await save('plugin.ts', source('five').replace('wait: z.number().default(0)', 'wait: z.number()'));
     await save('labelled.ts', beside('third'));
-    await daemon.line(/admission-mark: missing: .*number/, 30_000);
+    await daemon.line(/admission-mark: missing: .*number/);
     expect(labelsOf(await create())).toEqual({ before: 'four', second: '' });
     await save('plugin.ts', source('six'));
     await untilValue(
@@ -204,7 +204,7 @@ describe('an example', () => {
     return answers;
   };
 
-  it('does the same in process, in a thread of its own, and exported as a webhook', { timeout: 300_000 }, async () => {
+  it('does the same in process, in a thread of its own, and exported as a webhook', async () => {
     const started = async (name: string, admission: readonly object[]) => {
       const dir = machine.path(name);
       await mkdir(dir, { recursive: true });
@@ -336,16 +336,5 @@ async function exportAndServe(machine: Machine, plugin: string, out: string, mor
   const args = ['--port', String(port), '--address', '127.0.0.1', '--config', join(out, 'config.json'), '--tls', join(out, 'tls')];
   const daemon = new Daemon(process.execPath, [join(image, 'server.cjs'), ...args], { cwd: image });
   machine.undo(plugin, () => daemon.stop());
-  await daemon.line(/"ready"/, 30_000);
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
+  await daemon.line(/"ready"/);
 }

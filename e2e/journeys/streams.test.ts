@@ -14,8 +14,7 @@ const binaries = kubectlBinaries().filter(({ version }) => Number(version.split(
 describe.each(binaries)('streams with kubectl $version', (binary) => {
   const machine = Machine.use();
   let cluster: Cluster;
-  const k = (args: readonly string[], input?: string) =>
-    cluster.kubectl.with(binary).try(args, { ...(input !== undefined && { input }), timeoutMs: 30_000 });
+  const k = (args: readonly string[], input?: string) => cluster.kubectl.with(binary).try(args, { ...(input !== undefined && { input }) });
 
   beforeAll(async () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
@@ -73,7 +72,6 @@ describe.each(binaries)('streams with kubectl $version', (binary) => {
     const { stdout } = await runProgram('script', ['-qec', `${binary.file} exec -it idle -- sh -c 'tty; stty size; exit 5'`, '/dev/null'], {
       env: { ...cluster.kubectl.with(binary).env, TERM: 'xterm' },
       input: '',
-      timeoutMs: 30_000,
     });
     expect(stdout).toMatch(/\/dev\/pts\/\d+/);
     expect(stdout).toMatch(/exit code 5/);

@@ -51,10 +51,10 @@ export class Stage {
     return this.ready(3);
   }
   rolledOut(): Promise<string> {
-    return this.k('rollout', 'status', 'deployment/hello', '--timeout=90s');
+    return this.k('rollout', 'status', 'deployment/hello', '--timeout=180s');
   }
   ready(count: number): Promise<readonly PodItem[]> {
-    return this.cluster.api.untilReady(this.namespace, 'hello', count, 90_000);
+    return this.cluster.api.untilReady(this.namespace, 'hello', count);
   }
   async pods(): Promise<readonly PodItem[]> {
     return (await this.cluster.api.get<{ items: PodItem[] }>(this.cluster.api.pods(this.namespace, 'hello'))).items;
@@ -74,14 +74,10 @@ export class Stage {
     const wanted = pods.map(({ metadata }) => `hello from ${metadata.name}`);
     const url = await this.service();
     // a pod that just left may answer one last time
-    await until(
-      'the pods of the Service answer, and only they',
-      async () => {
-        const seen = await untilAnswers(url, wanted);
-        return seen.size === wanted.length;
-      },
-      { timeoutMs: 30_000 },
-    );
+    await until('the pods of the Service answer, and only they', async () => {
+      const seen = await untilAnswers(url, wanted);
+      return seen.size === wanted.length;
+    });
   }
 
   /** The EndpointSlices name exactly these pods. */
@@ -136,7 +132,7 @@ export class Stage {
       'nothing of the pods is left',
       () => remains(this.combination.runtime, { ...this.#places, bridge: this.bridge }),
       (left) => left.length === 0,
-      { timeoutMs: 60_000, everyMs: 200 },
+      { everyMs: 200 },
     );
   }
 }

@@ -29,7 +29,8 @@ for (const combination of all) {
       if (everythingIsNeeded) it('is available', refuse);
       else it.skip('is available', refuse);
     });
-  } else describe(title, () => journeys(combination));
+    // steps of one journey: what fails is tried again from the beginning, not from its middle
+  } else describe(title, { retry: 0 }, () => journeys(combination));
 }
 
 function journeys(combination: Combination): void {
@@ -124,13 +125,12 @@ function journeys(combination: Combination): void {
               '-c',
               // the empty request is answered with 400: there is somebody
               images
-                ? 'nc -w 3 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT" < /dev/null'
-                : `node -e 'require("node:net").connect(process.env.KUBERNETES_SERVICE_PORT, process.env.KUBERNETES_SERVICE_HOST, () => process.exit(0)).setTimeout(3000, () => process.exit(1)).on("error", (e) => { console.error(e.message); process.exit(1); })'`,
+                ? 'nc -w 10 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT" < /dev/null'
+                : `node -e 'require("node:net").connect(process.env.KUBERNETES_SERVICE_PORT, process.env.KUBERNETES_SERVICE_HOST, () => process.exit(0)).setTimeout(10000, () => process.exit(1)).on("error", (e) => { console.error(e.message); process.exit(1); })'`,
             ],
-            { env: stage.cluster.kubectl.env, timeoutMs: 20_000 },
+            { env: stage.cluster.kubectl.env },
           )
         ).code === 0,
-      { timeoutMs: 20_000 },
     );
   });
 
@@ -195,15 +195,15 @@ function journeys(combination: Combination): void {
       metadata: { name },
       status: { podIP },
     } = await first();
-    expect(await stage.k('logs', name)).toContain(`${name} listens on ${podIP}:8080`);
+    await until('its first line', async () => (await stage.k('logs', name)).includes(`${name} listens on ${podIP}:8080`));
     const follower = new Daemon(stage.cluster.kubectl.file, ['-n', stage.namespace, 'logs', '-f', '--tail=1', name], {
       env: stage.cluster.kubectl.env,
     });
     try {
-      await follower.line(/./, 20_000);
+      await follower.line(/./);
       const path = `/said-${Date.now()}`;
-      await httpGet(`http://${podIP}:8080${path}`);
-      await follower.line(new RegExp(path), 20_000);
+      await httpGet(`http://${podIP}:8080${path}`, 30_000);
+      await follower.line(new RegExp(path));
     } finally {
       await follower.stop('SIGTERM', 5_000);
     }
@@ -252,7 +252,7 @@ function journeys(combination: Combination): void {
     await stage.k('create', 'configmap', 'acknowledged', '--from-literal=at=the-last-moment');
     await stage.cluster.kill9();
     // rules in the kernel go on without anybody
-    if (!simulated && network === 'bridge') expect((await httpGet(`${url}/`)).status).toBe(200);
+    if (!simulated && network === 'bridge') expect((await httpGet(`${url}/`, 30_000)).status).toBe(200);
     if (!simulated) expect(await stage.containers()).toEqual(running);
     await stage.cluster.up();
     if (storage !== 'memory') {
@@ -278,12 +278,8 @@ function journeys(combination: Combination): void {
     await until(
       'the node is drained',
       async () =>
-        (
-          await stage.cluster.kubectl.try(['drain', node, '--force', '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s'], {
-            timeoutMs: 90_000,
-          })
-        ).code === 0,
-      { timeoutMs: 100_000 },
+        (await stage.cluster.kubectl.try(['drain', node, '--force', '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=180s']))
+          .code === 0,
     );
     await untilValue(
       'all new pods wait',
@@ -297,18 +293,15 @@ function journeys(combination: Combination): void {
 
   it('delete the namespace', async () => {
     const url = simulated ? '' : await stage.service();
-    await stage.cluster.kubectl.run(['delete', 'namespace', stage.namespace, '--timeout=90s'], { timeoutMs: 100_000 });
+    await stage.cluster.kubectl.run(['delete', 'namespace', stage.namespace, '--timeout=180s']);
     expect((await stage.cluster.kubectl.try(['get', 'all', '-n', stage.namespace, '-o', 'name'])).stdout).toBe('');
     await stage.nothingRemains();
     if (!simulated)
-      await until(
-        'the Service is gone',
-        () =>
-          httpGet(`${url}/`, 500).then(
-            ({ body }) => !body.startsWith('hello from'),
-            () => true,
-          ),
-        { timeoutMs: 10_000 },
+      await until('the Service is gone', () =>
+        httpGet(`${url}/`, 500).then(
+          ({ body }) => !body.startsWith('hello from'),
+          () => true,
+        ),
       );
   });
 }
