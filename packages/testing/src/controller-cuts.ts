@@ -42,7 +42,7 @@ const testKeys: ClusterKeys = {
 export function controllerOfPlugin(
   plugin: Plugin,
   parts: { readonly client: Client; readonly informers: Informers; readonly clock: FakeClock },
-  { config, told, provide }: ControllerOptions = {},
+  { config, told, keys = testKeys, provide }: ControllerOptions = {},
 ): Controller {
   const host = new PluginHost({ clock: parts.clock })
     .provide(Client, parts.client)
@@ -55,7 +55,7 @@ export function controllerOfPlugin(
       }),
     })
     .provide(Cluster, testFacts)
-    .provide(Keys, testKeys)
+    .provide(Keys, keys)
     .place({ plugin, ...(config !== undefined && { config }) });
   provide?.(host);
   const [controller] = host.get(Controllers);
@@ -66,6 +66,8 @@ export interface ControllerOptions {
   readonly config?: unknown;
   /** Events go here. */
   readonly told?: Told[];
+  /** What the cluster signs with; by default nothing. */
+  readonly keys?: ClusterKeys;
   provide?(host: PluginHost): void;
 }
 

@@ -1,4 +1,4 @@
-import { createPrivateKey } from 'node:crypto';
+import { createPrivateKey, sign } from 'node:crypto';
 import { secrets, serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Secret, ServiceAccount } from '@oarlock/api/types/core-v1';
@@ -13,22 +13,24 @@ const uidOf = 'kubernetes.io/service-account.uid';
 const issuer = 'kubernetes/serviceaccount';
 const encoded = (text: string) => Buffer.from(text).toString('base64');
 
+const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
 /** A token that does not end before its Secret does, as Kubernetes made them before it bound tokens to pods. */
-async function legacyToken({ serviceAccount }: ClusterKeys, { metadata }: Secret, { metadata: account }: ServiceAccount): Promise<string> {
-  const { SignJWT } = await import('jose'); // few clusters have such Secrets
+function legacyToken({ serviceAccount }: ClusterKeys, { metadata }: Secret, { metadata: account }: ServiceAccount): string {
   const namespace = metadata?.namespace ?? '';
   const name = account?.name ?? '';
   const key = createPrivateKey(serviceAccount.signingKey);
-  return new SignJWT({
+  const claims = {
     iss: issuer,
     sub: `system:serviceaccount:${namespace}:${name}`,
     'kubernetes.io/serviceaccount/namespace': namespace,
     'kubernetes.io/serviceaccount/secret.name': metadata?.name ?? '',
     'kubernetes.io/serviceaccount/service-account.name': name,
     'kubernetes.io/serviceaccount/service-account.uid': account?.uid ?? '',
-  })
-    .setProtectedHeader({ alg: key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256' })
-    .sign(key);
+  };
+  const text = `${part({ alg: key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256' })}.${part(claims)}`;
+  // RFC 7518: the two numbers of an ECDSA signature stand side by side
+  return `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
 }
 
 /** Fills Secrets of type `kubernetes.io/service-account-token`, and takes them away with their account. */
@@ -92,7 +94,7 @@ export default Controllers.plugin({
           annotations[uidOf] !== undefined
         )
           return;
-        const token = data['token'] || encoded(await legacyToken(keys, secret, account));
+        const token = data['token'] || encoded(legacyToken(keys, secret, account));
         await client.update(secrets, {
           ...secret,
           metadata: { ...secret.metadata, annotations: { ...annotations, [uidOf]: account.metadata?.uid ?? '' } },

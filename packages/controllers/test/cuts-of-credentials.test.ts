@@ -1,0 +1,200 @@
+import 'reflect-metadata';
+import { createPublicKey, generateKeyPairSync, verify, webcrypto } from 'node:crypto';
+import { certificateSigningRequests, persistentVolumeClaims, persistentVolumes, secrets, serviceAccounts } from '@oarlock/api/resources';
+import csrApproving from '@oarlock/controllers/certificate-signing-request/csr-approving-controller';
+import csrSigning from '@oarlock/controllers/certificate-signing-request/csr-signing-controller';
+import serviceAccountToken from '@oarlock/controllers/service-account-token/service-account-token-controller';
+import volumeExpansion from '@oarlock/controllers/volume-expansion/volume-expansion-controller';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
+import { cutEveryWrite, type Told } from '@oarlock/testing/controller-cuts';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { cryptoProvider, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509';
+import { beforeEach, describe, expect } from 'vitest';
+import { at } from './life.ts';
+import { answerReviews } from './reviews.ts';
+
+// loops that hand out or ask for something, cut off at every write
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+cryptoProvider.set(webcrypto);
+async function request(name: string, dns: readonly string[] = []): Promise<string> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const extensions = dns.length === 0 ? [] : [new SubjectAlternativeNameExtension(dns.map((value) => ({ type: 'dns' as const, value })))];
+  const made = await Pkcs10CertificateRequestGenerator.create({ name, keys, signingAlgorithm: algorithm, extensions });
+  return Buffer.from(made.toString('pem')).toString('base64');
+}
+const ofNode = await request('O=system:nodes,CN=system:node:n1');
+const nameless = await request('O=system:nodes,CN=system:node:n2');
+const csr = (name: string, spec: object, conditions: readonly string[] = []) => ({
+  apiVersion: 'certificates.k8s.io/v1',
+  kind: 'CertificateSigningRequest',
+  metadata: { name },
+  spec: {
+    signerName: 'kubernetes.io/kube-apiserver-client-kubelet',
+    usages: ['digital signature', 'client auth'],
+    request: ofNode,
+    username: 'system:bootstrap:abc',
+    groups: ['system:bootstrappers'],
+    ...spec,
+  },
+  status: { conditions: conditions.map((type) => ({ type, status: 'True' })) },
+});
+const conditions = (api: MemoryApi, name: string) =>
+  api.object(certificateSigningRequests, { name })?.status?.conditions?.map(({ type }) => type) ?? [];
+
+describe('requests for certificates', () => {
+  // threads are not on the clock of these tests; that signatures are looked at is tested beside
+  const { subtle } = webcrypto;
+  const answered = {
+    ...webcrypto,
+    subtle: new Proxy(subtle, {
+      get(target, name) {
+        if (name === 'verify') return () => Promise.resolve(true);
+        if (name === 'importKey') return () => Promise.resolve({ algorithm, type: 'public', usages: ['verify'], extractable: true });
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
+      },
+    }),
+  } as typeof webcrypto;
+  beforeEach(() => cryptoProvider.set(answered));
+
+  cutEveryWrite(csrApproving, [
+    {
+      title: 'are approved once, for who may have them',
+      steps: [
+        (api) =>
+          void answerReviews(api, (subresource, user) =>
+            subresource === 'nodeclient' ? user === 'system:bootstrap:abc' : user === 'system:node:n1',
+          ),
+        (api) => void api.seed(certificateSigningRequests, csr('bootstrap', {}), csr('stranger', { usages: ['server auth'] })),
+        (api) => void api.seed(certificateSigningRequests, csr('own', { username: 'system:node:n1', groups: ['system:nodes'] })),
+        (api) => void api.seed(certificateSigningRequests, csr('denied', {}, ['Denied'])),
+      ],
+      holds: (api) =>
+        expect(['bootstrap', 'own', 'stranger', 'denied'].map((name) => conditions(api, name))).toEqual([
+          ['Approved'],
+          ['Approved'],
+          [],
+          ['Denied'],
+        ]),
+    },
+  ]);
+
+  const keys: ClusterKeys = {
+    caBundle: 'CA',
+    issue: () => Promise.reject(new Error('not asked for')),
+    sign: () => Promise.resolve('CERTIFICATE'),
+    serviceAccount: { issuer: 'i', signingKey: '', verifyingKeys: [] },
+  };
+  cutEveryWrite(
+    csrSigning,
+    [
+      {
+        title: 'are signed when approved, or fail for good',
+        steps: [
+          (api) =>
+            void api.seed(
+              certificateSigningRequests,
+              csr('early', {}, ['Approved']),
+              csr('late', {}),
+              csr('nameless', { request: nameless, signerName: 'kubernetes.io/kubelet-serving', usages: ['server auth'] }, ['Approved']),
+            ),
+          async (api) =>
+            void (await api
+              .client()
+              .patch(certificateSigningRequests, { name: 'late' }, 'merge', csr('late', {}, ['Approved']), { subresource: 'status' })),
+        ],
+        holds(api) {
+          const certificate = (name: string) => api.object(certificateSigningRequests, { name })?.status?.certificate;
+          expect([certificate('early'), certificate('late'), certificate('nameless')]).toEqual([
+            Buffer.from('CERTIFICATE').toString('base64'),
+            Buffer.from('CERTIFICATE').toString('base64'),
+            undefined,
+          ]);
+          expect(conditions(api, 'nameless')).toEqual(['Approved', 'Failed']);
+        },
+      },
+    ],
+    { keys },
+  );
+});
+
+describe('Secrets with tokens', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const keys: ClusterKeys = {
+    caBundle: 'CA',
+    issue: () => Promise.reject(new Error('not asked for')),
+    sign: () => Promise.reject(new Error('not asked for')),
+    serviceAccount: { issuer: 'i', signingKey: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, verifyingKeys: [] },
+  };
+  const secret = (name: string, account: string, annotations: Record<string, string> = {}) => ({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { namespace: 'd', name, annotations: { 'kubernetes.io/service-account.name': account, ...annotations } },
+    type: 'kubernetes.io/service-account-token',
+  });
+  cutEveryWrite(
+    serviceAccountToken,
+    [
+      {
+        title: 'are filled with what the key has signed, and go with their account',
+        steps: [
+          (api) => {
+            const account = (name: string) => ({
+              apiVersion: 'v1',
+              kind: 'ServiceAccount',
+              metadata: { namespace: 'd', name, uid: `${name}-1` },
+            });
+            api.seed(serviceAccounts, account('robot'), account('other'));
+          },
+          (api) => void api.seed(secrets, secret('mine', 'robot'), secret('others', 'other'), secret('nobodys', 'none')),
+          (api) => void api.seed(secrets, secret('olds', 'robot', { 'kubernetes.io/service-account.uid': 'robot-0' })),
+          (api) => api.remove(serviceAccounts, at('other')),
+        ],
+        holds(api) {
+          expect(api.objects(secrets, 'd').map(({ metadata }) => metadata?.name)).toEqual(['mine']);
+          const { data } = api.object(secrets, at('mine')) ?? {};
+          const [header, claims, signature = ''] = Buffer.from(data?.['token'] ?? '', 'base64')
+            .toString()
+            .split('.');
+          const key = { key: createPublicKey(publicKey.export({ type: 'spki', format: 'pem' })), dsaEncoding: 'ieee-p1363' } as const;
+          expect(verify('sha256', Buffer.from(`${header}.${claims}`), key, Buffer.from(signature, 'base64url'))).toBe(true);
+        },
+      },
+    ],
+    { keys },
+  );
+});
+
+describe('claims that ask for more', () => {
+  const told: Told[] = [];
+  beforeEach(() => {
+    told.length = 0;
+  });
+  const claim = (storage: string) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { namespace: 'd', name: 'c', uid: 'c-1' },
+    spec: { volumeName: 'v', resources: { requests: { storage } } },
+    status: { phase: 'Bound', capacity: { storage: '1Gi' } },
+  });
+  cutEveryWrite(
+    volumeExpansion,
+    [
+      {
+        title: 'are told that a driver has to give it',
+        steps: [
+          (api) =>
+            void api.seed(persistentVolumes, { metadata: { name: 'v' }, spec: { claimRef: { namespace: 'd', name: 'c', uid: 'c-1' } } }),
+          (api) => void api.seed(persistentVolumeClaims, claim('1Gi')),
+          async (api) =>
+            void (await api
+              .client()
+              .patch(persistentVolumeClaims, at('c'), 'merge', { spec: { resources: { requests: { storage: '2Gi' } } } })),
+        ],
+        holds: () => expect(told.map(({ reason }) => reason)).toContain('ExternalExpanding'),
+      },
+    ],
+    { told },
+  );
+});
