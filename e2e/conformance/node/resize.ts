@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { until } from '../../harness/until.ts';
 import type { NodeWorkbench, Spec } from '../node-workbench.ts';
 import type { FullPod } from '../pod-follower.ts';
 
@@ -51,9 +52,15 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
     const change = after.map((amounts, index) => ({ name: `c${index + 1}`, resources: resources(amounts) }));
     if (how === 'patch') await bench.merge(`${path(name)}/resize`, { spec: { containers: change } }, 'strategic-merge-patch');
     else {
-      const now = await bench.api.get<FullPod>(path(name));
-      const all = now.spec.containers.map((container, index) => ({ ...container, resources: change[index]?.resources }));
-      await bench.api.json('PUT', `${path(name)}/resize`, { body: { ...now, spec: { ...now.spec, containers: all } } });
+      // again when the kubelet has written meanwhile
+      await until('the pod is replaced', async () => {
+        const now = await bench.api.get<FullPod>(path(name));
+        const all = now.spec.containers.map((container, index) => ({ ...container, resources: change[index]?.resources }));
+        const body = { ...now, spec: { ...now.spec, containers: all } };
+        const { status } = await bench.api.call('PUT', `${path(name)}/resize`, { body });
+        if (status !== 409) expect(status).toBe(200);
+        return status === 200;
+      });
     }
     const done = await bench.pods.until(name, 'have the new resources', settled(after));
     await verify(name, after);
