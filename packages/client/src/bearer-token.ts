@@ -4,8 +4,16 @@ import type { Clock } from '@oarlock/kernel/clock';
 /** How long a token that was read from a file is used before the file is looked at again, as client-go does. Milliseconds. */
 const rereadMs = 60_000;
 
+/** Where the token of each request comes from. */
+export interface TokenSource {
+  /** Undefined when there is none. */
+  get(): Promise<string | undefined>;
+  /** The server did not take the token. Returns whether there may be another. */
+  refused(): boolean;
+}
+
 /** A token that is given, or kept in a file that somebody renews. */
-export class BearerToken {
+export class BearerToken implements TokenSource {
   readonly #file: string | undefined;
   readonly #clock: Clock;
   #token: string | undefined;

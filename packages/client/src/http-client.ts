@@ -16,7 +16,8 @@ import type {
   WatchOptions,
   WriteOptions,
 } from '@oarlock/spi/client';
-import { BearerToken } from './bearer-token.ts';
+import { BearerToken, type TokenSource } from './bearer-token.ts';
+import type { CredentialSource } from './exec-credential.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
 import { HttpTransport } from './http-transport.ts';
 import { TransportError } from './http-connection.ts';
@@ -34,6 +35,8 @@ export interface HttpClientOptions {
   readonly token?: string;
   /** Read again every minute, and when the server refuses the token. */
   readonly tokenFile?: string;
+  /** In place of a token and a certificate: asked before each request. */
+  readonly credentials?: CredentialSource;
   /** The name that the server's certificate is to be for, when it is not the host of `server`. */
   readonly tlsServerName?: string;
   /** Takes whatever certificate the server shows. Never the default. */
@@ -69,12 +72,13 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     userAgent = 'oarlock',
     token,
     tokenFile,
+    credentials,
     requestTimeoutMs = 65_000,
     maxResponseBytes = 256 * 1024 * 1024,
   } = options;
   const server = new URL(options.server);
   if (server.protocol !== 'https:' && server.protocol !== 'http:') throw new Error(`${options.server} is neither https nor http`);
-  if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined))
+  if (server.protocol === 'http:' && (token !== undefined || tokenFile !== undefined || credentials !== undefined))
     throw new Error('a token is not sent over plain http');
   const tls = {
     minVersion: 'TLSv1.2' as const,
@@ -88,13 +92,29 @@ export function httpClient(options: HttpClientOptions): HttpClient {
   const exchange: HttpExchangeOptions = {
     transport,
     prefix: server.pathname.replace(/\/+$/, ''),
-    token: new BearerToken({ token, tokenFile, clock }),
+    token: credentials === undefined ? new BearerToken({ token, tokenFile, clock }) : shown(credentials, transport),
     clock,
     userAgent,
     requestTimeoutMs,
     maxResponseBytes,
   };
   return new HttpsClient(transport, new HttpExchange(exchange), options.maxEventBytes ?? 16 * 1024 * 1024, undefined);
+}
+
+/** The token of each credential; a certificate that comes with it is shown from then on. */
+function shown(credentials: CredentialSource, transport: HttpTransport): TokenSource {
+  let last: string | undefined;
+  return {
+    async get() {
+      const { token, cert, key } = await credentials.get();
+      if (cert !== undefined && key !== undefined && cert !== last) {
+        transport.renew({ cert, key });
+        last = cert;
+      }
+      return token;
+    },
+    refused: () => credentials.refused(),
+  };
 }
 
 const patchTypes: Readonly<Record<PatchType, string>> = {

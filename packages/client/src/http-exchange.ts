@@ -1,6 +1,6 @@
 import type { StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
-import type { BearerToken } from './bearer-token.ts';
+import type { TokenSource } from './bearer-token.ts';
 import { TransportError, type HttpResponse } from './http-connection.ts';
 import { refusal } from './http-status.ts';
 import type { HttpTransport } from './http-transport.ts';
@@ -9,7 +9,7 @@ export interface HttpExchangeOptions {
   readonly transport: HttpTransport;
   /** Stands before every path; '' or `/like/this`. */
   readonly prefix: string;
-  readonly token: BearerToken;
+  readonly token: TokenSource;
   readonly clock: Clock;
   readonly userAgent: string;
   readonly requestTimeoutMs: number;

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { parse } from 'yaml';
+import { ExecCredential, execVersions, type ExecPlugin } from './exec-credential.ts';
 import type { HttpClientOptions } from './http-client.ts';
 
 export type KubeconfigErrorCode = 'Unreadable' | 'Malformed' | 'NoContext' | 'NoCluster' | 'NoUser' | 'Unsupported';
@@ -18,24 +20,33 @@ export class KubeconfigError extends Error {
 export interface Kubeconfig {
   readonly options: Pick<
     HttpClientOptions,
-    'server' | 'ca' | 'cert' | 'key' | 'token' | 'tokenFile' | 'tlsServerName' | 'insecureSkipTlsVerify'
+    'server' | 'ca' | 'cert' | 'key' | 'token' | 'tokenFile' | 'credentials' | 'tlsServerName' | 'insecureSkipTlsVerify'
   >;
   readonly context: string;
   /** That of the context; `default` when it names none. */
   readonly namespace: string;
 }
 
+const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 type Fields = Readonly<Record<string, unknown>>;
 
+export interface KubeconfigOptions {
+  /** By default the current one. */
+  readonly context?: string;
+  /** What a program that the kubeconfig names inherits. By default nothing but a PATH. */
+  readonly environment?: Readonly<Record<string, string | undefined>>;
+  readonly clock?: Pick<Clock, 'now'>;
+}
+
 /** Reads a kubeconfig file and picks a context: `context`, or the current one. Files it names are read too, relative to its folder. @throws KubeconfigError */
-export async function loadKubeconfig(file: string, { context }: { readonly context?: string } = {}): Promise<Kubeconfig> {
-  return parseKubeconfig(await read(file), { folder: dirname(file), ...(context !== undefined && { context }) });
+export async function loadKubeconfig(file: string, options: KubeconfigOptions = {}): Promise<Kubeconfig> {
+  return parseKubeconfig(await read(file), { folder: dirname(resolve(file)), ...options });
 }
 
 /** As `loadKubeconfig`, of a text. `folder`: what relative file names are relative to. @throws KubeconfigError */
 export async function parseKubeconfig(
   text: string,
-  { context: wanted, folder }: { readonly context?: string; readonly folder: string },
+  { context: wanted, folder, environment = { PATH: defaultPath }, clock = systemClock }: KubeconfigOptions & { readonly folder: string },
 ): Promise<Kubeconfig> {
   const config = parseYaml(text);
   const context = wanted ?? str(config, 'current-context') ?? '';
@@ -51,12 +62,12 @@ export async function parseKubeconfig(
       ? {}
       : (entry(config, 'users', userName, 'user') ?? fail('NoUser', `the kubeconfig has no user ${JSON.stringify(userName)}`));
   for (const [from, keys] of [
-    [user, ['exec', 'auth-provider', 'username', 'as']],
+    [user, ['auth-provider', 'username', 'as']],
     [cluster, ['proxy-url']],
   ] as const) {
     const key = keys.find((name) => from[name] !== undefined);
     if (key !== undefined)
-      throw new KubeconfigError('Unsupported', `the kubeconfig uses ${key}, which is not supported; certificates and tokens are`);
+      throw new KubeconfigError('Unsupported', `the kubeconfig uses ${key}, which is not supported; certificates, tokens and exec are`);
   }
   const server = str(cluster, 'server') ?? fail('NoCluster', `the cluster ${JSON.stringify(clusterName)} has no server`);
   const pem = (of: Fields, key: string) => dataOrFile(of, key, folder);
@@ -65,6 +76,7 @@ export async function parseKubeconfig(
     pem(user, 'client-certificate'),
     pem(user, 'client-key'),
   ]);
+  const exec = user['exec'] === undefined ? undefined : execPlugin(user['exec'], cluster, ca, folder);
   const [token, tokenFile, tlsServerName] = [str(user, 'token'), str(user, 'tokenFile'), str(cluster, 'tls-server-name')];
   return {
     context,
@@ -76,9 +88,59 @@ export async function parseKubeconfig(
       ...(key !== undefined && { key }),
       // As kubectl has it: the file is newer than what was written beside it.
       ...(tokenFile !== undefined ? { tokenFile: resolve(folder, tokenFile) } : token !== undefined && { token }),
+      // As client-go has it: who brings a token is not asked who he is.
+      ...(exec !== undefined &&
+        token === undefined &&
+        tokenFile === undefined && { credentials: new ExecCredential({ plugin: exec, clock, environment }) }),
       ...(tlsServerName !== undefined && { tlsServerName }),
       ...(cluster['insecure-skip-tls-verify'] === true && { insecureSkipTlsVerify: true }),
     },
+  };
+}
+
+/** @throws KubeconfigError Malformed */
+function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, folder: string): ExecPlugin {
+  const wrong = (field: string, what: string) => fail('Malformed', `the kubeconfig's exec.${field}: ${what}`);
+  if (!isFields(exec)) return fail('Malformed', "the kubeconfig's exec is no object");
+  const apiVersion = str(exec, 'apiVersion') ?? wrong('apiVersion', 'Required value');
+  if (!execVersions.includes(apiVersion))
+    wrong('apiVersion', `${JSON.stringify(apiVersion)} is not supported; supported are ${execVersions.join(', ')}`);
+  const mode = str(exec, 'interactiveMode') ?? (apiVersion.endsWith('/v1') ? wrong('interactiveMode', 'Required value') : 'IfAvailable');
+  if (mode === 'Always') wrong('interactiveMode', 'Always cannot be had where nobody is to be asked');
+  if (mode !== 'Never' && mode !== 'IfAvailable') wrong('interactiveMode', `${JSON.stringify(mode)} is none of Never, IfAvailable, Always`);
+  const list = (name: string): readonly unknown[] => {
+    const value = exec[name] ?? [];
+    return Array.isArray(value) ? value : wrong(name, 'must be a list');
+  };
+  return {
+    apiVersion,
+    command: str(exec, 'command') ?? wrong('command', 'Required value'),
+    args: list('args').map((arg) => (typeof arg === 'string' ? arg : wrong('args', 'must be strings'))),
+    env: Object.fromEntries(
+      list('env').map((each) =>
+        isFields(each) && typeof each['name'] === 'string' && typeof each['value'] === 'string'
+          ? [each['name'], each['value']]
+          : wrong('env', 'must have a name and a value each'),
+      ),
+    ),
+    installHint: str(exec, 'installHint') ?? '',
+    ...(exec['provideClusterInfo'] === true && { cluster: clusterInfo(cluster, ca) }),
+    folder,
+  };
+}
+
+/** `spec.cluster` of an ExecCredential. */
+function clusterInfo(cluster: Fields, ca: string | undefined): object {
+  const extensions: unknown = cluster['extensions'];
+  const own: unknown = Array.isArray(extensions)
+    ? extensions.find((each) => isFields(each) && each['name'] === 'client.authentication.k8s.io/exec')
+    : undefined;
+  return {
+    server: cluster['server'],
+    ...(cluster['tls-server-name'] !== undefined && { 'tls-server-name': cluster['tls-server-name'] }),
+    ...(cluster['insecure-skip-tls-verify'] === true && { 'insecure-skip-tls-verify': true }),
+    ...(ca !== undefined && { 'certificate-authority-data': Buffer.from(ca).toString('base64') }),
+    config: isFields(own) ? (own['extension'] ?? null) : null,
   };
 }
 

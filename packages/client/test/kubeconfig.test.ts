@@ -25,6 +25,8 @@ contexts:
   context: { cluster: open, user: token }
 - name: exec
   context: { cluster: one, user: exec }
+- name: provider
+  context: { cluster: one, user: provider }
 - name: lost
   context: { cluster: none, user: cert }
 - name: nobody
@@ -40,6 +42,8 @@ users:
   user: { token: t0 }
 - name: exec
   user: { exec: { command: aws } }
+- name: provider
+  user: { auth-provider: { name: oidc } }
 `;
 
 describe('kubeconfig', () => {
@@ -79,7 +83,11 @@ describe('kubeconfig', () => {
     await expect(load('none')).rejects.toMatchObject({ code: 'NoContext', message: 'the kubeconfig has no context "none"' });
     await expect(load('lost')).rejects.toMatchObject({ code: 'NoCluster' });
     await expect(load('nobody')).rejects.toMatchObject({ code: 'NoUser' });
-    await expect(load('exec')).rejects.toMatchObject({ code: 'Unsupported', message: expect.stringContaining('exec') as string });
+    await expect(load('exec')).rejects.toMatchObject({ code: 'Malformed', message: "the kubeconfig's exec.apiVersion: Required value" });
+    await expect(load('provider')).rejects.toMatchObject({
+      code: 'Unsupported',
+      message: expect.stringContaining('auth-provider') as string,
+    });
     await expect(loadKubeconfig(join(folder, 'absent'))).rejects.toMatchObject({ code: 'Unreadable' });
     await expect(parseKubeconfig('kind: Pod', { folder })).rejects.toMatchObject({ code: 'Malformed' });
     await expect(parseKubeconfig('{', { folder })).rejects.toMatchObject({ code: 'Malformed' });

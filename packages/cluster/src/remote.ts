@@ -14,7 +14,7 @@ export interface RemoteAccess {
 
 /** Reaches an API server as a kubeconfig says; `server` replaces the address it names. @throws KubeconfigError */
 export async function remoteAccess(kubeconfigFile: string, server?: string): Promise<RemoteAccess> {
-  const config = await loadKubeconfig(kubeconfigFile);
+  const config = await loadKubeconfig(kubeconfigFile, { environment: process.env });
   const options = { ...config.options, ...(server !== undefined && { server }), userAgent: `oarlock/${version}` };
   const client = httpClient(options);
   return { client, server: options.server, ca: options.ca ?? '', close: () => client.close() };
