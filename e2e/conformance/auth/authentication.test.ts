@@ -1,0 +1,156 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Cluster } from '../../harness/cluster.ts';
+import { composition } from '../../harness/composition.ts';
+import { Machine } from '../../harness/machine.ts';
+import { untilValue } from '../../harness/until.ts';
+import { bearer, certificateOf, jsonService, send, whoIs, type JsonService, type Shown } from './sender.ts';
+
+/** Every authenticator there is in one chain, each known by a request of its own over HTTPS. */
+describe('authentication', () => {
+  const machine = Machine.use();
+  const services: JsonService[] = [];
+  const issuerKeys = generateKeyPair('ES256');
+  let cluster: Cluster;
+  let issuer: JsonService;
+  const is = async (shown: Shown) => whoIs(cluster.api, shown);
+  const basic = (text: string): Shown => ({ headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` } });
+
+  beforeAll(async () => {
+    issuer = await jsonService(async (_, path) =>
+      path === '/keys'
+        ? { keys: [{ kid: 'one', alg: 'ES256', ...(await exportJWK((await issuerKeys).publicKey)) }] }
+        : { issuer: issuer.url, jwks_uri: `${issuer.url}/keys` },
+    );
+    const reviews = await jsonService((review) => {
+      const { token } = (review as { spec: { token: string } }).spec;
+      const user = { username: 'wendy', groups: ['web'] };
+      return { status: token === 'of-the-webhook' ? { authenticated: true, user } : { authenticated: false } };
+    });
+    services.push(issuer, reviews);
+    const dir = machine.path('files');
+    await mkdir(dir, { recursive: true });
+    await writeFile(join(dir, 'tokens.csv'), 'of-the-file,tom,7,"devs,ops"\n');
+    await writeFile(join(dir, 'passwords.csv'), 'hunter2,paula,8,devs\n');
+    const jwt = [
+      {
+        issuer: { url: issuer.url, audiences: ['oarlock'] },
+        claimMappings: { username: { expression: 'claims.email' }, groups: { claim: 'groups', prefix: 'oidc:' } },
+        claimValidationRules: [{ expression: 'claims.email_verified', message: 'the address has to be verified' }],
+      },
+    ];
+    cluster = await machine.cluster({
+      spec: {
+        ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }),
+        roles: ['apiserver', 'controllers'],
+        ...{
+          authn: [
+            { use: 'authn-request-header', config: { allowedNames: ['front-proxy'] } },
+            'authn-client-certificate',
+            { use: 'authn-static-token', config: { file: join(dir, 'tokens.csv') } },
+            { use: 'authn-basic-password', config: { file: join(dir, 'passwords.csv') } },
+            'authn-bootstrap-token',
+            'authn-service-account',
+            { use: 'authn-oidc', config: { jwt } },
+            { use: 'authn-webhook', config: { url: `${reviews.url}/` } },
+            { use: 'authn-anonymous', config: { paths: ['/version'] } },
+          ],
+        },
+      },
+    });
+  });
+  afterAll(() => {
+    for (const each of services) each.close();
+  });
+
+  it('knows whoever shows a certificate of the CA', async () => {
+    const { cert, key } = cluster.api.tls;
+    expect(await is({ cert, key })).toBe('kubernetes-admin [system:masters system:authenticated]');
+    expect(await is(await certificateOf(cluster.api, 'ada', 'O=devs,CN=ada'))).toBe('ada [devs system:authenticated]');
+  });
+
+  it('knows tokens and passwords of files', async () => {
+    expect(await is(bearer('of-the-file'))).toBe('tom [devs ops system:authenticated]');
+    expect(await is(bearer('of-another-file'))).toBe('401');
+    expect(await is(basic('paula:hunter2'))).toBe('paula [devs system:authenticated]');
+    expect(await is(basic('paula:hunter3'))).toBe('401');
+  });
+
+  it('knows machines that join, until their token ends', async () => {
+    const { stdout } = await cluster.oarlock('token', 'create');
+    const token = /--token (\S+)/.exec(stdout)?.[1] ?? '';
+    const id = token.slice(0, 6);
+    // a machine is nobody who may ask who it is, and is told no in its own name
+    const asked = () => send(cluster.api, 'GET', '/api/v1/namespaces', bearer(token));
+    expect((await asked()).body).toContain(`User \\"system:bootstrap:${id}\\" cannot list resource`);
+    await cluster.api.json('DELETE', `/api/v1/namespaces/kube-system/secrets/bootstrap-token-${id}`);
+    expect((await asked()).status).toBe(401);
+  });
+
+  it('knows service accounts by their tokens, for the audience that they are for, until they are gone', async () => {
+    const accounts = '/api/v1/namespaces/default/serviceaccounts';
+    await cluster.api.renew(accounts, { metadata: { name: 'robot' } });
+    const token = async (audiences?: string[]) =>
+      (
+        await cluster.api.json<{ status: { token: string } }>('POST', `${accounts}/robot/token`, {
+          body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { ...(audiences && { audiences }) } },
+        })
+      ).status.token;
+    const robot = 'system:serviceaccount:default:robot [system:serviceaccounts system:serviceaccounts:default system:authenticated]';
+    const own = await token();
+    expect(await is(bearer(own))).toBe(robot);
+    expect(await is(bearer(await token(['vault'])))).toBe('401');
+    await cluster.api.json('DELETE', `${accounts}/robot`);
+    // what was known by its hash is known for at most ten seconds
+    await untilValue(
+      'the token is refused',
+      () => is(bearer(own)),
+      (seen) => seen === '401',
+      { timeoutMs: 30_000 },
+    );
+  });
+
+  it('knows users of an OpenID Connect issuer, as CEL says who they are', async () => {
+    const token = async (claims: object, audience = 'oarlock') =>
+      new SignJWT({ email: 'olga@example.com', email_verified: true, groups: ['devs'], ...claims })
+        .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+        .setIssuer(issuer.url)
+        .setAudience(audience)
+        .setIssuedAt()
+        .setExpirationTime('1h')
+        .sign((await issuerKeys).privateKey);
+    expect(await is(bearer(await token({})))).toBe('olga@example.com [oidc:devs system:authenticated]');
+    expect(await is(bearer(await token({ email_verified: false })))).toBe('401');
+    expect(await is(bearer(await token({}, 'elsewhere')))).toBe('401');
+  });
+
+  it('knows whom a webhook knows', async () => {
+    expect(await is(bearer('of-the-webhook'))).toBe('wendy [web system:authenticated]');
+    expect(await is(bearer('of-no-webhook'))).toBe('401');
+  });
+
+  it('believes the headers of a proxy that shows its certificate, and of nobody else', async () => {
+    const headers = { 'x-remote-user': 'remo', 'x-remote-group': 'far' };
+    const proxy = await certificateOf(cluster.api, 'front-proxy', 'CN=front-proxy');
+    expect(await is({ ...proxy, headers })).toBe('remo [far system:authenticated]');
+    expect(await is({ ...(await certificateOf(cluster.api, 'eve', 'CN=eve')), headers })).toBe('eve [system:authenticated]');
+    expect(await is({ headers })).toBe('401');
+  });
+
+  it('lets those without credentials look at what they may, and at nothing else', async () => {
+    const of = async (path: string, shown: Shown = {}) => (await send(cluster.api, 'GET', path, shown)).status;
+    expect(await of('/version')).toBe(200);
+    expect(await of('/readyz')).toBe(401);
+    expect(await of('/api')).toBe(401);
+    expect(await of('/version', bearer('wrong'))).toBe(401);
+  });
+
+  it('lets who may impersonate be somebody else: kubectl auth whoami', async () => {
+    const said = await cluster.kubectl.run(['auth', 'whoami', '--as', 'ida', '--as-group', 'devs', '--as-uid', 'u1', '-o', 'json']);
+    const { userInfo } = (JSON.parse(said) as { status: { userInfo: object } }).status;
+    expect(userInfo).toMatchObject({ username: 'ida', uid: 'u1', groups: ['devs', 'system:authenticated'] });
+    expect(await is({ headers: { ...bearer('of-the-file').headers, 'impersonate-user': 'ida' } })).toBe('403');
+  });
+});

@@ -1,0 +1,103 @@
+import { webcrypto } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import { request } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
+import type { Answer, Api } from '../../harness/api.ts';
+import { until } from '../../harness/until.ts';
+
+x509.cryptoProvider.set(webcrypto);
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+
+/** What a request shows of its sender: nothing else of the test does. */
+export interface Shown {
+  readonly cert?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** One request on a connection of its own, over HTTPS. */
+export function send(api: Api, method: string, path: string, { cert, key, headers = {} }: Shown = {}, body?: object): Promise<Answer> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const call = request(new URL(path, api.server), {
+      method,
+      agent: false,
+      ca: api.tls.ca,
+      ...(cert !== undefined && { cert, key }),
+      headers: { ...headers, ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }) },
+    });
+    call.once('error', reject).once('response', (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject).once('end', () => {
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') });
+      });
+    });
+    call.end(text);
+  });
+}
+
+export const bearer = (token: string): Shown => ({ headers: { authorization: `Bearer ${token}` } });
+
+/** `name [groups]` of whoever the server takes the sender for, or the status. */
+export async function whoIs(api: Api, shown: Shown): Promise<string> {
+  const { status, body } = await send(api, 'POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', shown, {});
+  if (status !== 201) return String(status);
+  const { userInfo } = (JSON.parse(body) as { status: { userInfo: { username: string; groups: string[] } } }).status;
+  return `${userInfo.username} [${userInfo.groups.join(' ')}]`;
+}
+
+/** A client certificate of the cluster's CA, asked for and approved as an administrator would. */
+export async function certificateOf(api: Api, name: string, subject: string): Promise<Required<Pick<Shown, 'cert' | 'key'>>> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const csr = await x509.Pkcs10CertificateRequestGenerator.create({ name: subject, keys, signingAlgorithm: algorithm });
+  const path = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
+  const made = await api.renew<{ metadata: { name: string }; status?: object }>(path, {
+    ...{ apiVersion: 'certificates.k8s.io/v1', kind: 'CertificateSigningRequest' },
+    metadata: { name },
+    ...{
+      spec: {
+        signerName: 'kubernetes.io/kube-apiserver-client',
+        usages: ['digital signature', 'client auth'],
+        request: Buffer.from(csr.toString('pem')).toString('base64'),
+      },
+    },
+  });
+  const conditions = [{ type: 'Approved', status: 'True', reason: 'Test', message: 'test' }];
+  await api.json('PUT', `${path}/${name}/approval`, { body: { ...made, status: { conditions } } });
+  const certificate = await until('the certificate', async () => {
+    const { status } = await api.get<{ status?: { certificate?: string } }>(`${path}/${name}`);
+    return status?.certificate;
+  });
+  const key = x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY');
+  return { cert: Buffer.from(certificate, 'base64').toString('utf8'), key };
+}
+
+export interface JsonService {
+  readonly url: string;
+  close(): void;
+}
+/** A service of this machine that answers JSON with JSON. */
+export async function jsonService(answer: (body: Record<string, never>, path: string) => object | Promise<object>): Promise<JsonService> {
+  const server: Server = createServer((message, response) => {
+    let text = '';
+    message.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    message.on('end', () => {
+      void Promise.resolve(answer((text === '' ? {} : JSON.parse(text)) as Record<string, never>, message.url ?? '')).then((said) =>
+        response.end(JSON.stringify(said)),
+      );
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
