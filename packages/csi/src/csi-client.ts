@@ -1,10 +1,15 @@
 import { UnixClient } from '@oarlock/grpc/unix-client';
 import { csiTable, type ControllerRpc, type NodeRpc, type PluginService } from './csi-messages.ts';
 import type {
+  Capacity,
   ControllerCapability,
+  ControllerPublishRequest,
+  CreateSnapshotRequest,
   CreateVolumeRequest,
+  CsiSnapshot,
   CsiVolume,
   ExpandRequest,
+  ModifyRequest,
   NodeCapability,
   NodeInfo,
   PluginCapability,
@@ -12,7 +17,9 @@ import type {
   PublishRequest,
   StageRequest,
   Strings,
+  Topology,
   VolumeCapability,
+  VolumeStatistics,
 } from './csi-types.ts';
 
 export interface CsiCall {
@@ -62,17 +69,7 @@ export class CsiClient {
   async deleteVolume(volumeId: string, secrets: Strings, call: CsiCall = {}): Promise<void> {
     await this.#controller('DeleteVolume', { volumeId, secrets }, call);
   }
-  async publish(
-    request: {
-      readonly volumeId: string;
-      readonly nodeId: string;
-      readonly volumeCapability: VolumeCapability;
-      readonly readonly: boolean;
-      readonly secrets: Strings;
-      readonly volumeContext: Strings;
-    },
-    call: CsiCall = {},
-  ): Promise<Strings> {
+  async publish(request: ControllerPublishRequest, call: CsiCall = {}): Promise<Strings> {
     const { publishContext } = await this.#controller<{ readonly publishContext: Strings }>('ControllerPublishVolume', request, call);
     return publishContext;
   }
@@ -81,6 +78,37 @@ export class CsiClient {
   }
   expand(request: ExpandRequest, call: CsiCall = {}): Promise<{ readonly capacityBytes: number; readonly nodeExpansionRequired: boolean }> {
     return this.#controller('ControllerExpandVolume', request, call);
+  }
+
+  async modify(request: ModifyRequest, call: CsiCall = {}): Promise<void> {
+    await this.#controller('ControllerModifyVolume', request, call);
+  }
+  capacity(
+    request: {
+      readonly volumeCapabilities?: readonly VolumeCapability[];
+      readonly parameters?: Strings;
+      readonly accessibleTopology?: Topology;
+    },
+    call: CsiCall = {},
+  ): Promise<Capacity> {
+    return this.#controller('GetCapacity', request, call);
+  }
+  async createSnapshot(request: CreateSnapshotRequest, call: CsiCall = {}): Promise<CsiSnapshot> {
+    const { snapshot } = await this.#controller<{ readonly snapshot?: CsiSnapshot }>('CreateSnapshot', request, call);
+    if (snapshot === undefined) throw new TypeError('the driver answered CreateSnapshot without a snapshot');
+    return snapshot;
+  }
+  async deleteSnapshot(snapshotId: string, secrets: Strings, call: CsiCall = {}): Promise<void> {
+    await this.#controller('DeleteSnapshot', { snapshotId, secrets }, call);
+  }
+  /** Undefined: the driver has no such snapshot. */
+  async snapshot(snapshotId: string, secrets: Strings, call: CsiCall = {}): Promise<CsiSnapshot | undefined> {
+    const { entries } = await this.#controller<{ readonly entries: readonly { readonly snapshot?: CsiSnapshot }[] }>(
+      'ListSnapshots',
+      { snapshotId, secrets },
+      call,
+    );
+    return entries[0]?.snapshot;
   }
 
   nodeInfo(call: CsiCall = {}): Promise<NodeInfo> {
@@ -101,6 +129,12 @@ export class CsiClient {
   }
   async nodeUnpublish(volumeId: string, targetPath: string, call: CsiCall = {}): Promise<void> {
     await this.#node('NodeUnpublishVolume', { volumeId, targetPath }, call);
+  }
+  nodeStatistics(
+    request: { readonly volumeId: string; readonly volumePath: string; readonly stagingTargetPath?: string },
+    call: CsiCall = {},
+  ): Promise<VolumeStatistics> {
+    return this.#node('NodeGetVolumeStats', request, call);
   }
   nodeExpand(request: ExpandRequest, call: CsiCall = {}): Promise<{ readonly capacityBytes: number }> {
     return this.#node('NodeExpandVolume', request, call);

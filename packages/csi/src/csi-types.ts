@@ -57,6 +57,40 @@ export interface CreateVolumeRequest {
   readonly secrets?: Strings;
   readonly volumeContentSource?: ContentSource;
   readonly accessibilityRequirements?: TopologyRequirement;
+  readonly mutableParameters?: Strings;
+}
+export interface ControllerPublishRequest {
+  readonly volumeId: string;
+  readonly nodeId: string;
+  readonly volumeCapability?: VolumeCapability;
+  readonly readonly: boolean;
+  readonly secrets?: Strings;
+  readonly volumeContext?: Strings;
+}
+export interface ModifyRequest {
+  readonly volumeId: string;
+  readonly secrets?: Strings;
+  readonly mutableParameters: Strings;
+}
+export interface CreateSnapshotRequest {
+  readonly sourceVolumeId: string;
+  readonly name: string;
+  readonly secrets?: Strings;
+  readonly parameters?: Strings;
+}
+export interface Capacity {
+  readonly availableCapacity: number;
+  readonly maximumVolumeSize?: { readonly value: number };
+}
+export interface VolumeUsage {
+  readonly available: number;
+  readonly total: number;
+  readonly used: number;
+  readonly unit: 'UNKNOWN_UNIT' | 'BYTES' | 'INODES';
+}
+export interface VolumeStatistics {
+  readonly usage: readonly VolumeUsage[];
+  readonly volumeCondition?: { readonly abnormal: boolean; readonly message: string };
 }
 export interface NodeInfo {
   readonly nodeId: string;

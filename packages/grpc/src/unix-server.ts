@@ -8,6 +8,8 @@ import type { MessageTable } from './message-table.ts';
 export type Methods = Readonly<Record<string, (request: never) => object | Promise<object>>>;
 
 export interface UnixServerOptions {
+  /** The messages of methods whose names are not `<method>Request` and `<method>Response`. */
+  readonly types?: Readonly<Record<string, readonly [request: string, response: string]>>;
   /** Made anew: what is there under this name is removed. Only its owner may connect. */
   readonly socket: string;
   readonly table: MessageTable;
@@ -18,14 +20,15 @@ export interface UnixServerOptions {
 }
 
 /** Serves gRPC on a socket until it is closed. Resolves when it listens. */
-export async function unixServer({ socket, table, services, failed }: UnixServerOptions): Promise<{ close(): Promise<void> }> {
+export async function unixServer({ socket, table, services, types = {}, failed }: UnixServerOptions): Promise<{ close(): Promise<void> }> {
   await mkdir(dirname(socket), { recursive: true, mode: 0o700 });
   await rm(socket, { force: true });
   const server = new Server();
   for (const [service, methods] of Object.entries(services)) {
     const paths = Object.keys(methods).map((method) => {
-      const request = table.codec(`${method}Request`);
-      const response = table.codec(`${method}Response`);
+      const [asked, answered] = types[method] ?? [`${method}Request`, `${method}Response`];
+      const request = table.codec(asked);
+      const response = table.codec(answered);
       return [
         method,
         {

@@ -116,7 +116,7 @@ export function kubeletParts(
     deadlines: new Deadlines(clock),
     services: new ServiceEnvironment(informers.of(services), facts),
     statuses: new StatusManager({ client, clock, random, log, tracer }),
-    volumes: new VolumeManager({ drivers, client, paths }),
+    volumes: new VolumeManager({ drivers, client, paths, tokens }),
     network: defaultRuntime.hub.simulated ? undefined : needs.network,
     devices:
       config.devicePluginDir === undefined

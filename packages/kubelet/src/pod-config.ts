@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Container, EphemeralContainer, Pod, VolumeMount } from '@oarlock/api/types/core-v1';
-import type { ContainerConfig, Image, Mount, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
+import type { ContainerConfig, Device, Image, Mount, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
 import type { ContainerDevices } from './devices/device-messages.ts';
 import { parseResolvConf, podResolver } from './dns.ts';
 import { environment } from './environment.ts';
@@ -136,7 +136,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
           ...(await mountsOf(request, lookup)),
           ...(devices?.mounts ?? []).map(({ readOnly, ...mount }) => ({ ...mount, readonly: readOnly })),
         ],
-    ...(devices && devices.devices.length > 0 && { devices: devices.devices }),
+    ...deviceList([...(devices?.devices ?? []), ...(runtime.hollow ? [] : blockDevices(request))]),
     labels: containerLabels(pod, container, node.owner),
     annotations: { ...devices?.annotations, ...containerAnnotations(pod, container, restartCount) },
     logPath: `${container.name}/${restartCount}.log`,
@@ -155,6 +155,17 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
       ),
     },
   };
+}
+
+const deviceList = (devices: readonly Device[]) => (devices.length > 0 ? { devices } : {});
+
+/** Volumes that the container has as block devices. @throws Error for one that is not there */
+function blockDevices({ container, volumes }: ContainerRequest): readonly Device[] {
+  return (container.volumeDevices ?? []).map(({ name, devicePath }) => {
+    const volume = volumes.get(name);
+    if (volume?.device !== true) throw new Error(`cannot find volume "${name}" to pass into container "${container.name}"`);
+    return { containerPath: devicePath, hostPath: volume.hostPath, permissions: volume.readOnly ? 'r' : 'mrw' };
+  });
 }
 
 const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> = {

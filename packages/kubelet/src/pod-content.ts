@@ -5,12 +5,14 @@ import type { SyncPass } from './sync-pass.ts';
 
 /** When a refresh that failed is tried again although nothing changed. Milliseconds. */
 const retryMs = 10_000;
+const never = Number.POSITIVE_INFINITY;
 
 /** Keeps what a pod was given up to date: the objects it refers to are watched, and volumes follow them, its labels, and the end of tokens. */
 export class PodContent {
   readonly #record: PodRecord;
   readonly #wake: (cause: Cause | undefined) => void;
   #stale = false;
+  #refreshedAt: number | undefined;
   #holds: (() => void)[] | undefined;
 
   constructor(record: PodRecord, wake: (cause: Cause | undefined) => void) {
@@ -45,6 +47,7 @@ export class PodContent {
     const { runtime, pod, node, volumes } = this.#record;
     if (this.#stale && runtime?.hollow === false && volumes.size > 0) {
       this.#stale = false;
+      this.#refreshedAt = node.clock.now();
       try {
         await node.volumes.refresh(pod, volumes, { signal: pass.signal, cause: undefined });
       } catch (error) {
@@ -58,11 +61,13 @@ export class PodContent {
     this.#watchTokens();
   }
 
-  /** Tokens are renewed before they end, whether or not anything else happens. */
+  /** Tokens are renewed before they end, and drivers are called again that want to be, whether or not anything else happens. */
   #watchTokens(): void {
-    const { uid, node } = this.#record;
-    const due = node.tokens.dueAt(uid);
-    if (due === undefined) return;
+    const { uid, node, volumes } = this.#record;
+    const again = node.volumes.refreshAfterMs(volumes);
+    if (again !== undefined) this.#refreshedAt ??= node.clock.now();
+    const due = Math.min(node.tokens.dueAt(uid) ?? never, again === undefined ? never : (this.#refreshedAt ?? 0) + again);
+    if (!Number.isFinite(due)) return;
     node.deadlines.set(uid, due, () => {
       this.#stale = true;
       this.#wake(undefined);

@@ -1,4 +1,4 @@
-import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
+import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
 import { slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
 
@@ -8,11 +8,29 @@ export interface VolumeRequest {
   readonly volume: Volume;
   /** The bound volume when `volume` is a claim. */
   readonly persistentVolume?: PersistentVolume;
+  /** The claim itself, as it was when the volume was first mounted. */
+  readonly claim?: PersistentVolumeClaim;
   /** A directory of this pod and volume alone; drivers that mount do it here. Survives restarts of the kubelet. */
   readonly path: string;
   readonly readOnly: boolean;
   /** Group that must be able to read and write, from the pod's security context. */
   readonly fsGroup?: number;
+  /** A token of the pod's service account, bound to the pod. What was asked for is given again until it has to be renewed. */
+  serviceAccountToken?(request: { readonly audience: string; readonly expirationSeconds?: number }): Promise<ServiceAccountToken>;
+}
+export interface ServiceAccountToken {
+  readonly token: string;
+  /** RFC 3339. */
+  readonly expirationTimestamp: string;
+}
+
+export interface Mounted {
+  /** What containers get. */
+  readonly hostPath: string;
+  /** `hostPath` is a block device, which containers have as such. */
+  readonly device?: boolean;
+  /** The driver wants to be called again after so many milliseconds, and again. */
+  readonly refreshAfterMs?: number;
 }
 
 export interface VolumeCall {
@@ -29,7 +47,7 @@ export interface VolumeDriver {
   /** Whether this driver is the one for the volume. Exactly one of a node's drivers says yes. */
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean;
   /** Returns the host path to give to containers. @throws VolumeError */
-  mount(request: VolumeRequest, call?: VolumeCall): Promise<{ readonly hostPath: string }>;
+  mount(request: VolumeRequest, call?: VolumeCall): Promise<Mounted>;
   unmount(target: { readonly podUid: string; readonly volumeName: string; readonly path: string }, call?: VolumeCall): Promise<void>;
   /** Content follows API objects: `mount` is called again when one of them changes. */
   readonly refreshes?: boolean;

@@ -1,16 +1,30 @@
 import { randomUUID } from 'node:crypto';
-import { cp, mkdir, open, truncate } from 'node:fs/promises';
+import { truncate } from 'node:fs/promises';
 import type { ControllerRpc } from '@oarlock/csi/csi-messages';
-import type { CapacityRange, ContentSource, CreateVolumeRequest, CsiSnapshot, CsiVolume, Topology } from '@oarlock/csi/csi-types';
+import type { CapacityRange, ContentSource, CreateVolumeRequest, CsiVolume, ModifyRequest, Topology } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Methods } from '@oarlock/grpc/unix-server';
+import { attachService } from './attach-service.ts';
+import { fill } from './content.ts';
 import { OneAtATime } from './one-at-a-time.ts';
+import { freeLoopDevice } from './mounts.ts';
+import type { Publications } from './publications.ts';
 import { isBlock, page, required } from './requests.ts';
+import { snapshotService } from './snapshot-service.ts';
 import type { StoredSnapshot, StoredVolume, VolumeStore } from './volume-store.ts';
 
 export interface ControllerOptions {
   readonly store: VolumeStore;
-  readonly topology: Topology;
+  readonly publications: Publications;
+  readonly nodeId: string;
+  /** Where its volumes can be reached; undefined: everywhere. */
+  readonly topology: Topology | undefined;
+  /** Whether volumes have to be attached to a node before they are used there. */
+  readonly attach: boolean;
+  /** Names of parameters that can be changed later. */
+  readonly mutable: readonly string[];
+  /** How many volumes a node may have attached; 0: any number. */
+  readonly maxVolumes: number;
   /** What all volumes together may be promised. Bytes. */
   readonly capacityBytes: number;
   now(): number;
@@ -19,24 +33,28 @@ export interface ControllerOptions {
 const abilities: readonly ControllerRpc[] = [
   'CREATE_DELETE_VOLUME',
   'LIST_VOLUMES',
+  'GET_VOLUME',
   'GET_CAPACITY',
   'CREATE_DELETE_SNAPSHOT',
   'LIST_SNAPSHOTS',
   'CLONE_VOLUME',
   'CONTROLLER_EXPAND_VOLUME',
+  'CONTROLLER_VOLUME_CONDITION',
   'CONTROLLER_SINGLE_NODE_MULTI_WRITER',
 ];
 const defaultBytes = 1 << 30;
 
 /** The controller service of CSI: what there is, how large it is and what it was made from. */
-export function controllerService({ store, topology, capacityBytes, now }: ControllerOptions): Methods {
+export function controllerService(options: ControllerOptions): Methods {
+  const { store, publications, topology, capacityBytes, now, attach, mutable } = options;
+  const shared = topology === undefined;
   const turns = new OneAtATime();
   const free = () => capacityBytes - store.usedBytes;
   const volumeMessage = ({ id, bytes, source }: StoredVolume): CsiVolume => ({
     volumeId: id,
     capacityBytes: bytes,
     volumeContext: {},
-    accessibleTopology: [topology],
+    ...(topology && { accessibleTopology: [topology] }),
     ...(source && { contentSource: source }),
   });
   const known = (id: string): StoredVolume => {
@@ -53,22 +71,38 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
     if (snapshot === undefined) throw new GrpcError('NOT_FOUND', `there is no snapshot ${id}`);
     return snapshot;
   };
-  const fill = async (id: string, bytes: number, block: boolean, from: StoredVolume | StoredSnapshot | undefined) => {
-    const content = store.content(id);
-    if (from !== undefined) await cp(store.content(from.id), content, { recursive: true, preserveTimestamps: true, mode: copyOnWrite });
-    else if (block) await (await open(content, 'wx', 0o600)).close();
-    // whoever runs in the pod decides what it may write
-    else await mkdir(content, { mode: 0o777 });
-    if (block) await truncate(content, bytes);
+  const entry = (volume: StoredVolume) => ({
+    volume: volumeMessage(volume),
+    status: {
+      publishedNodeIds: Object.keys(volume.attached ?? {}),
+      volumeCondition: { abnormal: false, message: 'it is as it should be' },
+    },
+  });
+  const knownParameters = (given: Readonly<Record<string, string>> = {}) => {
+    const unknown = Object.keys(given).find((name) => !mutable.includes(name));
+    if (unknown !== undefined)
+      throw new GrpcError(
+        'INVALID_ARGUMENT',
+        `the parameter ${JSON.stringify(unknown)} cannot be changed; these can: ${mutable.join(', ')}`,
+      );
+    return given;
   };
+  const all: readonly ControllerRpc[] = [
+    ...abilities,
+    ...(attach ? (['PUBLISH_UNPUBLISH_VOLUME', 'PUBLISH_READONLY', 'LIST_VOLUMES_PUBLISHED_NODES'] as const) : []),
+    ...(mutable.length > 0 ? (['MODIFY_VOLUME'] as const) : []),
+  ];
 
   return {
-    ControllerGetCapabilities: () => ({ capabilities: abilities.map((type) => ({ rpc: { type } })) }),
+    ...snapshotService(store, turns, now),
+    ...(attach && attachService(options, turns)),
+    ControllerGetCapabilities: () => ({ capabilities: all.map((type) => ({ rpc: { type } })) }),
 
     CreateVolume: (request: CreateVolumeRequest) =>
       turns.run(required('name', request.name), async () => {
         const { name, capacityRange, parameters = {}, volumeContentSource, accessibilityRequirements } = request;
-        const block = isBlock(request.volumeCapabilities);
+        const changeable = knownParameters(request.mutableParameters);
+        const block = isBlock(request.volumeCapabilities, shared);
         const before = store.named('volume', name) as StoredVolume | undefined;
         if (before !== undefined) {
           if (before.block !== block || !fits(before.bytes, capacityRange) || !sameSource(before.source, volumeContentSource))
@@ -81,10 +115,10 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
         const bytes = sizeOf(capacityRange, from?.bytes);
         if (bytes > free()) throw new GrpcError('RESOURCE_EXHAUSTED', `${bytes} bytes are asked for and ${free()} are free`);
         const { requisite = [] } = accessibilityRequirements ?? {};
-        if (requisite.length > 0 && !requisite.some((one) => includes(topology, one)))
+        if (topology && requisite.length > 0 && !requisite.some((one) => includes(topology, one)))
           throw new GrpcError('RESOURCE_EXHAUSTED', 'volumes of this node are not accessible where they are asked for');
         const id = randomUUID();
-        await fill(id, bytes, block, from);
+        await fill(store, id, { bytes, block, from: from?.id });
         const volume: StoredVolume = {
           kind: 'volume',
           id,
@@ -92,6 +126,7 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
           bytes,
           block,
           parameters,
+          ...(Object.keys(changeable).length > 0 && { mutable: changeable }),
           ...(volumeContentSource && from && { source: volumeContentSource }),
         };
         await store.put(volume);
@@ -101,7 +136,15 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
     DeleteVolume: ({ volumeId }: { readonly volumeId: string }) =>
       turns.run(required('volume_id', volumeId), async () => {
         const volume = store.volume(volumeId);
-        if (volume !== undefined) await store.remove(volume);
+        if (volume === undefined) return {};
+        const [node] = Object.keys(volume.attached ?? {});
+        if (node !== undefined) throw new GrpcError('FAILED_PRECONDITION', `the volume ${volumeId} is attached to ${node}`);
+        const [publication] = await publications.of(volumeId);
+        if (publication !== undefined)
+          throw new GrpcError('FAILED_PRECONDITION', `the volume ${volumeId} is in use at ${publication.target}`);
+        // whoever staged it may have been killed
+        if (volume.block) await freeLoopDevice(store.content(volumeId));
+        await store.remove(volume);
         return {};
       }),
 
@@ -110,7 +153,7 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
       const { volumeCapabilities, parameters = {} } = request;
       if (volumeCapabilities.length === 0) throw new GrpcError('INVALID_ARGUMENT', 'volume_capabilities is missing');
       try {
-        if (isBlock(volumeCapabilities) === block) return { confirmed: { volumeCapabilities, parameters, volumeContext: {} } };
+        if (isBlock(volumeCapabilities, shared) === block) return { confirmed: { volumeCapabilities, parameters, volumeContext: {} } };
       } catch (error) {
         return { message: (error as Error).message };
       }
@@ -119,11 +162,21 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
 
     ListVolumes: ({ maxEntries, startingToken }: { readonly maxEntries: number; readonly startingToken: string }) => {
       const { items, nextToken } = page(store.volumes(), maxEntries, startingToken);
-      return { entries: items.map((volume) => ({ volume: volumeMessage(volume) })), nextToken };
+      return { entries: items.map(entry), nextToken };
     },
 
+    ControllerGetVolume: ({ volumeId }: { readonly volumeId: string }) => entry(known(required('volume_id', volumeId))),
+
+    ControllerModifyVolume: ({ volumeId, mutableParameters }: ModifyRequest) =>
+      turns.run(required('volume_id', volumeId), async () => {
+        if (mutable.length === 0) throw new GrpcError('UNIMPLEMENTED', 'nothing about volumes of this driver can be changed');
+        const volume = known(volumeId);
+        await store.put({ ...volume, mutable: { ...volume.mutable, ...knownParameters(mutableParameters) } });
+        return {};
+      }),
+
     GetCapacity: ({ accessibleTopology }: { readonly accessibleTopology?: Topology }) => ({
-      availableCapacity: accessibleTopology === undefined || includes(topology, accessibleTopology) ? Math.max(0, free()) : 0,
+      availableCapacity: accessibleTopology === undefined || !topology || includes(topology, accessibleTopology) ? Math.max(0, free()) : 0,
     }),
 
     ControllerExpandVolume: ({ volumeId, capacityRange }: { readonly volumeId: string; readonly capacityRange?: CapacityRange }) =>
@@ -137,62 +190,8 @@ export function controllerService({ store, topology, capacityBytes, now }: Contr
         if (bytes !== volume.bytes) await store.put({ ...volume, bytes });
         return { capacityBytes: bytes, nodeExpansionRequired: volume.block };
       }),
-
-    CreateSnapshot: ({ sourceVolumeId, name }: { readonly sourceVolumeId: string; readonly name: string }) =>
-      turns.run(required('name', name), async () => {
-        required('source_volume_id', sourceVolumeId);
-        const before = store.named('snapshot', name) as StoredSnapshot | undefined;
-        if (before !== undefined && before.volumeId !== sourceVolumeId)
-          throw new GrpcError('ALREADY_EXISTS', `the snapshot ${name} is one of another volume`);
-        if (before !== undefined) return { snapshot: snapshotMessage(before) };
-        const { bytes, block } = known(sourceVolumeId);
-        const id = randomUUID();
-        await cp(store.content(sourceVolumeId), store.content(id), { recursive: true, preserveTimestamps: true, mode: copyOnWrite });
-        const snapshot: StoredSnapshot = {
-          kind: 'snapshot',
-          id,
-          name,
-          bytes,
-          block,
-          volumeId: sourceVolumeId,
-          createdSeconds: Math.floor(now() / 1000),
-        };
-        await store.put(snapshot);
-        return { snapshot: snapshotMessage(snapshot) };
-      }),
-
-    DeleteSnapshot: ({ snapshotId }: { readonly snapshotId: string }) =>
-      turns.run(required('snapshot_id', snapshotId), async () => {
-        const snapshot = store.snapshot(snapshotId);
-        if (snapshot !== undefined) await store.remove(snapshot);
-        return {};
-      }),
-
-    ListSnapshots: ({
-      maxEntries,
-      startingToken,
-      sourceVolumeId,
-      snapshotId,
-    }: Readonly<Record<'startingToken' | 'sourceVolumeId' | 'snapshotId', string>> & { readonly maxEntries: number }) => {
-      const wanted = store
-        .snapshots()
-        .filter(({ id, volumeId }) => (snapshotId === '' || id === snapshotId) && (sourceVolumeId === '' || volumeId === sourceVolumeId));
-      const { items, nextToken } = page(wanted, maxEntries, startingToken);
-      return { entries: items.map((snapshot) => ({ snapshot: snapshotMessage(snapshot) })), nextToken };
-    },
   };
 }
-
-/** `COPYFILE_FICLONE`: shares blocks where the file system can. */
-const copyOnWrite = 2;
-
-const snapshotMessage = ({ id, bytes, volumeId, createdSeconds }: StoredSnapshot): CsiSnapshot => ({
-  snapshotId: id,
-  sizeBytes: bytes,
-  sourceVolumeId: volumeId,
-  creationTime: { seconds: createdSeconds, nanos: 0 },
-  readyToUse: true,
-});
 
 /** @throws GrpcError `OUT_OF_RANGE` for a range that nothing is in */
 function sizeOf({ requiredBytes = 0, limitBytes = 0 }: CapacityRange = {}, atLeast = 0): number {

@@ -1,7 +1,9 @@
-import { unixServer } from '@oarlock/grpc/unix-server';
+import { unixServer, type Methods } from '@oarlock/grpc/unix-server';
 import { csiTable } from '@oarlock/csi/csi-messages';
 import { controllerService } from './controller-service.ts';
+import type { Faults } from './faults.ts';
 import { nodeService } from './node-service.ts';
+import { Publications } from './publications.ts';
 import { VolumeStore } from './volume-store.ts';
 
 export interface DriverOptions {
@@ -14,33 +16,50 @@ export interface DriverOptions {
   /** What all volumes together may be promised. Bytes. */
   readonly capacityBytes: number;
   readonly version: string;
+  /** Whether volumes have to be attached before they are used. */
+  readonly attach?: boolean;
+  /** The data directory is one that all nodes have: volumes are reached from each, and the controller of one serves all. */
+  readonly shared?: boolean;
+  /** Names of parameters that ControllerModifyVolume may change. */
+  readonly mutable?: readonly string[];
+  /** How many volumes a node takes; 0: any number. */
+  readonly maxVolumes?: number;
+  /** What is to go wrong, for tests. */
+  readonly faults?: Faults;
   now(): number;
   failed?(path: string, error: unknown): void;
 }
 
 /** Serves a CSI driver whose volumes are directories and files of this machine, until it is closed. */
 export async function driver(options: DriverOptions): Promise<{ close(): Promise<void> }> {
-  const { name, endpoint, nodeId, dataDir, capacityBytes, version, now, failed } = options;
-  const store = await VolumeStore.open(dataDir);
-  const topology = { segments: { [`topology.${name}/node`]: nodeId } };
+  const { name, endpoint, nodeId, dataDir, capacityBytes, version, now, failed, faults } = options;
+  const { attach = false, shared = false, mutable = [], maxVolumes = 0 } = options;
+  const store = await VolumeStore.open(dataDir, { shared });
+  const publications = new Publications(store.directory);
+  const topology = shared ? undefined : { segments: { [`topology.${name}/node`]: nodeId } };
+  const parts = { store, publications, nodeId, topology, attach, maxVolumes };
+  const services: Readonly<Record<string, Methods>> = {
+    'csi.v1.Identity': {
+      GetPluginInfo: () => ({ name, vendorVersion: version }),
+      GetPluginCapabilities: () => ({
+        capabilities: [
+          { service: { type: 'CONTROLLER_SERVICE' } },
+          ...(shared ? [] : [{ service: { type: 'VOLUME_ACCESSIBILITY_CONSTRAINTS' } }]),
+          { volumeExpansion: { type: 'ONLINE' } },
+        ],
+      }),
+      Probe: () => ({ ready: { value: true } }),
+    },
+    'csi.v1.Controller': controllerService({ ...parts, capacityBytes, now, mutable }),
+    'csi.v1.Node': nodeService(parts),
+  };
   return unixServer({
     socket: endpoint,
     table: csiTable,
-    services: {
-      'csi.v1.Identity': {
-        GetPluginInfo: () => ({ name, vendorVersion: version }),
-        GetPluginCapabilities: () => ({
-          capabilities: [
-            { service: { type: 'CONTROLLER_SERVICE' } },
-            { service: { type: 'VOLUME_ACCESSIBILITY_CONSTRAINTS' } },
-            { volumeExpansion: { type: 'ONLINE' } },
-          ],
-        }),
-        Probe: () => ({ ready: { value: true } }),
-      },
-      'csi.v1.Controller': controllerService({ store, topology, capacityBytes, now }),
-      'csi.v1.Node': nodeService({ store, nodeId, topology }),
-    },
+    services:
+      faults === undefined
+        ? services
+        : Object.fromEntries(Object.entries(services).map(([service, methods]) => [service, faults.around(methods)])),
     ...(failed && { failed }),
   });
 }

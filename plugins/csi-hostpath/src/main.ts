@@ -1,6 +1,7 @@
 import { statfsSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { driver } from './driver.ts';
+import { Faults } from './faults.ts';
 
 const { values } = parseArgs({
   options: {
@@ -10,11 +11,26 @@ const { values } = parseArgs({
     name: { type: 'string', default: 'hostpath.csi.oarlock.dev' },
     /** In bytes; what the file system of the data directory holds where it is not said. */
     capacity: { type: 'string' },
+    /** Volumes have to be attached to a node before they are used there. */
+    attach: { type: 'boolean', default: false },
+    /** The data directory is one that all nodes have. */
+    shared: { type: 'boolean', default: false },
+    /** A parameter that can be changed later. */
+    mutable: { type: 'string', multiple: true, default: [] },
+    /** How many volumes a node takes; 0: any number. */
+    'max-volumes': { type: 'string', default: '0' },
+    /** A file that says what is to go wrong, for tests. */
+    faults: { type: 'string' },
   },
 });
-const { endpoint, 'node-id': nodeId, 'data-dir': dataDir, name, capacity } = values;
+const { endpoint, 'node-id': nodeId, 'data-dir': dataDir, name, capacity, attach, shared, mutable, faults } = values;
 if (endpoint === undefined || nodeId === undefined || dataDir === undefined) {
   console.error('csi-hostpath: --endpoint, --node-id and --data-dir are needed');
+  process.exit(2);
+}
+const maxVolumes = Number(values['max-volumes']);
+if (!Number.isInteger(maxVolumes) || maxVolumes < 0) {
+  console.error(`csi-hostpath: --max-volumes ${JSON.stringify(values['max-volumes'])} is not a number of volumes`);
   process.exit(2);
 }
 mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -26,6 +42,11 @@ const server = await driver({
   dataDir,
   capacityBytes: capacity === undefined ? bsize * blocks : Number(capacity),
   version: '0.1.0',
+  attach,
+  shared,
+  mutable,
+  maxVolumes,
+  ...(faults !== undefined && { faults: new Faults(faults) }),
   now: Date.now,
   failed: (path, error) => console.error(`${path}: ${error instanceof Error ? error.message : String(error)}`),
 });

@@ -13,11 +13,11 @@ export async function isThere(target: string): Promise<boolean> {
   return text.split('\n').some((line) => unescape(line.split(' ')[4] ?? '') === target);
 }
 
-/** Shows `source` at `target`, which is made. Without root a link does. */
+/** Shows `source` at `target`, which is made, with these options. Without root a link does. */
 export async function show(
   source: string,
   target: string,
-  { file, readonly }: { readonly file: boolean; readonly readonly: boolean },
+  { file, options }: { readonly file: boolean; readonly options: readonly string[] },
 ): Promise<void> {
   if (await isThere(target)) return;
   await mkdir(dirname(target), { recursive: true, mode: 0o750 });
@@ -29,7 +29,14 @@ export async function show(
   if (file) await writeFile(target, '', { flag: 'a', mode: 0o600 });
   else await mkdir(target, { recursive: true, mode: 0o750 });
   await execa('mount', ['--bind', source, target], { timeout });
-  if (readonly && !file) await execa('mount', ['-o', 'remount,bind,ro', target], { timeout });
+  if (options.length === 0) return;
+  try {
+    await execa('mount', ['-o', `remount,bind,${options.join(',')}`, target], { timeout });
+  } catch (error) {
+    // half of what was asked for is nothing
+    await execa('umount', [target], { timeout });
+    throw error;
+  }
 }
 
 /** Takes `target` away, and succeeds where it is gone. */

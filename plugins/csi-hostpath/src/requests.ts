@@ -12,16 +12,40 @@ export function required(field: string, value: string | undefined): string {
   return value;
 }
 
-/** Whether the volume is to be a block device. @throws GrpcError `INVALID_ARGUMENT` for what cannot be */
-export function isBlock(capabilities: readonly VolumeCapability[] | undefined): boolean {
+/** Options of a mount that a directory can be shown with. */
+export const knownFlags: ReadonlySet<string> = new Set([
+  'ro',
+  'rw',
+  'nodev',
+  'dev',
+  'noexec',
+  'exec',
+  'nosuid',
+  'suid',
+  'noatime',
+  'atime',
+  'nodiratime',
+  'relatime',
+]);
+
+/**
+ * Whether the volume is to be a block device. `shared`: several nodes reach the volumes of this driver.
+ * @throws GrpcError `INVALID_ARGUMENT` for what cannot be
+ */
+export function isBlock(capabilities: readonly VolumeCapability[] | undefined, shared: boolean): boolean {
   if (capabilities === undefined || capabilities.length === 0) throw new GrpcError('INVALID_ARGUMENT', 'volume_capabilities is missing');
   for (const { block, mount, accessMode } of capabilities) {
     if ((block === undefined) === (mount === undefined))
       throw new GrpcError('INVALID_ARGUMENT', 'a volume capability is either block or mount');
     const mode = accessMode?.mode ?? 'UNKNOWN_MODE';
     if (mode === 'UNKNOWN_MODE') throw new GrpcError('INVALID_ARGUMENT', 'a volume capability has no access_mode');
-    if (mode.startsWith('MULTI_NODE'))
-      throw new GrpcError('INVALID_ARGUMENT', `${mode} is not possible: the volumes of this driver are on one node`);
+    if (mode.startsWith('MULTI_NODE') && (!shared || (block !== undefined && mode !== 'MULTI_NODE_READER_ONLY')))
+      throw new GrpcError(
+        'INVALID_ARGUMENT',
+        `${mode} is not possible: ${shared ? 'block devices' : 'the volumes of this driver'} are on one node`,
+      );
+    const unknown = mount?.mountFlags?.find((flag) => !knownFlags.has(flag));
+    if (unknown !== undefined) throw new GrpcError('INVALID_ARGUMENT', `the mount option ${JSON.stringify(unknown)} is not known`);
   }
   const blocks = capabilities.filter(({ block }) => block !== undefined).length;
   if (blocks !== 0 && blocks !== capabilities.length)

@@ -1,5 +1,5 @@
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { ContentSource } from '@oarlock/csi/csi-types';
 
 export interface StoredVolume {
@@ -11,6 +11,16 @@ export interface StoredVolume {
   readonly block: boolean;
   readonly parameters: Readonly<Record<string, string>>;
   readonly source?: ContentSource;
+  /** What ControllerModifyVolume changes. */
+  readonly mutable?: Readonly<Record<string, string>>;
+  /** By node: how it is attached there. */
+  readonly attached?: Readonly<Record<string, Attached>>;
+  /** It goes with the pod that it was made for. */
+  readonly ephemeral?: boolean;
+}
+export interface Attached {
+  readonly readonly: boolean;
+  readonly mode: string;
 }
 export interface StoredSnapshot {
   readonly kind: 'snapshot';
@@ -35,14 +45,16 @@ export class VolumeStore {
   }
 
   /** Reads what is there, and removes content that belongs to nothing: of what was begun and not acknowledged. */
-  static async open(directory: string): Promise<VolumeStore> {
+  static async open(directory: string, { shared = false }: { readonly shared?: boolean } = {}): Promise<VolumeStore> {
     const store = new VolumeStore(directory);
-    for (const part of ['state', 'content']) await mkdir(join(directory, part), { recursive: true, mode: 0o700 });
+    for (const part of ['state', 'content', 'published']) await mkdir(join(directory, part), { recursive: true, mode: 0o700 });
     for (const file of await readdir(join(directory, 'state'))) {
       const path = join(directory, 'state', file);
       if (file.endsWith('.json')) store.#remember(JSON.parse(await readFile(path, 'utf8')) as Stored);
-      else await rm(path);
+      else if (!shared) await rm(path);
     }
+    // what is nobody's here may be another's who has just begun it
+    if (shared) return store;
     for (const id of await readdir(join(directory, 'content')))
       if (!store.#volumes.has(id) && !store.#snapshots.has(id)) await rm(join(directory, 'content', id), { recursive: true });
     return store;
@@ -50,6 +62,16 @@ export class VolumeStore {
 
   volume(id: string): StoredVolume | undefined {
     return this.#volumes.get(id);
+  }
+  /** As it is on the disk, where another process may have written it. */
+  async fresh(id: string): Promise<StoredVolume | undefined> {
+    if (id !== basename(id)) return undefined;
+    const text = await readFile(this.#file(id), 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+      return undefined;
+    });
+    const stored = text === undefined ? undefined : (JSON.parse(text) as Stored);
+    return stored?.kind === 'volume' ? stored : undefined;
   }
   snapshot(id: string): StoredSnapshot | undefined {
     return this.#snapshots.get(id);
@@ -69,6 +91,9 @@ export class VolumeStore {
     let sum = 0;
     for (const { bytes } of this.#volumes.values()) sum += bytes;
     return sum;
+  }
+  get directory(): string {
+    return this.#directory;
   }
 
   /** A directory, or a file where the content is a block device's. */
@@ -92,6 +117,7 @@ export class VolumeStore {
 
   async remove({ kind, id, name }: Stored): Promise<void> {
     await rm(this.#file(id), { force: true });
+    await rm(join(this.#directory, 'published', `${id}.json`), { force: true });
     await this.#sync();
     this.#volumes.delete(id);
     this.#snapshots.delete(id);

@@ -10,15 +10,27 @@ const storageClass = z.strictObject({
 
 const csiDriver = z.strictObject({
   attachRequired: z.boolean().default(false),
-  podInfoOnMount: z.boolean().default(false),
+  /** Needed for volumes in pods' own specs: a driver knows them by it. */
+  podInfoOnMount: z.boolean().default(true),
   fsGroupPolicy: z.enum(['ReadWriteOnceWithFSType', 'File', 'None']).default('File'),
+  /** Whether pods go only where the driver says that there is room. Then it is asked for it, and runs from the start. */
+  storageCapacity: z.boolean().default(false),
+  requiresRepublish: z.boolean().default(false),
+  volumeLifecycleModes: z
+    .array(z.enum(['Persistent', 'Ephemeral']))
+    .min(1)
+    .default(['Persistent', 'Ephemeral']),
+  tokenRequests: z.array(z.strictObject({ audience: z.string(), expirationSeconds: z.number().int().min(600).optional() })).default([]),
 });
+/** The driver's controller serves volumes of all nodes, and not only of the one that it runs on. */
+const central = z.boolean().default(false);
 
 /** A driver that listens on a socket already. */
 const listening = z.strictObject({
   socket: z.string().startsWith('/'),
   /** Make, grow and delete volumes from here, as an external provisioner and resizer beside the driver would. */
   provision: z.boolean().default(false),
+  central,
   csiDriver: csiDriver.optional(),
   storageClass: storageClass.optional(),
 });
@@ -31,22 +43,28 @@ const run = z.strictObject({
   /** `csi-hostpath`, or a command that takes `--endpoint`, `--node-id` and `--data-dir`. */
   run: z.union([z.literal('csi-hostpath'), z.array(z.string()).min(1)]),
   provision: z.boolean().default(true),
+  central,
   csiDriver: csiDriver.prefault({}),
   storageClass: storageClass.optional(),
 });
 
 export const volumeCsiConfig = z.strictObject({
-  drivers: z
-    .array(z.union([listening, run]))
-    .min(1)
-    .default([
-      {
-        run: 'csi-hostpath',
-        provision: true,
-        csiDriver: { attachRequired: false, podInfoOnMount: false, fsGroupPolicy: 'File' },
-        storageClass: { name: 'standard', default: true, bindingMode: 'WaitForFirstConsumer', reclaimPolicy: 'Delete' },
-      },
-    ]),
+  /**
+   * Upstream's /var/lib/kubelet: drivers register with a socket in `plugins_registry` below it, and have their volumes staged in
+   * `plugins/kubernetes.io/csi`. By default no driver can register.
+   */
+  kubeletDir: z.string().startsWith('/').max(60).optional(),
+  /** Drivers that register, for which attaching, making, growing and snapshots are done from here: they run without sidecars for that. */
+  provisionFor: z.array(z.string().min(1)).default([]),
+  drivers: z.array(z.union([listening, run])).default([
+    {
+      run: 'csi-hostpath',
+      provision: true,
+      central: false,
+      csiDriver: csiDriver.parse({}),
+      storageClass: { name: 'standard', default: true, bindingMode: 'WaitForFirstConsumer', reclaimPolicy: 'Delete' },
+    },
+  ]),
 });
 export type VolumeCsiConfig = z.output<typeof volumeCsiConfig>;
 export type DriverConfig = VolumeCsiConfig['drivers'][number];

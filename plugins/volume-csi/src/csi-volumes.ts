@@ -1,47 +1,48 @@
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { csiDrivers, secrets, volumeAttachments } from '@oarlock/api/resources';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { csiDrivers } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { PersistentVolume, Pod, SecretReference, Volume } from '@oarlock/api/types/core-v1';
+import type { PersistentVolume, SecretReference, Volume } from '@oarlock/api/types/core-v1';
 import type { CSIDriverSpec } from '@oarlock/api/types/storage-v1';
-import type { AccessMode } from '@oarlock/csi/csi-messages';
 import type { Strings, VolumeCapability } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Client } from '@oarlock/spi/client';
-import { VolumeError, type VolumeCall, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { VolumeError, type Mounted, type VolumeCall, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { capability } from './capability.ts';
 import type { CsiDriver } from './csi-driver.ts';
-import { giveToGroup } from './fs-group.ts';
+import { giveToGroup, wantsGroup } from './fs-group.ts';
+import type { NodeExpansion } from './node-expansion.ts';
+import { forgetPublished, readPublished, writePublished } from './published.ts';
+import { readSecrets } from './secrets.ts';
 import type { Staging } from './staging.ts';
+import { podContext } from './volume-context.ts';
+import type { VolumesInUse } from './volumes-in-use.ts';
 
 export interface CsiVolumesOptions {
   readonly client: Client;
   readonly staging: Staging;
   /** Drivers that have answered, by name. */
   readonly drivers: ReadonlyMap<string, CsiDriver>;
+  readonly inUse: () => VolumesInUse;
+  readonly expansion: NodeExpansion;
 }
 
-/** What has to be known to take a volume away again, beside where it is. */
-interface Published {
+/** One volume, whether it is in a pod's spec or behind a claim. */
+interface Wanted {
   readonly driver: string;
   readonly volumeHandle: string;
+  readonly ephemeral: boolean;
+  readonly block: boolean;
+  readonly readOnly: boolean;
+  readonly fsType: string | undefined;
+  readonly attributes: Strings;
+  readonly publishSecret: SecretReference | undefined;
+  readonly volumeName: string;
 }
 
-const modes: Readonly<Record<string, AccessMode>> = {
-  ReadWriteOnce: 'SINGLE_NODE_WRITER',
-  ReadOnlyMany: 'MULTI_NODE_READER_ONLY',
-  ReadWriteMany: 'MULTI_NODE_MULTI_WRITER',
-  ReadWriteOncePod: 'SINGLE_NODE_SINGLE_WRITER',
-};
-
-/** How a claim's or a volume's modes are said to a driver. */
-export function accessMode(accessModes: readonly string[] = [], singleNodeMultiWriter: boolean): AccessMode {
-  const [mode = 'ReadWriteOnce'] = ['ReadWriteMany', 'ReadOnlyMany', 'ReadWriteOnce', 'ReadWriteOncePod'].filter((one) =>
-    accessModes.includes(one),
-  );
-  if (mode === 'ReadWriteOnce' && singleNodeMultiWriter) return 'SINGLE_NODE_MULTI_WRITER';
-  return mode === 'ReadWriteOncePod' && !singleNodeMultiWriter ? 'SINGLE_NODE_WRITER' : (modes[mode] ?? 'SINGLE_NODE_WRITER');
-}
+/** How often a driver is called again that wants to be (CSIDriver.requiresRepublish). Milliseconds. */
+const republishMs = 60_000;
 
 /** Mounts the volumes of CSI drivers: waits until they are attached, stages them once on the node, and publishes them for each pod. */
 export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'unmount'> {
@@ -51,89 +52,120 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     this.#options = options;
   }
 
-  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
-    return persistentVolume?.spec?.csi !== undefined;
+  supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
+    return (volume.csi ?? persistentVolume?.spec?.csi) !== undefined;
   }
 
-  async mount(
-    { pod, path, persistentVolume, readOnly, fsGroup }: VolumeRequest,
-    call: VolumeCall = {},
-  ): Promise<{ readonly hostPath: string }> {
-    const csi = persistentVolume?.spec?.csi;
-    if (csi === undefined) throw new VolumeError('InvalidArgument', 'not a volume of a CSI driver');
-    const { volumeHandle } = csi;
-    const driver = this.#driver(csi.driver);
-    const { staging } = this.#options;
-    const staged = staging.of(driver.name, volumeHandle);
-    const targetPath = join(path, 'mount');
+  async mount(request: VolumeRequest, call: VolumeCall = {}): Promise<Mounted> {
+    const { pod, path, persistentVolume, fsGroup } = request;
+    const wanted = wantedOf(request);
+    const driver = this.#driver(wanted.driver);
     const spec = await this.#spec(driver.name, call);
-    const volumeCapability: VolumeCapability = {
-      mount: {
-        ...(csi.fsType !== undefined && { fsType: csi.fsType }),
-        mountFlags: persistentVolume?.spec?.mountOptions ?? [],
+    checkLifecycle(driver.name, spec, wanted.ephemeral);
+    const ownGroup = fsGroup !== undefined && driver.nodeAbilities.has('VOLUME_MOUNT_GROUP');
+    const volumeCapability = capability(
+      {
+        accessModes: persistentVolume?.spec?.accessModes,
+        volumeMode: wanted.block ? 'Block' : 'Filesystem',
+        fsType: wanted.fsType,
+        mountOptions: persistentVolume?.spec?.mountOptions,
+        ...(ownGroup && { mountGroup: fsGroup }),
       },
-      accessMode: { mode: accessMode(persistentVolume?.spec?.accessModes, driver.nodeAbilities.has('NODE_SINGLE_NODE_MULTI_WRITER')) },
-    };
-    const volumeContext: Strings = { ...csi.volumeAttributes, ...(spec?.podInfoOnMount === true && podInfo(pod)) };
-    const publishContext = spec?.attachRequired === false ? {} : await this.#attached(persistentVolume ?? {}, pod, call);
-    const stagingTargetPath = staging.target(staged);
+      driver.nodeAbilities.has('NODE_SINGLE_NODE_MULTI_WRITER'),
+    );
+    const { context, secrets } = await podContext(request, spec, wanted.ephemeral);
+    const volumeContext = { ...wanted.attributes, ...context };
+    const targetPath = join(path, 'mount');
+    const { staging } = this.#options;
+    const staged = staging.of(driver.name, wanted.volumeHandle);
     await staging.turn(staged, () =>
-      asVolumeError('MountVolume', persistentVolume?.metadata?.name ?? '', async () => {
+      asVolumeError('MountVolume', wanted.volumeName, async () => {
         await mkdir(path, { recursive: true, mode: 0o750 });
-        await staging.hold(staged, path);
-        const published: Published = { driver: driver.name, volumeHandle };
-        await writeFile(join(path, 'vol_data.json'), JSON.stringify(published), { mode: 0o600 });
-        if (driver.nodeAbilities.has('STAGE_UNSTAGE_VOLUME')) {
-          await mkdir(stagingTargetPath, { recursive: true, mode: 0o750 });
-          const stageSecrets = await this.#secrets(csi.nodeStageSecretRef, call);
-          await driver.client.nodeStage(
-            { volumeId: volumeHandle, publishContext, stagingTargetPath, volumeCapability, secrets: stageSecrets, volumeContext },
-            call,
-          );
-        }
+        await writePublished(path, { driver: driver.name, volumeHandle: wanted.volumeHandle, ephemeral: wanted.ephemeral });
+        const { stagingTargetPath, publishContext } = wanted.ephemeral
+          ? { stagingTargetPath: '', publishContext: {} }
+          : await this.#stage(driver, wanted, staged, request, spec, { volumeCapability, volumeContext }, call);
         await driver.client.nodePublish(
           {
-            volumeId: volumeHandle,
+            volumeId: wanted.volumeHandle,
             publishContext,
             stagingTargetPath,
             targetPath,
             volumeCapability,
-            readonly: readOnly || csi.readOnly === true,
-            secrets: await this.#secrets(csi.nodePublishSecretRef, call),
+            readonly: wanted.readOnly,
+            secrets: { ...(await readSecrets(this.#options.client, wanted.publishSecret, call.signal)), ...secrets },
             volumeContext,
           },
           call,
         );
       }),
     );
-    const once = persistentVolume?.spec?.accessModes?.every((mode) => mode.startsWith('ReadWriteOnce')) === true;
-    const policy = spec?.fsGroupPolicy ?? 'ReadWriteOnceWithFSType';
-    if (fsGroup !== undefined && !readOnly && (policy === 'File' || (policy !== 'None' && once && csi.fsType !== undefined)))
-      await giveToGroup(targetPath, fsGroup);
-    return { hostPath: targetPath };
+    if (persistentVolume !== undefined)
+      await this.#options.expansion.finish(
+        driver,
+        persistentVolume,
+        request.claim,
+        { volumePath: targetPath, staged, volumeCapability },
+        call,
+      );
+    if (fsGroup !== undefined && !ownGroup && !wanted.block && wantsGroup(spec?.fsGroupPolicy, wanted, persistentVolume))
+      await giveToGroup(targetPath, fsGroup, pod.spec?.securityContext?.fsGroupChangePolicy);
+    return {
+      hostPath: targetPath,
+      ...(wanted.block && { device: true }),
+      ...(spec?.requiresRepublish === true && { refreshAfterMs: republishMs }),
+    };
   }
 
   async unmount({ path }: { readonly path: string }, call: VolumeCall = {}): Promise<void> {
-    const text = await readFile(join(path, 'vol_data.json'), 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error;
-      return undefined;
-    });
-    if (text === undefined) return; // nothing was begun
-    const { driver: name, volumeHandle } = JSON.parse(text) as Published;
+    const published = await readPublished(path);
+    if (published === undefined) return; // nothing was begun
+    const { driver: name, volumeHandle, ephemeral } = published;
     const driver = this.#driver(name);
-    const { staging } = this.#options;
+    const { staging, inUse } = this.#options;
     const staged = staging.of(name, volumeHandle);
     await staging.turn(staged, () =>
       asVolumeError('UnmountVolume', volumeHandle, async () => {
         await driver.client.nodeUnpublish(volumeHandle, join(path, 'mount'), call);
-        if (await staging.letGo(staged, path)) {
+        if (!ephemeral && (await staging.letGo(staged, path))) {
           if (driver.nodeAbilities.has('STAGE_UNSTAGE_VOLUME')) await driver.client.nodeUnstage(volumeHandle, staging.target(staged), call);
+          if ((await staging.about(staged))?.attachable === true) await inUse().release(name, volumeHandle);
           await staging.forget(staged);
         }
         // last: until here it is known what to take away
-        await rm(join(path, 'vol_data.json'), { force: true });
+        await forgetPublished(path);
       }),
     );
+  }
+
+  /** Attached, written down and staged, in this order. */
+  async #stage(
+    driver: CsiDriver,
+    wanted: Wanted,
+    staged: string,
+    { path, persistentVolume }: VolumeRequest,
+    spec: CSIDriverSpec | undefined,
+    { volumeCapability, volumeContext }: { readonly volumeCapability: VolumeCapability; readonly volumeContext: Strings },
+    call: VolumeCall,
+  ): Promise<{ readonly stagingTargetPath: string; readonly publishContext: Strings }> {
+    const { staging, inUse, client } = this.#options;
+    const { volumeHandle, volumeName } = wanted;
+    const attachable = spec?.attachRequired !== false;
+    const modes = persistentVolume?.spec?.accessModes ?? [];
+    if (modes.length > 0 && modes.every((mode) => mode === 'ReadWriteOncePod') && (await staging.heldByOthers(staged, path)))
+      throw new VolumeError('NotReady', 'volume uses the ReadWriteOncePod access mode and is already in use by another pod');
+    await staging.hold(staged, path, { driver: driver.name, volumeHandle, volumeName, attachable, block: wanted.block });
+    const publishContext = attachable ? await inUse().attached({ driver: driver.name, volumeHandle, volumeName }, call.signal) : {};
+    const stagingTargetPath = staging.target(staged);
+    if (driver.nodeAbilities.has('STAGE_UNSTAGE_VOLUME')) {
+      await mkdir(wanted.block ? dirname(stagingTargetPath) : stagingTargetPath, { recursive: true, mode: 0o750 });
+      const secrets = await readSecrets(client, persistentVolume?.spec?.csi?.nodeStageSecretRef, call.signal);
+      await driver.client.nodeStage(
+        { volumeId: volumeHandle, publishContext, stagingTargetPath, volumeCapability, secrets, volumeContext },
+        call,
+      );
+    }
+    return { stagingTargetPath, publishContext };
   }
 
   #driver(name: string): CsiDriver {
@@ -151,39 +183,53 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
       throw error;
     }
   }
-
-  /** What the attacher says of the volume on this node. @throws VolumeError `NotReady` until it is attached */
-  async #attached({ metadata, spec }: PersistentVolume, pod: Pod, { signal }: VolumeCall): Promise<Strings> {
-    const node = pod.spec?.nodeName ?? '';
-    const name = `csi-${createHash('sha256').update(`${spec?.csi?.volumeHandle}${spec?.csi?.driver}${node}`).digest('hex')}`;
-    const attachment = await this.#options.client
-      .get(volumeAttachments, { name }, { ...(signal && { signal }) })
-      .catch((error: unknown) => {
-        if (isStatus(error, 'NotFound')) return undefined;
-        throw error;
-      });
-    if (attachment?.status?.attached === true) return attachment.status.attachmentMetadata ?? {};
-    throw new VolumeError('NotReady', `volume ${metadata?.name} is not attached to node ${node} yet`);
-  }
-
-  async #secrets(ref: SecretReference | undefined, { signal }: VolumeCall): Promise<Strings> {
-    if (ref === undefined) return {};
-    const { data = {} } = await this.#options.client.get(
-      secrets,
-      { namespace: ref.namespace ?? '', name: ref.name ?? '' },
-      { ...(signal && { signal }) },
-    );
-    return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString('utf8')]));
-  }
 }
 
-const podInfo = ({ metadata, spec }: Pod): Strings => ({
-  'csi.storage.k8s.io/pod.name': metadata?.name ?? '',
-  'csi.storage.k8s.io/pod.namespace': metadata?.namespace ?? '',
-  'csi.storage.k8s.io/pod.uid': metadata?.uid ?? '',
-  'csi.storage.k8s.io/serviceAccount.name': spec?.serviceAccountName ?? '',
-  'csi.storage.k8s.io/ephemeral': 'false',
-});
+function wantedOf({ pod, volume, persistentVolume, readOnly }: VolumeRequest): Wanted {
+  const { csi: inline } = volume;
+  if (inline !== undefined)
+    return {
+      driver: inline.driver,
+      // the same in every process
+      volumeHandle: `csi-${createHash('sha256').update(`${pod.metadata?.uid}${volume.name}`).digest('hex')}`,
+      ephemeral: true,
+      block: false,
+      readOnly: inline.readOnly === true,
+      fsType: inline.fsType,
+      attributes: inline.volumeAttributes ?? {},
+      publishSecret: inline.nodePublishSecretRef && { ...inline.nodePublishSecretRef, namespace: pod.metadata?.namespace ?? '' },
+      volumeName: volume.name,
+    };
+  const { csi, volumeMode } = persistentVolume?.spec ?? {};
+  if (csi === undefined) throw new VolumeError('InvalidArgument', 'not a volume of a CSI driver');
+  return {
+    driver: csi.driver,
+    volumeHandle: csi.volumeHandle,
+    ephemeral: false,
+    block: volumeMode === 'Block',
+    readOnly: readOnly || csi.readOnly === true,
+    fsType: csi.fsType,
+    attributes: csi.volumeAttributes ?? {},
+    publishSecret: csi.nodePublishSecretRef,
+    volumeName: persistentVolume?.metadata?.name ?? '',
+  };
+}
+
+/** @throws VolumeError `InvalidArgument` for a use that the driver's CSIDriver does not name */
+function checkLifecycle(driver: string, spec: CSIDriverSpec | undefined, ephemeral: boolean): void {
+  const mode = ephemeral ? 'Ephemeral' : 'Persistent';
+  if (spec === undefined) {
+    if (ephemeral)
+      throw new VolumeError('InvalidArgument', `volume mode "${mode}" not supported by driver ${driver} (no CSIDriver object)`);
+    return;
+  }
+  const known = spec.volumeLifecycleModes ?? ['Persistent'];
+  if (!known.includes(mode))
+    throw new VolumeError(
+      'InvalidArgument',
+      `volume mode "${mode}" not supported by driver ${driver} (only supports [${known.map((each) => JSON.stringify(each)).join(' ')}])`,
+    );
+}
 
 async function asVolumeError(what: string, volume: string, work: () => Promise<void>): Promise<void> {
   try {

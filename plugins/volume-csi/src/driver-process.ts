@@ -1,6 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
@@ -78,4 +81,23 @@ export class DriverProcess {
       await clock.sleep(waitMs, signal).catch(() => undefined);
     }
   }
+}
+
+/** The name of a socket has to be shorter than this. */
+const longestSocket = 100;
+
+/** Runs a driver that has a directory for itself. Its socket is there, or, where the name would be too long, in the directory for temporary files. */
+export async function runDriver(
+  run: DriverProcessOptions['run'],
+  directory: string,
+  options: Pick<DriverProcessOptions, 'nodeName' | 'clock' | 'log' | 'signal'>,
+): Promise<{ readonly socket: string; stop(): Promise<void> }> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const beside = join(directory, 'csi.sock');
+  const elsewhere = join(tmpdir(), `oarlock-csi-${createHash('sha256').update(directory).digest('hex').slice(0, 12)}`);
+  const socket = beside.length < longestSocket ? beside : join(elsewhere, 'csi.sock');
+  if (socket !== beside) await mkdir(elsewhere, { recursive: true, mode: 0o700 });
+  const process = new DriverProcess({ ...options, run, socket, dataDir: join(directory, 'data') });
+  process.start();
+  return { socket, stop: () => process.stop() };
 }

@@ -1,57 +1,74 @@
 import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
-import { compareQuantity, value } from '@oarlock/api/quantity';
-import { persistentVolumeClaims, persistentVolumes, storageClasses } from '@oarlock/api/resources';
+import { value } from '@oarlock/api/quantity';
+import {
+  csiNodes,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  storageClasses,
+  volumeAttachments,
+  volumeAttributesClasses,
+} from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import type { StorageClass } from '@oarlock/api/types/storage-v1';
-import { Workqueue } from '@oarlock/client/workqueue';
-import type { ContentSource, CsiVolume } from '@oarlock/csi/csi-types';
+import type { Node, PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import type { CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass } from '@oarlock/api/types/storage-v1';
+import type { CsiVolume, Strings } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import type { Client, EventRecorder, Informer, Informers } from '@oarlock/spi/client';
-import type { CsiDriver } from './csi-driver.ts';
-import { annotations, capabilityOf, finalizer, isHere, provisionerOf, quantityOf, volumeFor } from './provisioned-volume.ts';
-
-export interface ProvisionerOptions {
-  readonly driver: CsiDriver;
-  readonly nodeName: string;
-  readonly client: Client;
-  readonly informers: Informers;
-  readonly recorder: EventRecorder;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
-const workers = 8;
+import type { Informer } from '@oarlock/spi/client';
+import { fillingOf } from './content-source.ts';
+import { annotations, capabilityOf, finalizer, isHere, provisionerOf, volumeFor } from './provisioned-volume.ts';
+import { claimTokens, driverParameters, readSecrets, secretReference } from './secrets.ts';
+import type { Sidecar, SidecarOptions } from './sidecar.ts';
+import { requirementOf } from './topology.ts';
+import { WorkLoop } from './work-loop.ts';
 
 /**
- * Does for a driver on this node what an external provisioner and an external resizer beside it would: makes volumes for claims, grows them, and
- * deletes them when their claims are gone. Where volumes are bound to a node, each node looks after its own.
+ * Does for a driver what an external provisioner beside it would: makes volumes for claims, and deletes them when their claims are gone. Where
+ * volumes belong to a node, each node looks after its own.
  */
-export class Provisioner {
-  readonly #options: ProvisionerOptions;
+export class Provisioner implements Sidecar {
+  readonly #options: SidecarOptions;
   readonly #claims: Informer<PersistentVolumeClaim>;
   readonly #volumes: Informer<PersistentVolume>;
   readonly #classes: Informer<StorageClass>;
+  readonly #attributes: Informer<VolumeAttributesClass>;
+  readonly #attachments: Informer<VolumeAttachment>;
+  readonly #places: { readonly nodes: Informer<Node>; readonly csiNodes: Informer<CSINode> };
   /** `claim NAMESPACE/NAME` and `volume NAME`. */
-  readonly #queue: Workqueue<string>;
-  readonly #off: (() => void)[] = [];
-  #running: Promise<unknown> = Promise.resolve();
+  readonly #loop: WorkLoop;
 
-  constructor(options: ProvisionerOptions) {
-    const { informers, clock } = options;
+  constructor(options: SidecarOptions) {
+    const { informers, clock, log, driver } = options;
     this.#options = options;
     this.#claims = informers.of(persistentVolumeClaims);
     this.#volumes = informers.of(persistentVolumes);
     this.#classes = informers.of(storageClasses);
-    this.#queue = new Workqueue({ name: `provisioner-${options.driver.name}`, clock, failureDelay: { firstMs: 500, longestMs: 60_000 } });
+    this.#attributes = informers.of(volumeAttributesClasses);
+    this.#attachments = informers.of(volumeAttachments);
+    this.#places = { nodes: informers.of(nodes), csiNodes: informers.of(csiNodes) };
+    this.#loop = new WorkLoop({
+      name: `provisioner-${driver.name}`,
+      clock,
+      log,
+      caches: [
+        this.#claims,
+        this.#volumes,
+        this.#classes,
+        this.#attachments,
+        ...(driver.config.central ? [this.#places.nodes, this.#places.csiNodes] : []),
+        ...(driver.controllerAbilities.has('MODIFY_VOLUME') ? [this.#attributes] : []),
+      ],
+      work: (key) => {
+        const [kind, name = ''] = key.split(' ');
+        return kind === 'claim' ? this.#claim(name) : this.#volume(name);
+      },
+    });
   }
 
   start(): void {
-    const claim = (object: PersistentVolumeClaim) => this.#queue.add(`claim ${objectKey(object)}`);
-    const volume = (object: PersistentVolume) => this.#queue.add(`volume ${object.metadata?.name}`);
-    this.#off.push(
+    const claim = (object: PersistentVolumeClaim) => this.#loop.add(`claim ${objectKey(object)}`);
+    const volume = (object: PersistentVolume) => this.#loop.add(`volume ${object.metadata?.name}`);
+    this.#loop.start(
       this.#claims.on({ added: claim, updated: claim }),
       this.#volumes.on({ added: volume, updated: volume }),
       // a class may come after the claims that name it
@@ -61,48 +78,25 @@ export class Provisioner {
         },
       }),
     );
-    this.#running = Promise.all([this.#claims, this.#volumes, this.#classes].map((informer) => informer.whenSynced())).then(() =>
-      Promise.all(Array.from({ length: workers }, () => this.#work())),
-    );
   }
-
-  async stop(): Promise<void> {
-    for (const off of this.#off) off();
-    this.#queue.shutDown();
-    await this.#running;
-  }
-
-  async #work(): Promise<void> {
-    for (let work = await this.#queue.next(); work !== undefined; work = await this.#queue.next()) {
-      const { key } = work;
-      try {
-        const [kind, name = ''] = key.split(' ');
-        await (kind === 'claim' ? this.#claim(name) : this.#volume(name));
-        this.#queue.forget(key);
-      } catch (error) {
-        const retryMs = this.#queue.addRateLimited(key);
-        if (!isStatus(error, 'Conflict'))
-          this.#options.log.warn({ key, error: String(error), retryMs }, 'a volume is not as it should be yet');
-      } finally {
-        this.#queue.done(key);
-      }
-    }
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
   async #claim(key: ObjectKey): Promise<void> {
     const claim = this.#claims.get(key);
     if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return;
-    if (claim.spec?.volumeName) await this.#grow(claim, claim.spec.volumeName);
-    else if (this.#isOurs(claim)) await this.#provision(claim);
+    if (!claim.spec?.volumeName && this.#isOurs(claim)) await this.#provision(claim);
   }
 
   #isOurs(claim: PersistentVolumeClaim): boolean {
     const { metadata, spec } = claim;
     const { driver, nodeName } = this.#options;
-    if (provisionerOf(claim) !== driver.name || !driver.controllerAbilities.has('CREATE_DELETE_VOLUME')) return false;
+    if (provisionerOf(claim) !== driver.name) return false;
     const waits = this.#classes.get(spec?.storageClassName ?? '')?.volumeBindingMode === 'WaitForFirstConsumer';
     const selected = metadata?.annotations?.[annotations.selectedNode];
-    return selected === undefined ? !waits : selected === nodeName || driver.node.accessibleTopology === undefined;
+    if (selected === undefined) return !waits;
+    return selected === nodeName || driver.node.accessibleTopology === undefined || driver.config.central;
   }
 
   async #provision(claim: PersistentVolumeClaim): Promise<void> {
@@ -111,40 +105,14 @@ export class Provisioner {
     const name = `pvc-${metadata.uid}`;
     const storageClass = this.#classes.get(spec.storageClassName ?? '');
     if (storageClass === undefined || this.#volumes.get(name) !== undefined) return;
-    recorder.event(claim, 'Normal', 'Provisioning', `External provisioner is provisioning volume for claim "${objectKey(claim)}"`);
-    let volume: CsiVolume;
+    let volume: CsiVolume | undefined;
     try {
-      volume = await driver.client.createVolume({
-        name,
-        capacityRange: { requiredBytes: value(spec.resources?.requests?.['storage'] ?? '0') },
-        volumeCapabilities: [capabilityOf(claim, storageClass, driver)],
-        parameters: Object.fromEntries(
-          Object.entries(storageClass.parameters ?? {}).filter(([key]) => !key.startsWith('csi.storage.k8s.io/')),
-        ),
-        ...(await this.#source(claim)),
-        ...(driver.node.accessibleTopology && {
-          accessibilityRequirements: { requisite: [driver.node.accessibleTopology], preferred: [driver.node.accessibleTopology] },
-        }),
-      });
+      volume = await this.#make(claim, storageClass, name);
     } catch (error) {
-      const why = error instanceof GrpcError ? `rpc error: code = ${error.code} desc = ${error.message}` : String(error);
-      recorder.event(
-        claim,
-        'Warning',
-        'ProvisioningFailed',
-        `failed to provision volume with StorageClass "${spec.storageClassName}": ${why}`,
-      );
-      // another node may have room
-      if (
-        error instanceof GrpcError &&
-        error.code === 'RESOURCE_EXHAUSTED' &&
-        metadata.annotations?.[annotations.selectedNode] !== undefined
-      )
-        await client.patch(persistentVolumeClaims, nameOf(claim), 'merge', {
-          metadata: { annotations: { [annotations.selectedNode]: null } },
-        });
+      await this.#failed(claim, error);
       throw error;
     }
+    if (volume === undefined) return;
     try {
       await client.create(persistentVolumes, volumeFor(claim, storageClass, volume, driver.name));
     } catch (error) {
@@ -157,28 +125,76 @@ export class Provisioner {
     recorder.event(claim, 'Normal', 'ProvisioningSucceeded', `Successfully provisioned volume ${name}`);
   }
 
-  /** What a claim is to be filled from: another claim of the driver. */
-  async #source({ metadata, spec }: PersistentVolumeClaim): Promise<{ readonly volumeContentSource?: ContentSource }> {
-    const source = spec?.dataSource ?? spec?.dataSourceRef;
-    if (source === undefined) return {};
-    if (source.kind !== 'PersistentVolumeClaim') throw new Error(`a volume cannot be made from a ${source.kind}`);
-    const from = await this.#options.client.get(persistentVolumeClaims, { namespace: metadata?.namespace ?? '', name: source.name });
-    const volume = this.#volumes.get(from.spec?.volumeName ?? '');
-    const handle = volume?.spec?.csi?.driver === this.#options.driver.name ? volume.spec.csi.volumeHandle : undefined;
-    if (handle === undefined) throw new Error(`the claim ${source.name} has no volume of ${this.#options.driver.name}`);
-    return { volumeContentSource: { volume: { volumeId: handle } } };
+  /** Undefined: somebody else fills it. @throws GrpcError; Error */
+  async #make(claim: PersistentVolumeClaim, storageClass: StorageClass, name: string): Promise<CsiVolume | undefined> {
+    const { driver, client, recorder } = this.#options;
+    const { metadata, spec } = claim;
+    const filling = await fillingOf(claim, driver.name, client, this.#volumes);
+    if (filling === 'foreign') return undefined;
+    recorder.event(claim, 'Normal', 'Provisioning', `External provisioner is provisioning volume for claim "${objectKey(claim)}"`);
+    const requiredBytes = value(spec?.resources?.requests?.['storage'] ?? '0');
+    if (filling !== undefined && requiredBytes < filling.leastBytes)
+      throw new Error(`requested volume size ${requiredBytes} is less than the size ${filling.leastBytes} for the source snapshot`);
+    const limit = spec?.resources?.limits?.['storage'];
+    const selected = metadata?.annotations?.[annotations.selectedNode];
+    const accessibilityRequirements = requirementOf(claim, storageClass, selected, driver, this.#places);
+    const secret = secretReference(storageClass.parameters, 'provisioner', claimTokens(name, claim));
+    return driver.client.createVolume({
+      name,
+      capacityRange: { requiredBytes, ...(limit !== undefined && { limitBytes: value(limit) }) },
+      volumeCapabilities: [capabilityOf(claim, storageClass, driver)],
+      parameters: driverParameters(storageClass.parameters),
+      secrets: await readSecrets(client, secret),
+      ...this.#mutable(claim),
+      ...(filling && { volumeContentSource: filling.source }),
+      ...(accessibilityRequirements && { accessibilityRequirements }),
+    });
+  }
+
+  /** What the claim's VolumeAttributesClass asks for. @throws Error when it is not there, or another driver's */
+  #mutable({ spec }: PersistentVolumeClaim): { readonly mutableParameters?: Strings } {
+    const name = spec?.volumeAttributesClassName;
+    const { driver } = this.#options;
+    if (!name) return {};
+    if (!driver.controllerAbilities.has('MODIFY_VOLUME')) throw new Error(`the driver ${driver.name} knows no volume attributes classes`);
+    const found = this.#attributes.get(name);
+    if (found === undefined) throw new Error(`failed to get VolumeAttributesClass ${name}`);
+    if (found.driverName !== driver.name) throw new Error(`VolumeAttributesClass ${name} is of the driver ${found.driverName}`);
+    return { mutableParameters: found.parameters ?? {} };
+  }
+
+  async #failed(claim: PersistentVolumeClaim, error: unknown): Promise<void> {
+    const { client, recorder, driver } = this.#options;
+    const why = error instanceof GrpcError ? `rpc error: code = ${error.code} desc = ${error.message}` : String(error);
+    recorder.event(
+      claim,
+      'Warning',
+      'ProvisioningFailed',
+      `failed to provision volume with StorageClass "${claim.spec?.storageClassName}": ${why}`,
+    );
+    if (!(error instanceof GrpcError) || claim.metadata?.annotations?.[annotations.selectedNode] === undefined) return;
+    // another node may have room, or what the volume is filled from
+    const elsewhere = error.code === 'RESOURCE_EXHAUSTED' || (error.code === 'NOT_FOUND' && driver.node.accessibleTopology !== undefined);
+    if (elsewhere)
+      await client.patch(persistentVolumeClaims, nameOf(claim), 'merge', {
+        metadata: { annotations: { [annotations.selectedNode]: null } },
+      });
   }
 
   async #volume(name: string): Promise<void> {
     const { driver, client, recorder } = this.#options;
     const volume = this.#volumes.get(name);
     if (volume?.spec?.csi?.driver !== driver.name || volume.metadata?.annotations?.[annotations.provisionedBy] !== driver.name) return;
-    if (volume.spec.persistentVolumeReclaimPolicy !== 'Delete' || !isHere(volume, driver.node.accessibleTopology)) return;
+    if (volume.spec.persistentVolumeReclaimPolicy !== 'Delete' || !isHere(volume, driver)) return;
     const released =
       volume.status?.phase === 'Released' || (volume.metadata.deletionTimestamp !== undefined && volume.status?.phase !== 'Bound');
     if (!released) return;
+    const attached = this.#attachments.list().find(({ spec }) => spec.source.persistentVolumeName === name);
+    if (attached !== undefined) throw new Error(`persistentvolume ${name} is still attached to node ${attached.spec.nodeName}`);
     try {
-      await driver.client.deleteVolume(volume.spec.csi.volumeHandle, {});
+      const { [annotations.deletionSecretName]: secret, [annotations.deletionSecretNamespace]: namespace } = volume.metadata.annotations;
+      const ref = secret && namespace ? { name: secret, namespace } : undefined;
+      await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
     } catch (error) {
       recorder.event(volume, 'Warning', 'VolumeFailedDelete', error instanceof Error ? error.message : String(error));
       throw error;
@@ -190,48 +206,6 @@ export class Provisioner {
         ...left,
         metadata: { ...left.metadata, finalizers: left.metadata.finalizers.filter((each) => each !== finalizer) },
       });
-  }
-
-  /** More room for a claim that asks for it: in the driver, in the volume, and last in the claim. */
-  async #grow(claim: PersistentVolumeClaim, volumeName: string): Promise<void> {
-    const { driver, client, recorder } = this.#options;
-    const volume = this.#volumes.get(volumeName);
-    const csi = volume?.spec?.csi;
-    const wanted = claim.spec?.resources?.requests?.['storage'] ?? '0';
-    if (volume === undefined || csi?.driver !== driver.name || claim.status?.phase !== 'Bound') return;
-    if (compareQuantity(wanted, claim.status.capacity?.['storage'] ?? '0') <= 0) return;
-    if (!driver.controllerAbilities.has('CONTROLLER_EXPAND_VOLUME') || !isHere(volume, driver.node.accessibleTopology)) return;
-    recorder.event(claim, 'Normal', 'Resizing', `External resizer is resizing volume ${volumeName}`);
-    let bytes: number;
-    try {
-      ({ capacityBytes: bytes } = await driver.client.expand({
-        volumeId: csi.volumeHandle,
-        capacityRange: { requiredBytes: value(wanted) },
-      }));
-    } catch (error) {
-      recorder.event(
-        claim,
-        'Warning',
-        'VolumeResizeFailed',
-        `resize volume "${volumeName}" by resizer "${driver.name}" failed: ${error instanceof Error ? error.message : String(error)}`,
-      );
-      throw error;
-    }
-    const capacity = { storage: quantityOf(bytes) };
-    await client.patch(persistentVolumes, { name: volumeName }, 'merge', { spec: { capacity } });
-    await client.patch(
-      persistentVolumeClaims,
-      nameOf(claim),
-      'merge',
-      {
-        status: {
-          capacity,
-          conditions: (claim.status.conditions ?? []).filter(({ type }) => type !== 'Resizing' && type !== 'FileSystemResizePending'),
-        },
-      },
-      { subresource: 'status' },
-    );
-    recorder.event(claim, 'Normal', 'VolumeResizeSuccessful', 'Resize volume succeeded');
   }
 }
 

@@ -1,22 +1,26 @@
-import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { persistentVolumes } from '@oarlock/api/resources';
+import { nodes, persistentVolumes } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { PersistentVolume, Volume } from '@oarlock/api/types/core-v1';
+import type { RegisteringPlugin } from '@oarlock/grpc/plugin-registration';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client, EventSource, Informers } from '@oarlock/spi/client';
-import type { VolumeCall, VolumeDriver, VolumeRequest } from '@oarlock/spi/volume';
+import { VolumeError, type Mounted, type VolumeCall, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
 import { ownName, type DriverConfig, type VolumeCsiConfig } from './config.ts';
 import { meet, type CsiDriver } from './csi-driver.ts';
 import { CsiVolumes } from './csi-volumes.ts';
-import { DriverProcess } from './driver-process.ts';
+import { runDriver } from './driver-process.ts';
 import { firstUse } from './first-use.ts';
-import { Provisioner } from './provisioner.ts';
-import { announce, register } from './registration.ts';
+import { NodeExpansion } from './node-expansion.ts';
+import { PluginSockets } from './plugin-sockets.ts';
+import { problemOf } from './registered-drivers.ts';
+import { announce, announceSnapshots, register, unregister } from './registration.ts';
+import type { Sidecar } from './sidecar.ts';
+import { sidecars } from './sidecars.ts';
+import { defineSnapshots } from './snapshot-definitions.ts';
 import { Staging } from './staging.ts';
+import { VolumesInUse } from './volumes-in-use.ts';
 
 export interface VolumeCsiOptions {
   readonly config: VolumeCsiConfig;
@@ -28,32 +32,59 @@ export interface VolumeCsiOptions {
   readonly dataDir: string;
 }
 
-/** The name of a socket has to be shorter than this. */
-const longestSocket = 100;
 const againMs = 1_000;
+/** How long a pod's start waits for an attachment before it is tried again. Milliseconds. */
+const attachPatienceMs = 120_000;
 
 /** CSI drivers of a node: runs those that it is to run, meets all of them, says so in the API, mounts their volumes and provisions for them. */
 export class VolumeCsi implements VolumeDriver {
   readonly #options: VolumeCsiOptions;
   readonly #drivers = new Map<string, CsiDriver>();
   readonly #volumes: CsiVolumes;
+  readonly #staging: Staging;
+  readonly #expansion: NodeExpansion;
   readonly #stop = new AbortController();
-  readonly #stops: (() => Promise<void>)[] = [];
+  readonly #processes: (() => Promise<void>)[] = [];
+  readonly #leave = new Map<string, () => Promise<void>>();
   readonly #meetings: Promise<void>[] = [];
+  #inUse: VolumesInUse | undefined;
+  #sockets: PluginSockets | undefined;
+  #snapshots: Promise<void> | undefined;
 
   constructor(options: VolumeCsiOptions) {
+    const { config, client, dataDir, events } = options;
     this.#options = options;
-    const staging = new Staging(join(options.dataDir, 'staging'));
-    this.#volumes = new CsiVolumes({ client: options.client, staging, drivers: this.#drivers });
+    const { kubeletDir } = config;
+    this.#staging = new Staging(kubeletDir === undefined ? join(dataDir, 'staging') : join(kubeletDir, 'plugins/kubernetes.io/csi'));
+    this.#expansion = new NodeExpansion(client, this.#staging, events.recorder('kubelet'));
+    this.#volumes = new CsiVolumes({
+      client,
+      staging: this.#staging,
+      drivers: this.#drivers,
+      expansion: this.#expansion,
+      inUse: () => {
+        if (this.#inUse === undefined) throw new VolumeError('NotReady', 'the node is not known yet');
+        return this.#inUse;
+      },
+    });
   }
 
   begin(nodeName: string): void {
-    for (const [at, config] of this.#options.config.drivers.entries()) {
-      this.#meetings.push(
-        this.#begin(config, at, nodeName).catch((error: unknown) => {
-          if (!this.#stop.signal.aborted) this.#options.log.error({ error: String(error) }, 'a volume driver cannot be used');
-        }),
-      );
+    const { config, client, clock, informers } = this.#options;
+    const inUse = new VolumesInUse({
+      client,
+      nodeName,
+      clock,
+      node: () => informers.of(nodes, { fieldSelector: `metadata.name=${nodeName}` }),
+      patienceMs: attachPatienceMs,
+    });
+    this.#inUse = inUse;
+    this.#meet('what was mounted before cannot be said', () => this.#adopt(inUse));
+    for (const [at, driver] of config.drivers.entries())
+      this.#meet('a volume driver cannot be used', () => this.#begin(driver, at, nodeName));
+    if (config.kubeletDir !== undefined) {
+      const directory = join(config.kubeletDir, 'plugins_registry');
+      this.#meet('volume drivers cannot register', () => this.#listen(directory, nodeName));
     }
   }
 
@@ -65,43 +96,134 @@ export class VolumeCsi implements VolumeDriver {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
     await Promise.all(this.#meetings);
-    for (const stop of this.#stops.reverse()) await stop();
+    await this.#sockets?.stop();
+    for (const leave of this.#leave.values()) await leave();
+    await Promise.all(this.#processes.map((stop) => stop()));
   }
 
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
     return this.#volumes.supports(volume, persistentVolume);
   }
-  mount(request: VolumeRequest, call?: VolumeCall): Promise<{ readonly hostPath: string }> {
+  mount(request: VolumeRequest, call?: VolumeCall): Promise<Mounted> {
     return this.#volumes.mount(request, call);
   }
   unmount(target: { readonly path: string }, call?: VolumeCall): Promise<void> {
     return this.#volumes.unmount(target, call);
   }
 
+  #meet(problem: string, work: () => Promise<void>): void {
+    this.#meetings.push(
+      work().catch((error: unknown) => {
+        if (!this.#stop.signal.aborted) this.#options.log.error({ error: String(error) }, problem);
+      }),
+    );
+  }
+
+  /** What this node had staged when it ended is still in use. */
+  async #adopt(inUse: VolumesInUse): Promise<void> {
+    const staged = (await this.#staging.all()).filter(({ attachable }) => attachable);
+    for (const { driver, volumeHandle } of staged) inUse.adopt(driver, volumeHandle);
+    if (staged.length > 0) await this.#insist(() => inUse.write());
+  }
+
   async #begin(config: DriverConfig, at: number, nodeName: string): Promise<void> {
-    const { clock, log, client, informers, events, dataDir } = this.#options;
+    const { clock, log, client, informers, dataDir } = this.#options;
     const { signal } = this.#stop;
     const provisions = config.provision && (await this.#insist(() => this.#mayProvision()));
-    const own = 'run' in config && config.run === 'csi-hostpath';
-    if (own && provisions) {
+    if ('run' in config && config.run === 'csi-hostpath' && provisions) {
       await this.#insist(() => announce(ownName, config, true, client));
+      const lazy = config.csiDriver.storageCapacity ? undefined : firstUse(ownName, informers, signal);
+      this.#meet('snapshots cannot be taken', async () => {
+        await this.#defineSnapshots();
+        await this.#insist(() => announceSnapshots(ownName, config, client));
+      });
       // a process that nobody needs is not started
-      await firstUse(ownName, informers, signal);
+      await lazy;
     }
-    const socket = 'run' in config ? await this.#run(config.run, join(dataDir, `driver-${at}`), nodeName) : config.socket;
+    const options = { nodeName, clock, log, signal };
+    const { socket, stop } =
+      'run' in config ? await runDriver(config.run, join(dataDir, `driver-${at}`), options) : { socket: config.socket, stop: undefined };
+    if (stop !== undefined) this.#processes.push(stop);
     const driver = await meet(socket, config, { clock, log, signal });
-    const { name, controllerAbilities } = driver;
-    this.#stops.push(() => Promise.resolve(driver.client.close()));
-    this.#drivers.set(name, driver);
-    await this.#insist(async () => {
-      await announce(name, config, controllerAbilities.has('CONTROLLER_EXPAND_VOLUME'), client);
-      await register(driver, nodeName, client);
+    await this.#join(driver, nodeName, provisions, (work) => this.#insist(work));
+  }
+
+  /** Drivers that come with a registrar of their own. */
+  async #listen(directory: string, nodeName: string): Promise<void> {
+    const { clock, log, client, config } = this.#options;
+    const sockets = new PluginSockets({
+      directory,
+      type: 'CSIPlugin',
+      clock,
+      log,
+      register: async (plugin, signal) => {
+        const problem = problemOf(plugin, this.#leave.has(plugin.name));
+        if (problem !== undefined) throw new Error(problem);
+        await this.#take(plugin, nodeName, signal);
+      },
+      deregister: async ({ name }) => {
+        await this.#leave.get(name)?.();
+        this.#leave.delete(name);
+        await this.#insist(() => unregister(name, nodeName, client));
+        log.info({ driver: name }, 'a volume driver has gone');
+      },
     });
-    log.info({ driver: name, socket, provisions }, 'a volume driver is registered');
+    if (config.provisionFor.length > 0) this.#meet('snapshots cannot be taken', () => this.#defineSnapshots());
+    this.#sockets = sockets;
+    await sockets.start();
+  }
+
+  async #take({ name, endpoint }: RegisteringPlugin, nodeName: string, signal: AbortSignal): Promise<void> {
+    const { clock, log, config } = this.#options;
+    const provision = config.provisionFor.includes(name) && (await this.#mayProvision());
+    const driver = await meet(endpoint, { socket: endpoint, provision, central: true }, { clock, log, signal });
+    if (driver.name !== name) {
+      driver.client.close();
+      throw new Error(`the plugin registers as ${name}, and its driver says that it is ${driver.name}`);
+    }
+    await this.#join(driver, nodeName, provision, (work) => work());
+  }
+
+  async #join(driver: CsiDriver, nodeName: string, provisions: boolean, insist: <T>(work: () => Promise<T>) => Promise<T>): Promise<void> {
+    const { log, client, informers, events, clock } = this.#options;
+    const { name, controllerAbilities, config } = driver;
+    try {
+      await insist(async () => {
+        await announce(name, config, controllerAbilities.has('CONTROLLER_EXPAND_VOLUME'), client);
+        await register(driver, nodeName, client);
+      });
+    } catch (error) {
+      driver.client.close();
+      throw error;
+    }
+    this.#drivers.set(name, driver);
+    let begun: readonly Sidecar[] = [];
+    this.#leave.set(name, async () => {
+      this.#drivers.delete(name);
+      for (const each of begun.toReversed()) await each.stop();
+      driver.client.close();
+    });
+    log.info({ driver: name, provisions }, 'a volume driver is registered');
     if (!provisions) return;
-    const provisioner = new Provisioner({ driver, nodeName, client, informers, recorder: events.recorder(name), clock, log });
-    this.#stops.push(() => provisioner.stop());
-    provisioner.start();
+    begun = sidecars({
+      driver,
+      nodeName,
+      client,
+      informers,
+      recorder: events.recorder(name),
+      clock,
+      log,
+      staging: this.#staging,
+      expansion: this.#expansion,
+    });
+    for (const each of begun) each.start();
+  }
+
+  /** Once for all drivers. */
+  #defineSnapshots(): Promise<void> {
+    const { client, informers } = this.#options;
+    this.#snapshots ??= this.#insist(() => defineSnapshots(client, informers, this.#stop.signal));
+    return this.#snapshots;
   }
 
   /** Until it succeeds, or the node stops. */
@@ -119,7 +241,7 @@ export class VolumeCsi implements VolumeDriver {
     }
   }
 
-  /** A node that joined writes no PersistentVolumes. */
+  /** A node that joined may write no PersistentVolumes, unless it is allowed to. */
   async #mayProvision(): Promise<boolean> {
     try {
       await this.#options.client.list(persistentVolumes, { limit: 1 });
@@ -129,18 +251,5 @@ export class VolumeCsi implements VolumeDriver {
       this.#options.log.info({}, 'this node may not write PersistentVolumes: it mounts volumes and provisions none');
       return false;
     }
-  }
-
-  async #run(run: 'csi-hostpath' | readonly string[], directory: string, nodeName: string): Promise<string> {
-    const { clock, log } = this.#options;
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    const beside = join(directory, 'csi.sock');
-    const elsewhere = join(tmpdir(), `oarlock-csi-${createHash('sha256').update(directory).digest('hex').slice(0, 12)}`);
-    const socket = beside.length < longestSocket ? beside : join(elsewhere, 'csi.sock');
-    if (socket !== beside) await mkdir(elsewhere, { recursive: true, mode: 0o700 });
-    const process = new DriverProcess({ run, socket, nodeName, dataDir: join(directory, 'data'), clock, log, signal: this.#stop.signal });
-    this.#stops.push(() => process.stop());
-    process.start();
-    return socket;
   }
 }

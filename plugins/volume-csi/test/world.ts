@@ -9,6 +9,7 @@ import { silentLogger } from '@oarlock/kernel/logger';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { vi } from 'vitest';
+import { volumeCsiConfig } from '../src/config.ts';
 import { VolumeCsi } from '../src/volume-csi.ts';
 
 export const driverName = 'hostpath.csi.oarlock.dev';
@@ -50,16 +51,9 @@ export class World implements AsyncDisposable {
   /** A plugin as a new process has it, when it has met the driver. */
   async plugin(): Promise<VolumeCsi> {
     const made = new VolumeCsi({
-      config: {
-        drivers: [
-          {
-            socket: join(this.directory, 'csi.sock'),
-            provision: true,
-            csiDriver: { attachRequired: false, podInfoOnMount: false, fsGroupPolicy: 'File' },
-            storageClass: { name: 'standard', default: true, bindingMode: 'WaitForFirstConsumer', reclaimPolicy: 'Delete' },
-          },
-        ],
-      },
+      config: volumeCsiConfig.parse({
+        drivers: [{ socket: join(this.directory, 'csi.sock'), provision: true, csiDriver: {}, storageClass: { name: 'standard' } }],
+      }),
       client: this.api.client(),
       informers: this.api.informers,
       events: { recorder: () => ({ event: (_about, type, reason, message) => void this.events.push(`${type} ${reason} ${message}`) }) },

@@ -1,15 +1,22 @@
 import type { Resource } from '@oarlock/api/resource';
 import { serviceAccounts } from '@oarlock/api/resources';
-import { parseTime } from '@oarlock/api/time';
+import { formatTime, parseTime } from '@oarlock/api/time';
 import type { TokenRequest } from '@oarlock/api/types/authentication-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
-import { VolumeError } from '@oarlock/spi/volume';
+import { VolumeError, type ServiceAccountToken } from '@oarlock/spi/volume';
 
 interface Token {
   readonly value: string;
+  /** RFC 3339. */
+  readonly expires: string;
   readonly refreshAt: number;
+}
+
+export interface TokenOptions {
+  readonly audience?: string;
+  readonly expirationSeconds?: number;
 }
 
 /** A token is renewed when this part of its life is over, and daily. */
@@ -28,16 +35,23 @@ export class ServiceAccountTokens {
   }
 
   /** @throws VolumeError `Failed` when the server gives none */
-  async token(
-    pod: Pod,
-    { audience = '', expirationSeconds = 3600 }: { readonly audience?: string; readonly expirationSeconds?: number },
-  ): Promise<string> {
+  async token(pod: Pod, request: TokenOptions): Promise<string> {
+    return (await this.full(pod, request)).token;
+  }
+
+  /** The token, and when it ends. @throws VolumeError `Failed` when the server gives none */
+  async full(pod: Pod, request: TokenOptions): Promise<ServiceAccountToken> {
+    const { value, expires } = await this.#get(pod, request);
+    return { token: value, expirationTimestamp: expires };
+  }
+
+  async #get(pod: Pod, { audience = '', expirationSeconds = 3600 }: TokenOptions): Promise<Token> {
     const { namespace = '', name = '', uid = '' } = pod.metadata ?? {};
     const tokens = this.#byPod.get(uid) ?? new Map<string, Token>();
     const key = `${audience} ${expirationSeconds}`;
     const known = tokens.get(key);
     const now = this.#clock.now();
-    if (known && known.refreshAt > now) return known.value;
+    if (known && known.refreshAt > now) return known;
     const account = pod.spec?.serviceAccountName || 'default';
     try {
       const request: TokenRequest = {
@@ -53,16 +67,20 @@ export class ServiceAccountTokens {
       const resource = serviceAccounts as unknown as Resource<TokenRequest>;
       const { status } = await this.#client.create(resource, request, { subresource: 'token', name: { namespace, name: account } });
       const expires = parseTime(status?.expirationTimestamp ?? '') ?? now + expirationSeconds * 1000;
-      const value = status?.token ?? '';
-      tokens.set(key, { value, refreshAt: now + Math.min(longestMs, (expires - now) * renewAfter) });
+      const token: Token = {
+        value: status?.token ?? '',
+        expires: status?.expirationTimestamp ?? formatTime(expires),
+        refreshAt: now + Math.min(longestMs, (expires - now) * renewAfter),
+      };
+      tokens.set(key, token);
       this.#byPod.set(uid, tokens);
-      return value;
+      return token;
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       // one that still holds is better than none
       if (known) {
         tokens.set(key, { ...known, refreshAt: now + 60_000 });
-        return known.value;
+        return known;
       }
       throw new VolumeError('Failed', `failed to fetch token: ${why}`, { cause });
     }

@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
-import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
+import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
 import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
@@ -10,13 +10,25 @@ import type { ObjectReference } from '../object-cache.ts';
 import { allContainers, podUid } from '../pods.ts';
 import { inMemory } from './builtin-drivers.ts';
 import { mountsBelow, unmountAll } from './mount-points.ts';
+import type { ServiceAccountTokens } from './service-account-tokens.ts';
 
 export interface MountedVolume {
   readonly name: string;
   readonly driver: VolumeDriver;
   readonly path: string;
   readonly hostPath: string;
-  readonly persistentVolume: PersistentVolume | undefined;
+  /** `hostPath` is a block device. */
+  readonly device: boolean;
+  readonly readOnly: boolean;
+  /** The driver wants to be called again so often. Milliseconds. */
+  readonly refreshAfterMs: number | undefined;
+  readonly claimed: Claimed;
+}
+
+/** What is behind a claim; empty for volumes that are none. */
+interface Claimed {
+  readonly persistentVolume?: PersistentVolume;
+  readonly claim?: PersistentVolumeClaim;
 }
 
 /** What is mounted for one pod. Whoever looks after the pod keeps it. */
@@ -41,6 +53,7 @@ export interface VolumeManagerOptions {
   readonly drivers: ReadonlyMap<string, VolumeDriver>;
   readonly client: Client;
   readonly paths: NodePaths;
+  readonly tokens: ServiceAccountTokens;
 }
 
 interface Call {
@@ -55,6 +68,18 @@ function usedVolumes(pod: Pod): readonly Volume[] {
   for (const { container } of allContainers(pod))
     for (const { name } of [...(container.volumeMounts ?? []), ...(container.volumeDevices ?? [])]) used.add(name);
   return (pod.spec?.volumes ?? []).filter(({ name }) => used.has(name));
+}
+
+/** A block device is used as a device, and a file system is mounted. @throws VolumeError */
+function checkMode(pod: Pod, volume: string, block: boolean): void {
+  for (const { container } of allContainers(pod)) {
+    const wrong = block ? container.volumeMounts : container.volumeDevices;
+    if (wrong?.some(({ name }) => name === volume) === true)
+      throw new VolumeError(
+        'InvalidArgument',
+        `volume ${volume} has volumeMode ${block ? 'Block' : 'Filesystem'}, but is specified in ${block ? 'volumeMounts' : 'volumeDevices'}`,
+      );
+  }
 }
 
 /** Finds the driver of each volume and has it mounted, refreshed and unmounted. State is in `PodVolumes` and on the disk alone. */
@@ -82,13 +107,24 @@ export class VolumeManager {
     });
   }
 
+  /** When a driver wants to be called again for what is mounted, in milliseconds from now; undefined: none does. */
+  refreshAfterMs(mounted: PodVolumes): number | undefined {
+    let first: number | undefined;
+    for (const { refreshAfterMs } of mounted.values())
+      if (refreshAfterMs !== undefined && (first === undefined || refreshAfterMs < first)) first = refreshAfterMs;
+    return first;
+  }
+
   /** Brings the content of mounted volumes up to date. @throws VolumeFailures; what is mounted stays as it was */
   async refresh(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
     await this.#each(
-      usedVolumes(pod).filter(({ name }) => mounted.get(name)?.driver.refreshes === true),
+      usedVolumes(pod).filter(({ name }) => {
+        const known = mounted.get(name);
+        return known?.driver.refreshes === true || known?.refreshAfterMs !== undefined;
+      }),
       call,
       async (volume) => {
-        await this.#mount(pod, volume, mounted.get(volume.name)?.persistentVolume, call);
+        await this.#mount(pod, volume, mounted.get(volume.name)?.claimed ?? {}, call);
       },
     );
   }
@@ -129,30 +165,36 @@ export class VolumeManager {
     return undefined;
   }
 
-  async #mount(pod: Pod, volume: Volume, persistentVolume: PersistentVolume | undefined, call: Call): Promise<MountedVolume> {
+  async #mount(pod: Pod, volume: Volume, claimed: Claimed, call: Call): Promise<MountedVolume> {
+    const { persistentVolume } = claimed;
     const found = this.#find(volume, persistentVolume);
     if (!found) throw new VolumeError('InvalidArgument', 'no volume plugin matched');
     const { name, driver } = found;
-    const path = this.#options.paths.volume(podUid(pod), name, volume.name, inMemory.has(name));
+    const { paths, tokens } = this.#options;
+    checkMode(pod, volume.name, persistentVolume?.spec?.volumeMode === 'Block');
+    const path = paths.volume(podUid(pod), name, volume.name, inMemory.has(name));
     const fsGroup = pod.spec?.securityContext?.fsGroup;
-    const { hostPath } = await driver.mount(
+    const readOnly = volume.persistentVolumeClaim?.readOnly === true || volume.csi?.readOnly === true;
+    const mounted = await driver.mount(
       {
         pod,
         volume,
         path,
-        readOnly: volume.persistentVolumeClaim?.readOnly === true,
-        ...(persistentVolume && { persistentVolume }),
+        readOnly,
+        ...claimed,
         ...(fsGroup !== undefined && { fsGroup }),
+        serviceAccountToken: (request) => tokens.full(pod, request),
       },
       call,
     );
-    return { name: volume.name, driver, path, hostPath, persistentVolume };
+    const { hostPath, device = false, refreshAfterMs } = mounted;
+    return { name: volume.name, driver, path, hostPath, device, readOnly, refreshAfterMs, claimed };
   }
 
   /** The volume behind a claim, of the pod or made for it. @throws VolumeError `NotReady` until it is bound */
-  async #claimed(pod: Pod, volume: Volume, { signal }: Call): Promise<PersistentVolume | undefined> {
+  async #claimed(pod: Pod, volume: Volume, { signal }: Call): Promise<Claimed> {
     const claimName = volume.persistentVolumeClaim?.claimName ?? (volume.ephemeral ? `${pod.metadata?.name}-${volume.name}` : undefined);
-    if (claimName === undefined) return undefined;
+    if (claimName === undefined) return {};
     const { client } = this.#options;
     const namespace = pod.metadata?.namespace ?? '';
     const claim = await client.get(persistentVolumeClaims, { namespace, name: claimName }, { signal });
@@ -166,7 +208,7 @@ export class VolumeManager {
       );
     if (claim.status?.phase !== 'Bound' || !claim.spec?.volumeName)
       throw new VolumeError('NotReady', `PVC ${namespace}/${claimName} is not bound`);
-    return client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal });
+    return { claim, persistentVolume: await client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal }) };
   }
 
   /** A driver that does not answer is left behind when nobody wants the volume any more. */

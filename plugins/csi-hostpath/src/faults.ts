@@ -1,0 +1,65 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { GrpcError, type GrpcCode } from '@oarlock/grpc/grpc-error';
+import type { Methods } from '@oarlock/grpc/unix-server';
+
+/** What is to happen to calls of one method. */
+export interface Fault {
+  /** The call is refused with this. */
+  readonly code?: GrpcCode;
+  /** The process kills itself: before anything is done, or after all is done and before the answer. */
+  readonly kill?: 'before' | 'after';
+  /** How many calls it happens to; 1 by default. */
+  readonly times?: number;
+}
+
+/** Faults for tests, from a file of JSON that may change at any time: `{"NodeStageVolume": {"kill": "after"}}`. Each is taken out when it has happened. */
+export class Faults {
+  readonly #file: string;
+  readonly #kill: () => void;
+
+  constructor(file: string, kill: () => void = () => process.kill(process.pid, 'SIGKILL')) {
+    this.#file = file;
+    this.#kill = kill;
+  }
+
+  /** The same methods, with what is to go wrong about them. */
+  around(methods: Methods): Methods {
+    return Object.fromEntries(
+      Object.entries(methods).map(([method, answer]) => [
+        method,
+        async (request: never) => {
+          const fault = this.#take(method);
+          if (fault?.code !== undefined) throw new GrpcError(fault.code, `${method} is to fail, a file says`);
+          if (fault?.kill === 'before') await this.#end();
+          const response = await answer(request);
+          if (fault?.kill === 'after') await this.#end();
+          return response;
+        },
+      ]),
+    );
+  }
+
+  /** Nobody gets an answer any more. */
+  #end(): Promise<never> {
+    this.#kill();
+    return new Promise(() => {});
+  }
+
+  #take(method: string): Fault | undefined {
+    const { [method]: fault, ...others } = this.#read();
+    if (fault === undefined) return undefined;
+    const left = (fault.times ?? 1) - 1;
+    writeFileSync(`${this.#file}.next`, JSON.stringify(left > 0 ? { ...others, [method]: { ...fault, times: left } } : others));
+    renameSync(`${this.#file}.next`, this.#file);
+    return fault;
+  }
+
+  #read(): Readonly<Record<string, Fault>> {
+    try {
+      return JSON.parse(readFileSync(this.#file, 'utf8')) as Record<string, Fault>;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,157 @@
+import { watch } from 'node:fs';
+import { lstat, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Backoff } from '@oarlock/client/backoff';
+import { PluginRegistration, type RegisteringPlugin } from '@oarlock/grpc/plugin-registration';
+import type { Clock } from '@oarlock/kernel/clock';
+import type { Logger } from '@oarlock/kernel/logger';
+
+export interface PluginSocketsOptions {
+  /** Upstream's `plugins_registry`: plugins put sockets there when they are ready, and take them away when they end. */
+  readonly directory: string;
+  readonly type: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Takes a plugin in. What it throws is told to the plugin. The signal aborts when the plugin's socket has gone. */
+  register(plugin: RegisteringPlugin, signal: AbortSignal): Promise<void>;
+  /** Its socket has gone. */
+  deregister(plugin: RegisteringPlugin): Promise<void>;
+}
+
+interface Known {
+  /** Tells a socket from another one of the same name. */
+  readonly identity: string;
+  readonly gone: AbortController;
+  readonly ended: Promise<void>;
+}
+const deepest = 4;
+
+/** Watches a directory for the sockets of plugins that want to be registered, as kubelets do. */
+export class PluginSockets {
+  readonly #options: PluginSocketsOptions;
+  readonly #known = new Map<string, Known>();
+  readonly #stop = new AbortController();
+  #looking: Promise<void> = Promise.resolve();
+  #asked = false;
+  #watches = new Map<string, { close(): void }>();
+
+  constructor(options: PluginSocketsOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when it watches. */
+  async start(): Promise<void> {
+    await mkdir(this.#options.directory, { recursive: true, mode: 0o750 });
+    this.#look();
+    await this.#looking;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the node is stopping'));
+    for (const watcher of this.#watches.values()) watcher.close();
+    await this.#looking;
+    for (const { gone } of this.#known.values()) gone.abort(this.#stop.signal.reason);
+    await Promise.all([...this.#known.values()].map(({ ended }) => ended));
+  }
+
+  /** One look at a time; what happens meanwhile is looked at by the next. */
+  #look(): void {
+    if (this.#asked) return;
+    this.#asked = true;
+    this.#looking = this.#looking
+      .then(() => {
+        this.#asked = false;
+        return this.#stop.signal.aborted ? undefined : this.#compare();
+      })
+      .catch((error: unknown) => this.#options.log.warn({ error: String(error) }, 'the directory of plugins cannot be read'));
+  }
+
+  async #compare(): Promise<void> {
+    const present = new Map<string, string>();
+    const directories = new Set<string>();
+    await this.#collect(this.#options.directory, 0, present, directories);
+    for (const [directory, watcher] of this.#watches) {
+      if (directories.has(directory)) continue;
+      watcher.close();
+      this.#watches.delete(directory);
+    }
+    for (const [socket, { identity, gone }] of this.#known) {
+      if (present.get(socket) === identity) continue;
+      gone.abort(new Error(`the socket ${socket} has gone`));
+      this.#known.delete(socket);
+    }
+    for (const [socket, identity] of present) if (!this.#known.has(socket)) this.#take(socket, identity);
+  }
+
+  async #collect(directory: string, depth: number, sockets: Map<string, string>, directories: Set<string>): Promise<void> {
+    directories.add(directory);
+    // before it is read: nothing can come unseen
+    if (!this.#watches.has(directory)) {
+      const watcher = watch(directory, () => this.#look());
+      watcher.on('error', () => this.#look());
+      this.#watches.set(directory, watcher);
+    }
+    for (const entry of await readdir(directory, { withFileTypes: true })) {
+      const path = join(directory, entry.name);
+      if (entry.name.startsWith('.')) continue;
+      if (entry.isDirectory() && depth < deepest) await this.#collect(path, depth + 1, sockets, directories);
+      else if (entry.isSocket()) {
+        const stats = await lstat(path, { bigint: true }).catch(() => undefined);
+        if (stats !== undefined) sockets.set(path, `${stats.ino} ${stats.birthtimeNs}`);
+      }
+    }
+  }
+
+  #take(socket: string, identity: string): void {
+    const before = this.#leaving.get(socket) ?? Promise.resolve();
+    const gone = new AbortController();
+    const ended = before.then(() => this.#follow(socket, gone.signal));
+    this.#leaving.set(socket, ended);
+    void ended.finally(() => {
+      if (this.#leaving.get(socket) === ended) this.#leaving.delete(socket);
+    });
+    this.#known.set(socket, { identity, gone, ended });
+  }
+  /** A plugin that comes again has to wait until the one before has been taken leave of. */
+  readonly #leaving = new Map<string, Promise<void>>();
+
+  async #follow(socket: string, signal: AbortSignal): Promise<void> {
+    const { clock, log, type, deregister } = this.#options;
+    const registration = new PluginRegistration(socket);
+    const backoff = new Backoff({ firstMs: 100, longestMs: 30_000, jitter: 0.2, random: Math.random });
+    try {
+      while (!signal.aborted) {
+        try {
+          const plugin = await registration.info(signal);
+          if (plugin.type !== type) return; // somebody else's
+          await this.#admit(registration, { ...plugin, endpoint: plugin.endpoint === '' ? socket : plugin.endpoint }, signal);
+          await new Promise<void>((resolve) => {
+            if (signal.aborted) resolve();
+            signal.addEventListener('abort', () => resolve(), { once: true });
+          });
+          // a node that stops keeps its plugins: they are still there when it begins again
+          if (!this.#stop.signal.aborted) await deregister(plugin);
+          return;
+        } catch (error) {
+          if (signal.aborted) return;
+          const waitMs = backoff.next();
+          log.warn({ socket, error: String(error), waitMs }, 'a plugin could not be registered');
+          await clock.sleep(waitMs, signal).catch(() => undefined);
+        }
+      }
+    } finally {
+      registration.close();
+    }
+  }
+
+  async #admit(registration: PluginRegistration, plugin: RegisteringPlugin, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.register(plugin, signal);
+    } catch (error) {
+      if (!signal.aborted)
+        await registration.tell({ pluginRegistered: false, error: error instanceof Error ? error.message : String(error) }, signal);
+      throw error;
+    }
+    await registration.tell({ pluginRegistered: true }, signal);
+  }
+}
