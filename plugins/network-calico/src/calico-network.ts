@@ -1,0 +1,220 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { nodes } from '@oarlock/api/resources';
+import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { Attachments, type AttachmentKey } from '@oarlock/network-cni/attachments';
+import { CniChain } from '@oarlock/network-cni/cni-chain';
+import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni-plugins';
+import type { CniCommand } from '@oarlock/network-cni/cni-protocol';
+import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
+import { NodePeers } from '@oarlock/network-cni/node-peers';
+import { NodeSetup } from '@oarlock/network-cni/node-setup';
+import type { Client, Informers } from '@oarlock/spi/client';
+import {
+  NetworkError,
+  type Attachment,
+  type NetworkCall,
+  type NetworkDriver,
+  type NetworkResult,
+  type NodeNetwork,
+} from '@oarlock/spi/network';
+import { AddressBook } from './address-book.ts';
+import { BlockPeers } from './block-peers.ts';
+import { ApiBlocks, OwnBlocks } from './block-store.ts';
+import { companions, ownPlugin } from './calico-list.ts';
+import { clientText, installClient } from './cni-client.ts';
+import { CniHandler, pluginType } from './cni-handler.ts';
+import { CniSocket, socketPath } from './cni-socket.ts';
+import type { CalicoConfig } from './config.ts';
+import { DataPlane } from './data-plane.ts';
+import { endpointKey, EndpointRecords } from './endpoint-records.ts';
+import { ipBlocks, type IPBlock } from './ip-block.ts';
+import { applyRules, rulesOf } from './node-rules.ts';
+import { mtuOf } from './mtu.ts';
+import { poolsOf } from './pools.ts';
+import { Ways } from './ways.ts';
+
+type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
+export interface Api {
+  readonly client: Client;
+  readonly informers: Informers;
+}
+const parallel = 8;
+
+interface Serving {
+  readonly book: AddressBook;
+  readonly handler: CniHandler;
+  readonly socket: CniSocket;
+  ways?: Ways;
+  off?(): void;
+}
+
+/** Routed pods without a bridge: a cable and a route each, addresses from blocks of pools. */
+export class CalicoNetwork implements NetworkDriver, Lifecycle {
+  readonly traits: NetworkDriver['traits'];
+  readonly #config: CalicoConfig;
+  readonly #context: Context;
+  readonly #api: Api | undefined;
+  /** Addresses come from pools that all nodes share. */
+  readonly #shared: boolean;
+  readonly #plugins: CniPlugins;
+  readonly #plane: DataPlane;
+  readonly #records: EndpointRecords;
+  readonly #attachments: Attachments;
+  readonly #node: NodeSetup;
+  #serving: Serving | undefined;
+
+  constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Context, api?: Api) {
+    this.traits = traits;
+    this.#config = config;
+    this.#context = context;
+    this.#api = api;
+    this.#shared = config.addresses === 'blocks' && api !== undefined;
+    this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
+    this.#plane = new DataPlane(context.clock);
+    this.#records = new EndpointRecords(join(context.dataDir, 'endpoints'));
+    this.#node = new NodeSetup(context.clock, context.log);
+    this.#attachments = new Attachments({
+      name: 'network-calico',
+      directory: join(context.dataDir, 'attachments'),
+      chain: new CniChain({ run: (type, command, call) => this.#run(type, command, call) }, { loopback: false }),
+      parallel,
+      graceMs: config.gcGraceSeconds * 1000,
+      context,
+      foreign: () => Promise.resolve(this.#records.all),
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.#attachments.load();
+    const broken = await this.#records.load();
+    if (broken.length > 0) this.#context.log.warn({ broken }, 'records of endpoints could not be read; their addresses are free');
+  }
+
+  async stop(): Promise<void> {
+    const serving = this.#serving;
+    if (!serving) return;
+    serving.off?.();
+    await serving.socket.close();
+    await serving.ways?.stop();
+    await serving.book.settled();
+  }
+
+  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+    signal?.throwIfAborted();
+    const { confDir, confFile, name, binDirs, interfacePrefix } = this.#config;
+    const pools = poolsOf(
+      this.#shared ? (this.#config.pools ?? node.clusterCIDRs.map((cidr) => ({ cidr }))) : node.podCIDRs.map((cidr) => ({ cidr })),
+    );
+    if (pools.length === 0) throw new NetworkError('InvalidConfig', 'the node has no range for pods yet');
+    const families = new Set(pools.map(({ range }) => range.family));
+    const { found } = await findPlugins(binDirs, ['portmap', 'bandwidth']);
+    const others = companions(this.#config, new Set(found.keys()));
+    const [mtu, versions] = await Promise.all([
+      mtuOf(this.#context.clock, this.#config, node),
+      others.length === 0 ? { own: '1.1.0', conflist: '1.0.0' } : this.#plugins.versions(others.map(({ type }) => type)),
+      this.#node.sysctls(families),
+      this.#node.acceptForwarding(`${interfacePrefix}+`, families),
+      applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs)),
+    ]);
+    if (!this.#serving) await this.#forgetLost();
+    const serving = (this.#serving ??= this.#begin(node.nodeName));
+    const { book, handler, socket } = serving;
+    await book.use(pools, new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))));
+    serving.ways ??= this.#follow(serving);
+    await serving.ways.use(node, pools);
+    handler.ready = { pools, mtu };
+    await socket.listen();
+    const plugins = [ownPlugin(socket.path), ...others];
+    if (confDir !== null) {
+      const text = await clientText();
+      await Promise.all((await existing(binDirs)).map((directory) => installClient(directory, text)));
+      await writeConflist(confDir, confFile, { cniVersion: versions.conflist, name, plugins });
+    }
+    this.#attachments.list = { cniVersion: versions.own, name, plugins };
+  }
+
+  add(attachment: Attachment, call?: NetworkCall): Promise<NetworkResult> {
+    return this.#attachments.add(attachment, call);
+  }
+  check(attachment: Attachment, call?: NetworkCall): Promise<void> {
+    return this.#attachments.check(attachment, call);
+  }
+  del(attachment: Attachment, call?: NetworkCall): Promise<void> {
+    return this.#attachments.del(attachment, call);
+  }
+  gc(valid: readonly AttachmentKey[], call?: NetworkCall): Promise<void> {
+    return this.#attachments.gc(valid, call);
+  }
+
+  async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
+    const { confDir, confFile } = this.#config;
+    if (!this.#attachments.list || !this.#serving) return { ready: false, message: 'the node has not been set up yet' };
+    const other = confDir === null ? undefined : await conflistBefore(confDir, confFile);
+    const { used, ranges } = this.#serving.book;
+    return {
+      ready: true,
+      message: `${used} addresses in use, of ${ranges.join(', ') || 'no block'}${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
+    };
+  }
+
+  #begin(nodeName: string): Serving {
+    const { log, clock, dataDir } = this.#context;
+    const { interfacePrefix } = this.#config;
+    const all = this.#api?.informers.of(nodes);
+    const book = new AddressBook({
+      store: this.#shared && this.#api ? new ApiBlocks(this.#api.client, nodeName) : new OwnBlocks(),
+      node: nodeName,
+      log,
+      shared: this.#shared,
+      isGone: (name) => all?.synced === true && all.get(name) === undefined,
+      changed: () => this.#serving?.ways?.changed(),
+    });
+    const handler = new CniHandler({ book, records: this.#records, plane: this.#plane, interfacePrefix, clock, log });
+    return { book, handler, socket: new CniSocket(socketPath(dataDir), handler, clock, log) };
+  }
+
+  /** The kind is served by now: a cache of it would wait for nothing. */
+  #follow(serving: Serving): Ways {
+    const { log, clock } = this.#context;
+    const informers = this.#api?.informers;
+    if (informers && this.#shared) {
+      const see = (block: IPBlock) => serving.book.observe(block);
+      serving.off = informers.of(ipBlocks).on({ added: see, updated: see });
+    }
+    const peers = informers && (this.#shared ? new BlockPeers(informers) : new NodePeers(informers));
+    return new Ways({ config: this.#config, book: serving.book, peers, clock, log });
+  }
+
+  /** No pod outlives the machine: what has neither a namespace nor a cable any more was before it started. */
+  async #forgetLost(): Promise<void> {
+    for (const endpoint of this.#records.all) {
+      const named = await access(endpoint.netns).then(
+        () => true,
+        () => false,
+      );
+      if (!named && !(await this.#plane.has(endpoint.hostInterface))) await this.#records.remove(endpoint);
+    }
+  }
+
+  #run(type: string, command: CniCommand, call: CniCall): Promise<unknown> {
+    if (type !== pluginType) return this.#plugins.run(type, command, call);
+    const { containerId = '', ifName = '', netns = '', args = '', stdin } = call;
+    const handler = this.#serving?.handler;
+    if (!handler) throw new NetworkError('TryAgain', 'network-calico has not been told of its node yet');
+    return handler.handle(command, { containerId, ifName, netns, args, config: stdin as Readonly<Record<string, unknown>> });
+  }
+}
+
+/** Of directories where runtimes may look: those that are there, or else the first. */
+async function existing(directories: readonly string[]): Promise<readonly string[]> {
+  const there = await Promise.all(
+    directories.map((directory) =>
+      access(directory).then(
+        () => [directory],
+        () => [],
+      ),
+    ),
+  );
+  return there.flat().length > 0 ? there.flat() : directories.slice(0, 1);
+}

@@ -1,0 +1,94 @@
+import { join } from 'node:path';
+import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/attachments';
+import { CniChain } from '@oarlock/network-cni/cni-chain';
+import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni-plugins';
+import { writeConflist } from '@oarlock/network-cni/conflist';
+import {
+  NetworkError,
+  type Attachment,
+  type NetworkCall,
+  type NetworkDriver,
+  type NetworkResult,
+  type NodeNetwork,
+} from '@oarlock/spi/network';
+import { companions, upstreamPlugin } from './calico-list.ts';
+import type { CalicoConfig } from './config.ts';
+
+const parallel = 8;
+const required = ['calico', 'portmap', 'loopback'];
+/** What upstream's manifests declare. */
+const conflistVersion = '0.3.1';
+
+/** Calico's own binaries, where they are installed: a conflist for runtimes that call CNI themselves, by exec for the others. Routes and pools are their calico-node's. */
+export class UpstreamNetwork implements NetworkDriver, Lifecycle {
+  readonly traits: NetworkDriver['traits'];
+  readonly #config: CalicoConfig;
+  readonly #plugins: CniPlugins;
+  readonly #chain: CniChain;
+  readonly #attachments: Attachments;
+
+  constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>) {
+    this.traits = traits;
+    this.#config = config;
+    this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
+    this.#chain = new CniChain(this.#plugins);
+    this.#attachments = new Attachments({
+      name: 'network-calico',
+      directory: join(context.dataDir, 'attachments'),
+      chain: this.#chain,
+      parallel,
+      graceMs: config.gcGraceSeconds * 1000,
+      context,
+      // what its runtimes made is in Calico's own datastore, where its controllers collect it
+      foreign: () => Promise.resolve([]),
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#attachments.load();
+  }
+  async stop(): Promise<void> {
+    // pods go on, and nothing here runs by itself
+  }
+
+  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+    signal?.throwIfAborted();
+    const { upstream, binDirs, name, confDir, confFile } = this.#config;
+    if (!upstream) throw new NetworkError('InvalidConfig', 'upstream: Calico was not asked for');
+    const { found, missing } = await findPlugins(binDirs, [...required, upstream.ipam, 'bandwidth']);
+    const absent = missing.filter((type) => type !== 'bandwidth');
+    if (absent.length > 0)
+      throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
+    const plugins = [
+      upstreamPlugin(upstream, node.nodeName, this.#config.mtu ?? node.mtu),
+      ...companions(this.#config, new Set(found.keys())),
+    ];
+    const { own } = await this.#plugins.versions(plugins.map(({ type }) => type));
+    if (confDir !== null) await writeConflist(confDir, confFile, { cniVersion: conflistVersion, name, plugins });
+    this.#attachments.list = { cniVersion: own, name, plugins };
+  }
+
+  add(attachment: Attachment, call?: NetworkCall): Promise<NetworkResult> {
+    return this.#attachments.add(attachment, call);
+  }
+  check(attachment: Attachment, call?: NetworkCall): Promise<void> {
+    return this.#attachments.check(attachment, call);
+  }
+  del(attachment: Attachment, call?: NetworkCall): Promise<void> {
+    return this.#attachments.del(attachment, call);
+  }
+  gc(valid: readonly AttachmentKey[], call?: NetworkCall): Promise<void> {
+    return this.#attachments.gc(valid, call);
+  }
+  async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
+    const { list } = this.#attachments;
+    if (!list) return { ready: false, message: 'the node has not been set up yet' };
+    try {
+      await this.#chain.status(list);
+    } catch (error) {
+      return { ready: false, message: asNetworkError(error).message };
+    }
+    return { ready: true, message: "addresses are given by Calico's own binaries" };
+  }
+}

@@ -1,0 +1,17 @@
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { inOwnNetwork, ip, isolated } from '@oarlock/testing/own-network';
+import { nodes } from '@oarlock/api/resources';
+import { networkContract } from '@oarlock/spi/network.contract';
+import { openCalico } from './calico-fixture.ts';
+
+if (!isolated) inOwnNetwork(import.meta.url);
+else {
+  ip('link', 'set', 'lo', 'up');
+  networkContract("network-calico, addresses of the node's own range", () => openCalico());
+  networkContract('network-calico, addresses of blocks in the API', async () => {
+    const api = memoryApi({ clock: new FakeClock() });
+    api.seed(nodes, { metadata: { name: 'n1' } });
+    return openCalico({ api: { client: api.client(), informers: api.informers, stop: () => api.stop() } });
+  });
+}
