@@ -1,28 +1,28 @@
 import { beforeAll } from 'vitest';
 import { ApiError, type Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
-import { composition } from '../harness/composition.ts';
-import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { Machine } from '../harness/machine.ts';
 import { busyboxImage } from '../fixtures/test-image.ts';
 import { until } from '../harness/until.ts';
 import { PodFollower, type FullPod } from './pod-follower.ts';
+import { startTwoNodes, type TwoContainerdNodes } from './two-containerd-nodes.ts';
 
-/** Why the tests of this folder cannot run here; undefined: they can, or must. */
-export const noNode = everythingIsNeeded ? undefined : await missing.containerd();
+export { noNodes } from './two-containerd-nodes.ts';
 
 export type Spec = Readonly<Record<string, unknown>>;
+/** What says how it is called. */
+export type Named = Spec & { readonly metadata: Spec & { readonly name: string } };
 export interface Ended {
   readonly pod: FullPod;
   /** Of its first container. */
   readonly log: string;
 }
 
-/** One containerd node for a test file, in one namespace: tests run beside each other and name their objects apart. */
+/** Two containerd nodes for a test file, in one namespace: tests run beside each other and name their objects apart. */
 export class NodeWorkbench {
   readonly machine = Machine.use();
   readonly namespace = 'behaviour';
-  #cluster: Cluster | undefined;
+  #nodes: TwoContainerdNodes | undefined;
   #pods: PodFollower | undefined;
   #numbers = 0;
 
@@ -33,9 +33,7 @@ export class NodeWorkbench {
   }
 
   async #start(kubelet: Spec): Promise<void> {
-    const containerd = await this.machine.containerd();
-    const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd, kubelet });
-    this.#cluster = await this.machine.cluster({ spec });
+    this.#nodes = await startTwoNodes(this.machine, kubelet);
     await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
     await until(
       'the namespace has its service account',
@@ -46,9 +44,12 @@ export class NodeWorkbench {
     this.machine.undo('follower', () => pods.close());
   }
 
+  get nodes(): TwoContainerdNodes {
+    if (!this.#nodes) throw new Error('the cluster has not been started');
+    return this.#nodes;
+  }
   get cluster(): Cluster {
-    if (!this.#cluster) throw new Error('the cluster has not been started');
-    return this.#cluster;
+    return this.nodes.cluster;
   }
   get api() {
     return this.cluster.api;
@@ -68,8 +69,9 @@ export class NodeWorkbench {
   name(word: string): string {
     return `${word}-${++this.#numbers}`;
   }
-  create<T = Item>(path: string, body: object): Promise<T> {
-    return this.api.json<T>('POST', path, { body });
+  /** Creates an object; one that an earlier attempt has left goes first. */
+  create<T extends Item = Item>(path: string, body: Spec & { readonly metadata: Spec & { readonly name: string } }): Promise<T> {
+    return this.api.renew<T>(path, body);
   }
   merge<T = Item>(path: string, body: object, type = 'merge-patch'): Promise<T> {
     return this.api.json<T>('PATCH', path, { body, headers: { 'content-type': `application/${type}+json` } });

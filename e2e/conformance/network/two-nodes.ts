@@ -1,29 +1,14 @@
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { beforeAll } from 'vitest';
-import { startContainerd } from '../../fixtures/containerd.ts';
 import { busyboxImage } from '../../fixtures/test-image.ts';
 import type { Item, PodItem } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
-import { composition } from '../../harness/composition.ts';
-import { everythingIsNeeded, Machine } from '../../harness/machine.ts';
-import { missing } from '../../harness/machine-parts.ts';
-import { netnsMissing, otherMachine } from '../../harness/netns.ts';
-import { oarlock } from '../../harness/oarlock.ts';
-import { Daemon, mustRun, runProgram } from '../../harness/programs.ts';
-import { randomInt } from 'node:crypto';
+import { Machine } from '../../harness/machine.ts';
 import { until, untilValue } from '../../harness/until.ts';
+import { nodeNames, startTwoNodes } from '../two-containerd-nodes.ts';
 
-/** Why two nodes cannot be had here; undefined: they can, or must. */
-export const noNodes = everythingIsNeeded ? undefined : ((await missing.containerd()) ?? (await netnsMissing()));
+export { noNodes } from '../two-containerd-nodes.ts';
 
 export type Body = Readonly<Record<string, unknown>>;
-interface NodeItem extends Item {
-  readonly status: {
-    readonly addresses?: readonly { readonly type: string; readonly address: string }[];
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-  };
-}
 
 const ports = [{ name: 'http', containerPort: 8080 }];
 /** Says its name over HTTP. */
@@ -33,7 +18,7 @@ const server = 'mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 
 export class TwoNodes {
   readonly machine = Machine.use();
   readonly namespace = 'network';
-  readonly nodes = ['node-a', 'node-b'] as const;
+  readonly nodes = nodeNames;
   /** By node. */
   readonly addresses = new Map<string, string>();
   #cluster: Cluster | undefined;
@@ -53,30 +38,9 @@ export class TwoNodes {
   }
 
   async #start(): Promise<void> {
-    const { machine } = this;
-    const far = await otherMachine();
-    machine.undo('network namespace', () => far.remove());
-    const dir = machine.path('far-containerd');
-    const farContainerd = await startContainerd({ dir, cniConfDir: join(dir, 'cni'), enter: far.enterNetwork });
-    machine.undo('far containerd', () => farContainerd.stop());
-    const containerd = await machine.containerd();
-    const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd });
-    const vxlan = { device: `oar-vx${randomInt(100, 1000)}`, id: randomInt(100, 10_000) };
-    // of pods with host ports, portmap leaves the chains that lead to them
-    machine.undo('host ports', () => mustRun('sh', ['-c', 'iptables-save -t nat | grep -v CNI- | iptables-restore -T nat']));
-    machine.undo('VXLAN', () => runProgram('ip', ['link', 'del', vxlan.device]));
-    const network = (confDir: string) => ({
-      use: 'network-bridge',
-      config: { bridge: spec.bridge ?? '', confDir, routes: 'vxlan', vxlan },
-    });
-    this.#cluster = await machine.cluster({ spec: { ...spec, network: network(containerd.cniConfDir) } });
-    await this.#join(far.enterNetwork, {
-      runtimes: [{ use: 'runtime-containerd', config: { socket: farContainerd.socket } }],
-      network: network(join(dir, 'cni')),
-      // each proxy serves what pods of the other's node ask for
-      proxy: 'proxy-iptables',
-      settings: spec.settings,
-    });
+    const { cluster, addresses } = await startTwoNodes(this.machine);
+    this.#cluster = cluster;
+    for (const [name, address] of addresses) this.addresses.set(name, address);
     await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
     await until(
       'the namespace has its service account',
@@ -85,51 +49,6 @@ export class TwoNodes {
     await Promise.all(
       this.nodes.flatMap((node) => [this.server(`server-${node}`, node), this.server(`client-${node}`, node, { app: 'client' })]),
     );
-  }
-
-  async #join(enter: readonly [string, ...string[]], spec: object): Promise<void> {
-    const dir = this.machine.path('far-node');
-    await mkdir(dir);
-    const file = join(dir, 'node.yaml');
-    await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }));
-    const { stdout } = await this.cluster.oarlock('token', 'create');
-    const [first] = await this.#readyNodes(1);
-    const here = this.addresses.get(first?.metadata.name ?? '') ?? '';
-    const args = stdout
-      .trim()
-      .split(' ')
-      .slice(3)
-      .map((word) => (word.startsWith('https://') ? `https://${here}:${this.cluster.port}` : word));
-    const [program, ...before] = enter;
-    const node = new Daemon(program, [
-      ...before,
-      oarlock.file,
-      ...oarlock.args,
-      'node',
-      'join',
-      ...args,
-      '--node-name',
-      'node-b',
-      '-f',
-      file,
-      '--data-dir',
-      join(dir, 'data'),
-    ]);
-    this.machine.undo('far node', async () => {
-      await node.stop();
-      await mustRun('sh', ['-c', 'grep -o " $1/[^ ]*" /proc/self/mountinfo | sort -ru | xargs -r -n1 umount -l', 'sh', dir]);
-    });
-    await node.line(/^The node node-b is ready at /);
-    await this.#readyNodes(2);
-  }
-
-  async #readyNodes(count: number): Promise<readonly NodeItem[]> {
-    const ready = ({ status }: NodeItem) =>
-      status.conditions?.some(({ type, status: holds }) => type === 'Ready' && holds === 'True') === true;
-    const nodes = await this.api.until<NodeItem>(`${count} ready nodes`, '/api/v1/nodes', (all) => all.filter(ready).length === count);
-    for (const { metadata, status } of nodes)
-      this.addresses.set(metadata.name, status.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '');
-    return nodes;
   }
 
   at(resource: string, namespace = this.namespace): string {

@@ -1,8 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest';
-import { composition } from '../../harness/composition.ts';
-import type { Cluster } from '../../harness/cluster.ts';
-import { Machine } from '../../harness/machine.ts';
+import { expect, it } from 'vitest';
 import { until } from '../../harness/until.ts';
+import type { NodeWorkbench } from '../node-workbench.ts';
 
 interface EventItem {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
@@ -12,17 +10,13 @@ interface EventItem {
   readonly series?: { readonly count: number };
 }
 
-/** Tests are named after behaviours of the conformance list. */
-describe('[sig-instrumentation]', () => {
-  const machine = Machine.use();
-  let cluster: Cluster;
-  beforeAll(async () => {
-    cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'simulated', network: 'host' }) });
-  });
+/** Events of both API groups. */
+export function eventBehaviours(bench: NodeWorkbench): void {
   const lists = { core: '/api/v1/namespaces/default/events', events: '/apis/events.k8s.io/v1/namespaces/default/events' } as const;
-  const named = (name: string, group: keyof typeof lists): object => {
+  /** An event of a test: others are made at the same time. */
+  const named = (name: string, group: keyof typeof lists, test: string) => {
     const about = { kind: 'Pod', namespace: 'default', name: 'nobody' };
-    const metadata = { name, namespace: 'default', labels: { 'testevent-constant': group } };
+    const metadata = { name, namespace: 'default', labels: { 'testevent-constant': test } };
     return group === 'core'
       ? { metadata, involvedObject: about, type: 'Normal', reason: 'Test', message: 'This is a test event', source: { component: 'e2e' } }
       : {
@@ -44,17 +38,19 @@ describe('[sig-instrumentation]', () => {
     ['events', 'Events API should ensure that an event can be fetched, patched, deleted, and listed'],
   ] as const)
     it(title, async () => {
-      const { api } = cluster;
-      const at = `${lists[group]}/one`;
-      await api.json('POST', lists[group], { body: named('one', group) });
+      const { api } = bench;
+      const name = bench.name('event');
+      const at = `${lists[group]}/${name}`;
+      await api.json('POST', lists[group], { body: named(name, group, name) });
       const said = group === 'core' ? 'message' : 'note';
       expect((await api.get<EventItem>(at))[said]).toBe('This is a test event');
       expect(
         (await api.get<{ items: EventItem[] }>('/api/v1/events?labelSelector=testevent-constant')).items.map(
           ({ metadata }) => metadata.name,
         ),
-      ).toContain('one');
-      expect((await api.get<{ items: EventItem[] }>(`${lists[group]}?fieldSelector=reason%3DTest`)).items).toHaveLength(1);
+      ).toContain(name);
+      const one = `fieldSelector=reason%3DTest%2Cmetadata.name%3D${name}`;
+      expect((await api.get<{ items: EventItem[] }>(`${lists[group]}?${one}`)).items).toHaveLength(1);
       const series = (count: number) => ({ count, lastObservedTime: '2026-01-01T00:00:01.000000Z' });
       const change = group === 'core' ? { message: 'patched' } : { series: series(2) };
       await api.json('PATCH', at, { body: change, headers: merge });
@@ -62,7 +58,7 @@ describe('[sig-instrumentation]', () => {
       expect(patched).toMatchObject(change);
       expect((await api.json<EventItem>('PUT', at, { body: { ...patched, series: series(100) } })).series?.count).toBe(100);
       // both groups show the same object
-      expect((await api.get<EventItem>(at.replace(lists[group], lists[group === 'core' ? 'events' : 'core']))).metadata.name).toBe('one');
+      expect((await api.get<EventItem>(at.replace(lists[group], lists[group === 'core' ? 'events' : 'core']))).metadata.name).toBe(name);
       await api.json('DELETE', at);
       await until('it is gone', async () => (await api.call('GET', at)).status === 404);
     });
@@ -71,11 +67,12 @@ describe('[sig-instrumentation]', () => {
     ['events', 'Events API should delete a collection of events'],
   ] as const)
     it(title, async () => {
-      const { api } = cluster;
-      for (const name of ['x', 'y', 'z']) await api.json('POST', lists[group], { body: named(name, group) });
-      const some = `${lists[group]}?labelSelector=testevent-constant%3D${group}`;
+      const { api } = bench;
+      const test = bench.name('collected');
+      for (const word of ['x', 'y', 'z']) await api.json('POST', lists[group], { body: named(`${test}-${word}`, group, test) });
+      const some = `${lists[group]}?labelSelector=testevent-constant%3D${test}`;
       expect((await api.get<{ items: EventItem[] }>(some)).items).toHaveLength(3);
       await api.json('DELETE', some);
       await until('they are gone', async () => (await api.get<{ items: EventItem[] }>(some)).items.length === 0);
     });
-});
+}

@@ -1,0 +1,40 @@
+import { writeFile } from 'node:fs/promises';
+import { beforeAll, describe } from 'vitest';
+import { serviceAccountBehaviours } from './auth/service-accounts.ts';
+import { kubectlBehaviours } from './cli/kubectl.ts';
+import { eventBehaviours } from './instrumentation/events.ts';
+import { NodeWorkbench, noNodes } from './node-workbench.ts';
+import { containerBehaviours } from './node/containers.ts';
+import { nodeImages } from './node/images.ts';
+import { podBehaviours } from './node/pods.ts';
+import { resizeBehaviours } from './node/resize.ts';
+import { volumeBehaviours } from './storage/volumes.ts';
+
+const suites = {
+  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours],
+  'sig-storage': [volumeBehaviours],
+  'sig-cli': [kubectlBehaviours],
+  'sig-instrumentation': [eventBehaviours],
+  'sig-auth': [serviceAccountBehaviours],
+} as const;
+
+/**
+ * Tests are named after behaviours of the conformance list; one may stand for several that are looked at together. All of them share one
+ * cluster and run beside each other: they wait most of the time.
+ */
+describe.skipIf(noNodes !== undefined)(
+  `on two containerd nodes${noNodes === undefined ? '' : ` (${noNodes})`}`,
+  { concurrent: true },
+  () => {
+    const bench = NodeWorkbench.use();
+    beforeAll(async () => {
+      const archive = bench.machine.path('images');
+      await writeFile(archive, await nodeImages());
+      await bench.nodes.importImages(archive);
+    });
+    for (const [group, behaviours] of Object.entries(suites))
+      describe(`[${group}]`, { concurrent: true }, () => {
+        for (const behaviour of behaviours) behaviour(bench);
+      });
+  },
+);
