@@ -80,6 +80,66 @@ describe('attach and detach', () => {
     await clock.advance(1_000);
     expect(api.objects(volumeAttachments)).toEqual([]);
   });
+
+  it('waits for a node that is well as long as it takes, and for one that is out of service not at all', async () => {
+    const { api, clock } = await live([attachDetach], { defaults: false, seed });
+    api.seed(pods, pod('p', 'n1'));
+    await clock.settle();
+    await attacher(api);
+    await use(api, 'n1', [inUse]);
+    const ready = [{ type: 'Ready', status: 'True' }];
+    await api.client().patch(nodes, { name: 'n1' }, 'merge', { status: { conditions: ready } }, { subresource: 'status' });
+    api.remove(pods, at('p'));
+    await clock.advance(3_600_000);
+    expect(api.objects(volumeAttachments)).toHaveLength(1);
+    const taint = { key: 'node.kubernetes.io/out-of-service', effect: 'NoExecute', value: 'nodeshutdown' };
+    await api.client().patch(nodes, { name: 'n1' }, 'merge', { spec: { taints: [taint] } });
+    await clock.settle();
+    expect(api.objects(volumeAttachments)).toEqual([]);
+  });
+
+  it('does not take a volume away that its node has begun to use in the last moment', async () => {
+    const { api, clock } = await live([attachDetach], { defaults: false, seed });
+    api.seed(pods, pod('p', 'n1'));
+    await clock.settle();
+    await attacher(api);
+    await clock.settle();
+    // the node writes between what the loop has read and what it writes
+    let raced = false;
+    api.failNext(({ verb, resource }) => {
+      if (verb !== 'patch' || resource.kind !== 'Node' || raced) return false;
+      raced = true;
+      const node = api.object(nodes, { name: 'n1' });
+      api.seed(nodes, { ...node, metadata: { name: 'n1' }, status: { ...node?.status, volumesInUse: [inUse] } });
+      return false;
+    }, new Error('never thrown'));
+    api.remove(pods, at('p'));
+    await clock.settle();
+    expect(raced).toBe(true);
+    expect(api.objects(volumeAttachments)).toHaveLength(1);
+    await use(api, 'n1', []);
+    await clock.settle();
+    expect(api.objects(volumeAttachments)).toEqual([]);
+  });
+
+  it('names the pods that have a volume which another pod wants elsewhere', async () => {
+    const life = await live([attachDetach], { defaults: false, seed });
+    const { api, clock } = life;
+    api.seed(pods, pod('p', 'n1'));
+    await clock.settle();
+    await attacher(api);
+    await clock.settle();
+    api.seed(pods, pod('q', 'n2'));
+    await clock.settle();
+    expect(life.messages('FailedAttachVolume')).toEqual(['Multi-Attach error for volume "v1" Volume is already used by pod(s) p']);
+    await use(api, 'n1', [inUse]);
+    api.remove(pods, at('p'));
+    api.seed(pods, pod('r', 'n2'));
+    await clock.settle();
+    expect(life.messages('FailedAttachVolume')).toContain(
+      'Multi-Attach error for volume "v1" Volume is already exclusively attached to one node and can\'t be attached to another',
+    );
+  });
 });
 
 cutEveryWrite(attachDetach, [

@@ -34,8 +34,14 @@ interface Parts {
   readonly drivers: Informer<CSIDriver>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
-  /** After which a volume is detached although its node has not said that it is free. */
+  /** After which a volume is detached from a node that is not ready although it has not said that it is free. */
   readonly forceDetachMs: number;
+}
+interface Leaving {
+  readonly attachment: VolumeAttachment;
+  /** Whether or not the node still uses it. */
+  readonly forced: boolean;
+  readonly unique?: string;
 }
 interface Need {
   readonly volume: PersistentVolume;
@@ -80,7 +86,7 @@ export class AttachDetachController implements Controller {
         attachment.spec.nodeName,
         ...volumeOf(attachment).flatMap((name) => nodesOfVolume(volumes.get(name))),
       ]),
-      watch(nodes, (node, old) => (old === undefined || inUse(node).join() !== inUse(old).join() ? [node.metadata?.name ?? ''] : [])),
+      watch(nodes, (node, old) => (old === undefined || told(node) !== told(old) ? [node.metadata?.name ?? ''] : [])),
     ];
   }
 
@@ -103,8 +109,7 @@ export class AttachDetachController implements Controller {
           `AttachVolume.Attach failed for volume "${need.volume.metadata?.name}" : ${attachment.status.attachError.message}`,
         );
     }
-    const using = new Set(node === undefined ? [] : inUse(node));
-    const leaving: VolumeAttachment[] = [];
+    const leaving: Leaving[] = [];
     let waitMs = Number.POSITIVE_INFINITY;
     for (const [id, attachment] of present) {
       const volume = this.#parts.volumes.get(attachment.spec.source.persistentVolumeName ?? '');
@@ -113,13 +118,22 @@ export class AttachDetachController implements Controller {
       const since = this.#idleSince.get(id) ?? clock.monotonic();
       this.#idleSince.set(id, since);
       const left = since + forceDetachMs - clock.monotonic();
-      if (volume !== undefined && using.has(uniqueName(volume)) && left > 0) {
-        waitMs = Math.min(waitMs, left);
+      const forced = node === undefined || isOutOfService(node) || (left <= 0 && !isHealthy(node));
+      if (volume !== undefined && !forced && inUse(node).includes(uniqueName(volume))) {
+        // a node that is well is waited for as long as it takes
+        if (left > 0) waitMs = Math.min(waitMs, left);
         if (attachment.status?.attached === true) ready.push({ name: uniqueName(volume), devicePath: '' });
-      } else leaving.push(attachment);
+      } else leaving.push({ attachment, forced, ...(volume && { unique: uniqueName(volume) }) });
     }
-    if (node !== undefined) await this.#report(node, ready, needs, client);
-    for (const attachment of leaving) {
+    let after = node;
+    if (node !== undefined) {
+      // what is taken away is taken from what the node is told now, and not from what a cache remembers
+      const now = leaving.length === 0 ? node : await client.get(nodeResource, nameOf(node)).catch(ignoreGone);
+      after = now && (await this.#report(now, ready, needs, client));
+    }
+    for (const { attachment, forced, unique } of leaving) {
+      // the node began to use it just before it was told not to: its word brings us here again
+      if (!forced && unique !== undefined && after !== undefined && inUse(after).includes(unique)) continue;
       await client
         .delete(volumeAttachments, nameOf(attachment), { preconditions: { uid: attachment.metadata?.uid ?? '' } })
         .catch(ignoreGone);
@@ -151,11 +165,7 @@ export class AttachDetachController implements Controller {
     const shared = spec?.accessModes?.some((mode) => mode === 'ReadWriteMany' || mode === 'ReadOnlyMany') ?? false;
     const others = this.#parts.attachments.byIndex(byVolume, metadata?.name ?? '').some((each) => each.spec.nodeName !== nodeName);
     if (!shared && others) {
-      this.#tell(
-        need,
-        'FailedAttachVolume',
-        `Multi-Attach error for volume "${metadata?.name}" Volume is already exclusively attached to one node and can't be attached to another`,
-      );
+      this.#tellMultiAttach(need, nodeName);
       return;
     }
     try {
@@ -170,21 +180,42 @@ export class AttachDetachController implements Controller {
     }
   }
 
-  /** Tells the node what it may mount, before anything that it may not is taken away. */
+  /** Each pod is told of the others by their names, as far as they are in its own namespace. */
+  #tellMultiAttach({ volume, pods }: Need, nodeName: string): void {
+    const ref = volume.spec?.claimRef;
+    const others = this.#parts.pods
+      .byIndex(byClaim, `${ref?.namespace}/${ref?.name}`)
+      .filter(({ metadata, spec }) => spec?.nodeName !== undefined && spec.nodeName !== nodeName && metadata !== undefined);
+    for (const pod of pods) {
+      const near = others
+        .filter(({ metadata }) => metadata?.namespace === pod.metadata?.namespace)
+        .map(({ metadata }) => metadata?.name ?? '');
+      const far = others.length - near.length;
+      const why =
+        others.length === 0
+          ? "Volume is already exclusively attached to one node and can't be attached to another"
+          : near.length === 0
+            ? `Volume is already used by ${far} pod(s) in different namespaces`
+            : `Volume is already used by pod(s) ${near.sort().join(', ')}${far > 0 ? ` and ${far} pod(s) in different namespaces` : ''}`;
+      this.#tell({ volume, pods: [pod] }, 'FailedAttachVolume', `Multi-Attach error for volume "${volume.metadata?.name}" ${why}`);
+    }
+  }
+
+  /** Tells the node what it may mount, before anything that it may not is taken away. Gives the node as it is then; undefined: it is gone. */
   async #report(
     node: Node,
     ready: readonly { readonly name: string; readonly devicePath: string }[],
     needs: ReadonlyMap<string, Need>,
     client: Client,
-  ): Promise<void> {
+  ): Promise<Node | undefined> {
     const before = node.status?.volumesAttached ?? [];
     const names = (list: readonly { readonly name: string }[]) =>
       list
         .map(({ name }) => name)
         .sort()
         .join();
-    if (names(before) === names(ready)) return;
-    await client
+    if (names(before) === names(ready)) return node;
+    const after = await client
       .patch(
         nodeResource,
         nameOf(node),
@@ -197,6 +228,7 @@ export class AttachDetachController implements Controller {
     for (const need of needs.values())
       if (!known.has(uniqueName(need.volume)) && ready.some(({ name }) => name === uniqueName(need.volume)))
         this.#tell(need, 'SuccessfulAttachVolume', `AttachVolume.Attach succeeded for volume "${need.volume.metadata?.name}" `);
+    return after;
   }
 
   #tell({ pods }: Need, reason: string, message: string): void {
@@ -206,6 +238,11 @@ export class AttachDetachController implements Controller {
 }
 
 const inUse = ({ status }: Node): readonly string[] => status?.volumesInUse ?? [];
+const isHealthy = ({ status }: Node) => status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
+/** Somebody vouches that the node does nothing any more. */
+const isOutOfService = ({ spec }: Node) => spec?.taints?.some(({ key }) => key === 'node.kubernetes.io/out-of-service') === true;
+/** Whatever about a node decides whether a volume is taken from it. */
+const told = (node: Node) => [...inUse(node), isHealthy(node), isOutOfService(node)].join();
 function ignoreGone(error: unknown): undefined {
   if (isStatus(error, 'NotFound')) return undefined;
   throw error;
@@ -214,7 +251,7 @@ function ignoreGone(error: unknown): undefined {
 export default Controllers.plugin({
   id: 'controller-attach-detach',
   config: z.strictObject({
-    /** A node that does not say that a volume is free is believed to be dead after this time. */
+    /** A node that is not ready, and does not say that a volume is free, is believed to be dead after this time. */
     forceDetachSeconds: z.number().int().min(0).default(360),
   }),
   needs: { informers: Informers, events: Events },
