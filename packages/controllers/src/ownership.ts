@@ -20,6 +20,10 @@ export function indexByOwner<T extends KubeObject>(informer: Informer<T>): Infor
 
 export const ownedBy = <T extends KubeObject>(informer: Informer<T>, uid: string): readonly T[] => informer.byIndex(byController, uid);
 
+/** Of a namespace: what has no controller and is not being deleted. */
+export const orphansIn = <T extends KubeObject>(informer: Informer<T>, namespace: string): readonly T[] =>
+  informer.byIndex(orphansOf, namespace).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+
 interface Claim<T extends KubeObject> {
   readonly client: Client;
   readonly informer: Informer<T>;
@@ -58,11 +62,7 @@ export async function claim<T extends KubeObject>({
   }
   const orphans = leaving
     ? []
-    : informer
-        .byIndex(orphansOf, owner.metadata?.namespace ?? '')
-        .filter(
-          (object) => object.metadata?.deletionTimestamp === undefined && selector.matches(object.metadata?.labels) && accepts(object),
-        );
+    : orphansIn(informer, owner.metadata?.namespace ?? '').filter((object) => selector.matches(object.metadata?.labels) && accepts(object));
   if (orphans.length > 0 && (await confirm())) {
     for (const object of orphans) {
       const adopted = await adopt(client, resource, object, owner, finalizer);

@@ -13,12 +13,13 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Reconc
 import { z } from 'zod';
 import { expectPods, Expectations } from '../expectations.ts';
 import { ownerKeys } from '../owner-keys.ts';
-import { claim, indexByOwner, ownedBy } from '../ownership.ts';
+import { claim, indexByOwner, orphansIn, ownedBy } from '../ownership.ts';
 import { PodControl } from '../pod-control.ts';
 import { availableIn, isActive, isTerminating } from '../pod-state.ts';
 import { nameOf, podFromTemplate, typed } from '../pod-template.ts';
 import { selectorOf, SelectorOwners } from '../selector-owners.ts';
 import { deletionOrder } from './deletion-order.ts';
+import { tallyOf, type PodTally } from './pod-tally.ts';
 
 const burst = 500; // pods created or deleted in one reconcile, as upstream
 const statusRetries = 1;
@@ -53,6 +54,17 @@ interface Parts<T extends ReplicaOwner> {
   readonly clock: Clock;
 }
 
+/** What a set has, as far as its status says it. */
+interface Counts {
+  readonly active: number;
+  readonly ready: number;
+  readonly available: number;
+  readonly labeled: number;
+  readonly terminating: number;
+  /** Until the next pod counts as available; infinite: nobody waits. */
+  readonly nextMs: number;
+}
+
 /** Keeps as many pods as `spec.replicas` says. */
 export class ReplicaController<T extends ReplicaOwner> implements Controller {
   readonly name: string;
@@ -63,12 +75,14 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
   readonly #clock: Clock;
   readonly #expectations: Expectations;
   readonly #control: PodControl;
+  readonly #tally: PodTally;
 
   constructor({ kind, sets, pods, recorder, clock }: Parts<T>) {
     this.name = kind.name;
     this.#kind = kind;
     this.#sets = sets;
     this.#pods = indexByOwner(pods);
+    this.#tally = tallyOf(pods);
     this.#clock = clock;
     this.#expectations = new Expectations(clock);
     this.#control = new PodControl(recorder, this.#expectations);
@@ -85,7 +99,19 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
     }
     const settled = this.#expectations.met(key);
     const selector = this.#kind.selectorOf(set);
-    const all = await claim({
+    const minReady = set.spec?.minReadySeconds ?? 0;
+    const counts = this.#atOnce(set, selector, minReady);
+    const all = counts === undefined ? await this.#claim(set, selector, context) : undefined;
+    const seen = counts ?? this.#countEach(set, all ?? [], minReady);
+    const failure =
+      settled && set.metadata?.deletionTimestamp === undefined ? await this.#manage(key, set, seen.active, all, context) : undefined;
+    await this.#writeStatus(set, seen, failure, context);
+    if (failure !== undefined) throw failure;
+    return Number.isFinite(seen.nextMs) ? { requeueAfterMs: seen.nextMs } : undefined;
+  }
+
+  #claim(set: T, selector: Selector, context: ReconcileContext): Promise<readonly Pod[]> {
+    return claim({
       client: context.client,
       informer: this.#pods,
       resource: podResource,
@@ -93,11 +119,45 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
       selector,
       confirm: () => this.#stillThere(set, context),
     });
-    const active = all.filter(isActive);
-    const failure = settled && set.metadata?.deletionTimestamp === undefined ? await this.#manage(key, set, active, context) : undefined;
-    const again = await this.#writeStatus(set, all, active, failure, context);
-    if (failure !== undefined) throw failure;
-    return again;
+  }
+
+  /** Counts without a look at each pod; undefined when there are pods to adopt, to let go of or to wait for. */
+  #atOnce(set: T, selector: Selector, minReady: number): Counts | undefined {
+    if (minReady > 0) return undefined;
+    const { uid = '', namespace = '', deletionTimestamp } = set.metadata ?? {};
+    const groups = this.#tally.of(uid);
+    if (deletionTimestamp === undefined) {
+      if (!groups.every(({ labels }) => selector.matches(labels))) return undefined;
+      if (orphansIn(this.#pods, namespace).some(({ metadata }) => selector.matches(metadata?.labels))) return undefined;
+    }
+    const hasLabels = labelsOfTemplate(set);
+    const counts = { active: 0, ready: 0, available: 0, labeled: 0, terminating: 0, nextMs: Number.POSITIVE_INFINITY };
+    for (const { labels, active, ready, terminating } of groups) {
+      counts.active += active;
+      counts.ready += ready;
+      counts.available += ready;
+      counts.terminating += terminating;
+      if (hasLabels(labels)) counts.labeled += active;
+    }
+    return counts;
+  }
+
+  #countEach(set: T, all: readonly Pod[], minReady: number): Counts {
+    const now = this.#clock.now();
+    const hasLabels = labelsOfTemplate(set);
+    const counts = { active: 0, ready: 0, available: 0, labeled: 0, terminating: 0, nextMs: Number.POSITIVE_INFINITY };
+    for (const pod of all) {
+      if (isTerminating(pod)) counts.terminating += 1;
+      if (!isActive(pod)) continue;
+      counts.active += 1;
+      if (hasLabels(pod.metadata?.labels)) counts.labeled += 1;
+      const inMs = availableIn(pod, minReady, now);
+      if (inMs === undefined) continue;
+      counts.ready += 1;
+      if (inMs === 0) counts.available += 1;
+      else counts.nextMs = Math.min(counts.nextMs, inMs);
+    }
+    return counts;
   }
 
   async #stillThere(set: T, { client }: ReconcileContext): Promise<boolean> {
@@ -106,11 +166,12 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
   }
 
   /** One step towards the wanted number. Returns what went wrong. */
-  async #manage(key: string, set: T, active: readonly Pod[], { client }: ReconcileContext): Promise<unknown> {
-    const difference = (set.spec?.replicas ?? 1) - active.length;
+  async #manage(key: string, set: T, active: number, all: readonly Pod[] | undefined, { client }: ReconcileContext): Promise<unknown> {
+    const difference = (set.spec?.replicas ?? 1) - active;
     if (difference > 0) return this.#create(key, set, Math.min(difference, burst), client);
-    if (difference < 0) return this.#delete(key, set, active, Math.min(-difference, burst), client);
-    return undefined;
+    if (difference === 0) return undefined;
+    const pods = (all ?? ownedBy(this.#pods, set.metadata?.uid ?? '')).filter(isActive);
+    return this.#delete(key, set, pods, Math.min(-difference, burst), client);
   }
 
   #create(key: string, set: T, count: number, client: Client): Promise<unknown> {
@@ -131,38 +192,18 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
     return this.#control.delete({ key, owner: typed(this.#kind.resource, set), client }, doomed);
   }
 
-  async #writeStatus(
-    set: T,
-    all: readonly Pod[],
-    active: readonly Pod[],
-    failure: unknown,
-    { client }: ReconcileContext,
-  ): Promise<ReconcileResult | undefined> {
-    const minReady = set.spec?.minReadySeconds ?? 0;
-    const now = this.#clock.now();
-    const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
-    const counts = { ready: 0, available: 0, labeled: 0 };
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const pod of active) {
-      if (templateLabels.every(([label, value]) => pod.metadata?.labels?.[label] === value)) counts.labeled += 1;
-      const inMs = availableIn(pod, minReady, now);
-      if (inMs === undefined) continue;
-      counts.ready += 1;
-      if (inMs === 0) counts.available += 1;
-      else nextMs = Math.min(nextMs, inMs);
-    }
-    const conditions = replicaFailure(set, failure, active.length, this.#clock.now());
+  async #writeStatus(set: T, counts: Counts, failure: unknown, { client }: ReconcileContext): Promise<void> {
+    const conditions = replicaFailure(set, failure, counts.active, this.#clock.now());
     const status: ReplicaSetStatus = {
-      replicas: active.length,
+      replicas: counts.active,
       fullyLabeledReplicas: counts.labeled,
       readyReplicas: counts.ready,
       availableReplicas: counts.available,
-      ...(this.#kind.countsEnding && { terminatingReplicas: all.filter(isTerminating).length }),
+      ...(this.#kind.countsEnding && { terminatingReplicas: counts.terminating }),
       observedGeneration: set.metadata?.generation ?? 0,
       ...(conditions.length > 0 && { conditions }),
     };
     if (!sameStatus(set.status, status)) await this.#update(set, status, client);
-    return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : undefined;
   }
 
   async #update(set: T, status: ReplicaSetStatus, client: Client): Promise<void> {
@@ -180,6 +221,11 @@ export class ReplicaController<T extends ReplicaOwner> implements Controller {
     }
   }
 }
+
+const labelsOfTemplate = ({ spec }: ReplicaOwner) => {
+  const wanted = Object.entries(spec?.template?.metadata?.labels ?? {});
+  return (labels: Readonly<Record<string, string>> | undefined) => wanted.every(([label, value]) => labels?.[label] === value);
+};
 
 function replicaFailure({ spec, status }: ReplicaOwner, failure: unknown, active: number, nowMs: number): readonly ReplicaSetCondition[] {
   const others = (status?.conditions ?? []).filter(({ type }) => type !== 'ReplicaFailure');
