@@ -18,6 +18,7 @@ const accounts: Readonly<Record<string, string>> = {
   'controller-ephemeral-volume': 'ephemeral-volume-controller',
   'controller-garbage-collector': 'generic-garbage-collector',
   'controller-horizontal-pod-autoscaler': 'horizontal-pod-autoscaler',
+  'controller-ip-blocks': 'ip-blocks-controller',
   'controller-job': 'job-controller',
   'controller-namespace': 'namespace-controller',
   'controller-node-ipam': 'node-controller',

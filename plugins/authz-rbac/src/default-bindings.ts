@@ -30,11 +30,13 @@ export const clusterBindingRows: readonly BindingRow[] = [
   },
   { name: 'oarlock:certificatesigningrequests:selfnodeserver', to: ['group system:nodes'] },
   { name: 'oarlock:node', to: ['group system:nodes'] },
+  { name: 'oarlock:node-addresses', to: ['group system:nodes'] },
   { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },
   // what Kubernetes' roles for the same parts lack
   ...[
     'certificate-controller',
     'pod-garbage-collector',
+    'ip-blocks-controller',
     'job-controller',
     'persistent-volume-binder',
     'pv-protection-controller',

@@ -228,6 +228,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
   { name: 'oarlock:public-info-viewer', rules: ['get | /oarlock/v1/ca'] },
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
   { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
+  { name: 'oarlock:node-addresses', rules: ['create,delete,get,list,update,watch | network.oarlock.dev | ipblocks'] },
   {
     name: 'oarlock:node-network-policies',
     rules: ['list,watch | core | namespaces,pods', 'list,watch | networking.k8s.io | networkpolicies'],
@@ -268,6 +269,10 @@ export const clusterRoleRows: readonly RoleRow[] = [
     rules: ['create | certificates.k8s.io | certificatesigningrequests/selfnodeserver'],
   },
   { name: 'oarlock:controller:pod-garbage-collector', rules: ['update | core | pods/status'] },
+  {
+    name: 'oarlock:controller:ip-blocks-controller',
+    rules: ['create | apiextensions.k8s.io | customresourcedefinitions', 'delete,list,update | network.oarlock.dev | ipblocks'],
+  },
   { name: 'oarlock:controller:job-controller', rules: ['get | core | pods'] },
   { name: 'oarlock:controller:persistent-volume-binder', rules: ['patch | core | persistentvolumeclaims'] },
   { name: 'oarlock:controller:pv-protection-controller', rules: ['patch | core | persistentvolumes'] },

@@ -1,8 +1,12 @@
-import { isNotFound, isConflict } from './refusals.ts';
 import { nodes } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
 import { NetworkError } from '@oarlock/spi/network';
 import { blocksAnnotation, ipBlocks, nameOf, type IPBlock } from './ip-block.ts';
+
+const isNotFound = (error: unknown) => isStatus(error, 'NotFound');
+/** Somebody else was faster, with another version or with the same name. */
+const isConflict = (error: unknown) => isStatus(error, 'Conflict') || isStatus(error, 'AlreadyExists');
 
 /** Where blocks are kept. Every write is of the version that was read: `undefined` says that somebody else was faster. */
 export interface BlockStore {
