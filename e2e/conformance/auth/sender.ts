@@ -80,12 +80,12 @@ export interface JsonService {
   close(): void;
 }
 /** A service of this machine that answers JSON with JSON. */
-export async function jsonService(answer: (body: Record<string, never>, path: string) => object | Promise<object>): Promise<JsonService> {
+export async function jsonService(answer: (body: unknown, path: string) => object | Promise<object>): Promise<JsonService> {
   const server: Server = createServer((message, response) => {
     let text = '';
     message.on('data', (chunk: Buffer) => (text += chunk.toString()));
     message.on('end', () => {
-      void Promise.resolve(answer((text === '' ? {} : JSON.parse(text)) as Record<string, never>, message.url ?? '')).then((said) =>
+      void Promise.resolve(answer(text === '' ? {} : (JSON.parse(text) as unknown), message.url ?? '')).then((said) =>
         response.end(JSON.stringify(said)),
       );
     });

@@ -1,0 +1,126 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answer } from '../../harness/api.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { composition } from '../../harness/composition.ts';
+import { Machine } from '../../harness/machine.ts';
+import { root } from '../../harness/oarlock.ts';
+import { until, untilValue } from '../../harness/until.ts';
+import { cases, type Case } from './admission-cases.ts';
+import { before } from './admission-objects.ts';
+import { jsonService, type JsonService } from './sender.ts';
+
+/** Whose own tests over HTTPS are elsewhere: journeys/admission.test.ts has webhooks and policies. */
+const elsewhere = ['admission-webhooks', 'admission-validating-policy', 'admission-mutating-policy'];
+/** What stands last, after everything that changes. */
+const last = ['admission-resource-quota'];
+
+/** All admission plugins there are in one chain, and for each a request over HTTPS that only it refuses or changes. */
+describe('admission plugins', () => {
+  const machine = Machine.use();
+  let cluster: Cluster;
+  let images: JsonService;
+  let installed: readonly string[];
+
+  beforeAll(async () => {
+    installed = (await readdir(join(root, 'plugins'))).filter((name) => name.startsWith('admission-'));
+    images = await jsonService((review) => {
+      const { containers } = (review as { spec: { containers: { image: string }[] } }).spec;
+      const bad = containers.find(({ image }) => !image.startsWith('good/'));
+      return { status: bad === undefined ? { allowed: true } : { allowed: false, reason: `${bad.image} is not good` } };
+    });
+    const configs: Readonly<Record<string, object>> = {
+      'admission-image-policy-webhook': { url: `${images.url}/` },
+      'admission-event-rate-limit': { limits: [{ type: 'Namespace', qps: 0.001, burst: 2 }] },
+    };
+    const placed = (use: string) => (configs[use] === undefined ? use : { use, config: configs[use] });
+    const order = [...installed.filter((name) => !last.includes(name)), ...last];
+    cluster = await machine.cluster({
+      spec: {
+        ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }),
+        roles: ['apiserver', 'controllers'],
+        settings: { apiserver: { runtimeConfig: { 'certificates.k8s.io/v1beta1': true } } },
+        ...{ admission: order.map(placed) },
+      },
+    });
+    for (const [path, object] of before) await cluster.api.renew(path, object);
+    for (const namespace of ['default', 'limited', 'safe', 'west', 'tolerant'])
+      await until('the namespace has its account', async () => {
+        const path = `/api/v1/namespaces/${namespace}/serviceaccounts/default`;
+        return (await cluster.api.call('GET', path)).status === 200;
+      });
+  });
+  afterAll(() => images.close());
+
+  const send = ({ method = 'POST', path, body, as }: Case): Promise<Answer> => {
+    const [user, ...groups] = as ?? [];
+    return cluster.api.call(method, `${path}?dryRun=All`, {
+      body,
+      headers: {
+        ...(method === 'PATCH' && { 'content-type': 'application/merge-patch+json' }),
+        ...(user !== undefined && { 'impersonate-user': user, 'impersonate-group': groups.join(',') }),
+      },
+    });
+  };
+
+  it.each(cases)('$plugin', async (each) => {
+    const { refused, becomes } = each;
+    // what others have written is heard of a moment later: quotas, limits, annotations of namespaces
+    const answer = await untilValue(
+      `${each.plugin} is at work`,
+      () => send(each),
+      ({ status, body }) =>
+        refused === undefined ? status < 300 : status === refused[0] && body.includes(JSON.stringify(refused[1]).slice(1, -1)),
+    );
+    if (refused !== undefined) return;
+    expect(JSON.parse(answer.body)).toMatchObject(shown(becomes) as object);
+  });
+
+  it('admission-event-rate-limit', async () => {
+    const event = () =>
+      cluster.api.call('POST', '/api/v1/namespaces/west/events', {
+        body: {
+          metadata: { generateName: 'e-' },
+          involvedObject: { kind: 'Pod', namespace: 'west', name: 'p' },
+          reason: 'Test',
+          message: 'm',
+          type: 'Normal',
+        },
+      });
+    const refused = await untilValue('it is enough', event, ({ status }) => status === 429);
+    expect(refused.body).toContain('limit reached on type Namespace for key west');
+  });
+
+  it('admission-pod-topology-labels', async () => {
+    const labels = { 'topology.kubernetes.io/zone': 'a', 'kubernetes.io/os': 'linux' };
+    await cluster.api.renew('/api/v1/nodes', { metadata: { name: 'labelled', ...{ labels } } });
+    const path = '/api/v1/namespaces/default/pods';
+    await cluster.api.renew(path, { metadata: { name: 'placed' }, ...{ spec: { containers: [{ name: 'c', image: 'good/app:1' }] } } });
+    const target = { apiVersion: 'v1', kind: 'Node', name: 'labelled' };
+    await cluster.api.json('POST', `${path}/placed/binding`, { body: { metadata: { name: 'placed' }, target } });
+    const { metadata } = await cluster.api.get<{ metadata: { labels: object } }>(`${path}/placed`);
+    expect(metadata.labels).toEqual({ 'topology.kubernetes.io/zone': 'a' });
+  });
+
+  it('are all there', () => {
+    const seen = new Set([
+      ...cases.map(({ plugin }) => plugin),
+      ...elsewhere,
+      'admission-event-rate-limit',
+      'admission-pod-topology-labels',
+    ]);
+    expect(installed.filter((name) => !seen.has(name))).toEqual([]);
+  });
+});
+
+/** Lists that have at least these members, in any order. */
+function shown(value: unknown): unknown {
+  if (Array.isArray(value))
+    return expect.arrayContaining(
+      value.map((each) => (typeof each === 'object' ? (expect.objectContaining(each as object) as unknown) : each)),
+    );
+  if (typeof value === 'object' && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, shown(each)]));
+  return value;
+}
