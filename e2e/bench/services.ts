@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { silentLogger } from '@oarlock/kernel/logger';
 import type { ServicePort } from '@oarlock/spi/proxy';
-import { IptablesProxy } from '../../plugins/proxy-iptables/src/iptables-proxy.ts';
-import { NftablesProxy } from '../../plugins/proxy-nftables/src/nftables-proxy.ts';
+import { iptablesProxy } from '../../plugins/proxy-iptables/src/iptables-proxy.ts';
+import { nftablesProxy } from '../../plugins/proxy-nftables/src/nftables-proxy.ts';
 import { runProgram } from '../harness/programs.ts';
 
 const inside = 'OARLOCK_BENCH_NETWORK';
@@ -55,11 +55,11 @@ const service = (index: number, ips: readonly string[]): ServicePort => ({
 });
 const ms = (value: number) => `${value.toFixed(0)} ms`;
 
-for (const [name, Proxy] of [
-  ['nftables', NftablesProxy],
-  ['iptables', IptablesProxy],
+for (const [name, make] of [
+  ['nftables', nftablesProxy],
+  ['iptables', iptablesProxy],
 ] as const) {
-  const proxy = new Proxy({ podCIDRs: ['10.244.0.0/16'], masqueradeAll: false, families: ['ip'], log: silentLogger });
+  const proxy = make({ podCIDRs: ['10.244.0.0/16'], masqueradeAll: false, families: ['ip'], log: silentLogger });
   await proxy.start();
   const all = Array.from({ length: count }, (_, index) => service(index, pods));
   let began = performance.now();

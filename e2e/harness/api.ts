@@ -51,6 +51,8 @@ export interface PodItem extends Item {
   };
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
@@ -142,7 +144,7 @@ export class Api {
    * Creates an object in a list. One of that name that an attempt before this one has left goes first.
    * @throws ApiError when it is refused
    */
-  async renew<T extends Item>(path: string, body: object & { readonly metadata: object & { readonly name: string } }): Promise<T> {
+  async renew<T extends Item>(path: string, body: Fields & { readonly metadata: Fields & { readonly name: string } }): Promise<T> {
     const create = () => this.json<T>('POST', path, { body });
     try {
       return await create();

@@ -12,6 +12,8 @@ export interface PortChange {
 
 /** Writes rules into the kernel, in a language of its own. */
 export interface RuleWriter {
+  /** Finds out what its rules depend on. */
+  start(): Promise<void>;
   /** Replaces whatever there was, in one step. */
   replace(ports: readonly ServicePort[]): Promise<void>;
   change(changes: readonly PortChange[]): Promise<void>;
@@ -31,6 +33,10 @@ export class KernelProxy implements ServiceProxy {
     this.#writer = writer;
     this.#families = families;
     this.#log = log;
+  }
+
+  start(): Promise<void> {
+    return this.#writer.start();
   }
 
   async apply({ replace, set, removed }: ProxyChanges): Promise<void> {
@@ -59,11 +65,15 @@ export class KernelProxy implements ServiceProxy {
   }
 }
 
-/** Without it, an answer from one pod to another on the same bridge does not pass the host's rules and keeps its true address: then everything is masqueraded. */
-export async function bridgePassesRules(): Promise<boolean> {
+/**
+ * Whether all Service traffic gets the node's address. `auto`: where the kernel has no bridge netfilter. There, an answer from one pod to
+ * another on the same bridge does not pass the host's rules and keeps its true address.
+ */
+export async function masquerades({ masqueradeAll }: { readonly masqueradeAll: boolean | 'auto' }): Promise<boolean> {
+  if (masqueradeAll !== 'auto') return masqueradeAll;
   try {
-    return (await readFile('/proc/sys/net/bridge/bridge-nf-call-iptables', 'utf8')).trim() === '1';
+    return (await readFile('/proc/sys/net/bridge/bridge-nf-call-iptables', 'utf8')).trim() !== '1';
   } catch {
-    return false; // no such sysctl: the kernel has no bridge netfilter
+    return true; // no such sysctl: the kernel has no bridge netfilter
   }
 }

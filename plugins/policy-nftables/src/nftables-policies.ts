@@ -8,11 +8,11 @@ import type { Logger } from '@oarlock/kernel/logger';
 import { inSpan, type Cause } from '@oarlock/kernel/tracing';
 import { peerPod } from '@oarlock/network-policy/peer-pod';
 import { PolicyEngine } from '@oarlock/network-policy/policy-engine';
+import { nft } from '@oarlock/nftables/nft';
 import type { Informer, Informers } from '@oarlock/spi/client';
 import type { NetworkCall } from '@oarlock/spi/network';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
-import { nft } from './nft.ts';
 import { baseRules, Ruleset, table } from './ruleset.ts';
 
 export interface NftablesPoliciesOptions {

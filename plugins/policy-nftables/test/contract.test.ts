@@ -1,11 +1,11 @@
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
+import { census } from '@oarlock/nftables/census';
 import { policyContract } from '@oarlock/spi/policy.contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
 import { trace } from '@opentelemetry/api';
-import { execa } from 'execa';
 import { NftablesPolicies } from '../src/nftables-policies.ts';
 import { PodNetwork } from './pod-network.ts';
 
@@ -32,16 +32,7 @@ else
         await policies.start();
         return policies;
       },
-      census: async () => {
-        const { stdout } = await execa('nft', ['-j', 'list', 'table', 'inet', 'oarlock-policy']);
-        const counts: Record<string, number> = {};
-        for (const entry of (JSON.parse(stdout) as { nftables: Record<string, { elem?: unknown[] }>[] }).nftables)
-          for (const [kind, { elem }] of Object.entries(entry)) {
-            counts[kind] = (counts[kind] ?? 0) + 1;
-            counts['elements'] = (counts['elements'] ?? 0) + (elem?.length ?? 0);
-          }
-        return counts;
-      },
+      census: () => census('inet', 'oarlock-policy'),
       dispose: async () => {
         await policies.stop();
         await policies.clear();

@@ -1,45 +1,26 @@
 import type { Logger } from '@oarlock/kernel/logger';
-import { bridgePassesRules, KernelProxy, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import { KernelProxy, masquerades, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import type { KernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
 import type { Family } from '@oarlock/service-rules/port-plan';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { chains, has, restore } from './iptables.ts';
 import { dispatches, dispatchRule, hooks, noLines, portLines, prefix, removal, replacement, textOf, type Hook } from './ruleset.ts';
 
-export interface IptablesProxyOptions {
-  readonly podCIDRs: readonly string[];
-  readonly masqueradeAll: boolean | 'auto';
-  readonly families: readonly Family[];
-  readonly nodePortAddresses?: readonly string[];
-  readonly log: Logger;
-}
-
 /** Services as chains of iptables: for machines whose other rules are iptables', and for kernels without nftables' maps. */
-export class IptablesProxy extends KernelProxy {
-  readonly #writer: IptablesRules;
-
-  constructor(options: IptablesProxyOptions) {
-    const writer = new IptablesRules(options);
-    super(writer, options.families, options.log);
-    this.#writer = writer;
-  }
-
-  start(): Promise<void> {
-    return this.#writer.start();
-  }
-}
+export const iptablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
+  new KernelProxy(new IptablesRules(options), options.families, log);
 
 class IptablesRules implements RuleWriter {
-  readonly #options: IptablesProxyOptions;
+  readonly #options: KernelProxyOptions;
   readonly #dispatch: Record<Family, string> = { ip: dispatches[0], ip6: dispatches[0] };
   #masqueradeAll = false;
 
-  constructor(options: IptablesProxyOptions) {
+  constructor(options: KernelProxyOptions) {
     this.#options = options;
   }
 
   async start(): Promise<void> {
-    const { masqueradeAll } = this.#options;
-    this.#masqueradeAll = masqueradeAll === 'auto' ? !(await bridgePassesRules()) : masqueradeAll;
+    this.#masqueradeAll = await masquerades(this.#options);
   }
 
   /** The chains of an earlier process are emptied, and removed where nothing makes them again. */

@@ -1,44 +1,24 @@
 import type { Logger } from '@oarlock/kernel/logger';
-import { bridgePassesRules, KernelProxy, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
-import type { Family } from '@oarlock/service-rules/port-plan';
+import { nft } from '@oarlock/nftables/nft';
+import { KernelProxy, masquerades, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import type { KernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
 import type { ServicePort } from '@oarlock/spi/proxy';
-import { nft } from './nft.ts';
 import { inOrder, noSteps, portRules, table, tableText, type RulesetOptions } from './ruleset.ts';
 
-export interface NftablesProxyOptions {
-  readonly podCIDRs: readonly string[];
-  readonly masqueradeAll: boolean | 'auto';
-  readonly families: readonly Family[];
-  readonly nodePortAddresses?: readonly string[];
-  readonly log: Logger;
-}
-
 /** Services as nftables maps: one lookup leads to a Service's chain, however many there are. A change touches only its own chains. */
-export class NftablesProxy extends KernelProxy {
-  readonly #writer: NftablesRules;
-
-  constructor(options: NftablesProxyOptions) {
-    const writer = new NftablesRules(options);
-    super(writer, options.families, options.log);
-    this.#writer = writer;
-  }
-
-  start(): Promise<void> {
-    return this.#writer.start();
-  }
-}
+export const nftablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
+  new KernelProxy(new NftablesRules(options), options.families, log);
 
 class NftablesRules implements RuleWriter {
-  readonly #options: NftablesProxyOptions;
+  readonly #options: KernelProxyOptions;
   #masqueradeAll = false;
 
-  constructor(options: NftablesProxyOptions) {
+  constructor(options: KernelProxyOptions) {
     this.#options = options;
   }
 
   async start(): Promise<void> {
-    const { masqueradeAll } = this.#options;
-    this.#masqueradeAll = masqueradeAll === 'auto' ? !(await bridgePassesRules()) : masqueradeAll;
+    this.#masqueradeAll = await masquerades(this.#options);
   }
 
   replace(ports: readonly ServicePort[]): Promise<void> {

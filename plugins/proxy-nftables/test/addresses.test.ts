@@ -1,12 +1,12 @@
 import { silentLogger } from '@oarlock/kernel/logger';
 import { endpointAddresses } from '@oarlock/testing/endpoint-addresses';
 import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
-import { NftablesProxy } from '../src/nftables-proxy.ts';
+import { nftablesProxy } from '../src/nftables-proxy.ts';
 
 if (!isolated) inOwnNetwork(import.meta.url);
 else
   endpointAddresses(async (options) => {
-    const proxy = new NftablesProxy({ ...options, families: ['ip'], log: silentLogger });
+    const proxy = nftablesProxy({ ...options, families: ['ip'], log: silentLogger });
     await proxy.start();
     return proxy;
   });
