@@ -64,14 +64,17 @@ export class Expectations {
   }
 }
 
-/** Runs `count` pieces of work in batches of 1, 2, 4, ...; after a batch with a failure no further one. Returns how many succeeded, and the first failure. */
+/** Pieces of work that `slowStart` has under way at a time, at most. */
+const mostTogether = 512;
+
+/** Runs `count` pieces of work in batches of 1, 2, 4, ... up to 512; after a batch with a failure no further one. Returns how many succeeded, and the first failure. */
 export async function slowStart(
   count: number,
   work: (index: number) => Promise<void>,
 ): Promise<{ readonly done: number; readonly error?: unknown }> {
   let done = 0;
   for (let size = 1, next = 0; next < count; size *= 2) {
-    const batch = Math.min(size, count - next);
+    const batch = Math.min(size, mostTogether, count - next);
     const results = await Promise.allSettled(Array.from({ length: batch }, (_, index) => work(next + index)));
     done += results.filter(({ status }) => status === 'fulfilled').length;
     const failed = results.find((result) => result.status === 'rejected');

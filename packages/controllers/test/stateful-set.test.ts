@@ -36,6 +36,14 @@ const ready = async ({ api, clock }: Life, name: string) => {
 };
 
 describe('stateful set', () => {
+  it('goes on one by one when it is asked for more replicas than memory has room for', async () => {
+    const { api, clock } = await live([statefulSet]);
+    await api.client().create(statefulSets, set({ replicas: 2 ** 31 - 1 }));
+    await clock.settle();
+    expect(named(api.objects(pods, 'd'))).toEqual(['db-0']);
+    expect(status(api)).toMatchObject({ replicas: 1, currentReplicas: 1 });
+  });
+
   it('makes pods one after the other, with names, an index, a host name, claims and a revision', async () => {
     const life = await live([statefulSet]);
     const { api, clock } = life;

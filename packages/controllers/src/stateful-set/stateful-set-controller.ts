@@ -107,24 +107,28 @@ export class StatefulSetController implements Controller {
   /** The next step, or for a parallel set all steps that can be made now. */
   async #bring(set: StatefulSet, live: Map<number, Pod>, current: ControllerRevision, update: ControllerRevision, client: Client) {
     const start = startOf(set);
-    const places = Array.from({ length: replicasOf(set) }, (_, index): Place => ({ ordinal: start + index, pod: live.get(start + index) }));
+    // a set may ask for more places than a list can hold
+    const count = replicasOf(set);
+    const placeAt = (index: number): Place => ({ ordinal: start + index, pod: live.get(start + index) });
     const condemned = [...live.keys()].filter((ordinal) => !isWanted(set, ordinal)).sort((a, b) => b - a);
     const burst = isBurst(set);
     const now = this.#clock.now();
-    const firstUnhealthy = [...places.map(({ ordinal }) => ordinal), ...condemned.toReversed()].find((ordinal) => {
+    const isUnhealthy = (ordinal: number) => {
       const pod = live.get(ordinal);
       return pod === undefined || !isAvailable(set, pod, now) || isTerminating(pod);
-    });
+    };
+    let first = start;
+    while (first < start + count && !isUnhealthy(first)) first += 1;
+    const firstUnhealthy = first < start + count ? first : condemned.toReversed().find(isUnhealthy);
     const settle = (place: Place) => this.#settlePlace(set, place, live, current, update, client);
     if (burst) {
       let waits = false;
-      const { error } = await slowStart(places.length, async (index) => {
-        const place = places[index];
-        if (place !== undefined && (await settle(place)) === 'wait') waits = true;
+      const { error } = await slowStart(count, async (index) => {
+        if ((await settle(placeAt(index))) === 'wait') waits = true;
       });
       if (error !== undefined) throw error;
       if (waits) return;
-    } else for (const place of places) if ((await settle(place)) !== 'go') return;
+    } else for (let index = 0; index < count; index++) if ((await settle(placeAt(index))) !== 'go') return;
     for (const ordinal of condemned) {
       const pod = live.get(ordinal);
       if (pod !== undefined) await this.#control.retain(set, pod, ordinal, true, client);
@@ -143,7 +147,7 @@ export class StatefulSetController implements Controller {
     if (!isRolling(set)) return;
     const outdated = toUpdate(
       set,
-      places.map(({ ordinal }) => live.get(ordinal)),
+      Array.from({ length: count }, (_, index) => live.get(start + index)),
       update.metadata?.name ?? '',
       now,
     );
