@@ -14,8 +14,8 @@ export class TypeMismatch extends Error {
 }
 
 /**
- * Makes a value what Kubernetes' Go types would make of it: unknown fields and nulls go, quantities and times take their canonical
- * form. The argument is not changed; when nothing is to change it is returned itself.
+ * Makes a value what Kubernetes' Go types would make of it: unknown fields, nulls and what Go leaves out when it is empty go, quantities
+ * and times take their canonical form. The argument is not changed; when nothing is to change it is returned itself.
  * @throws TypeMismatch for a value of the wrong type, with Go's message.
  * @throws StatusError BadRequest for values that nest more than 100 deep.
  */
@@ -108,7 +108,8 @@ class Walk {
       this.#path.push(key);
       const after = this.visit(property, before, schema, depth + 1);
       this.#path.pop();
-      if (after !== before) (changed ??= { ...value })[key] = after;
+      if (isZero(after) && schema.omitsZero?.has(key) === true) delete (changed ??= { ...value })[key];
+      else if (after !== before) (changed ??= { ...value })[key] = after;
     }
     return changed ?? value;
   }
@@ -174,6 +175,14 @@ class Walk {
     const bad = text.search(/[^A-Za-z0-9+/]/);
     return this.#refuse(`illegal base64 data at input byte ${bad < 0 ? text.length : bad}`, value);
   }
+}
+
+/** '', 0, false, [] and {}. */
+function isZero(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value === '' || value === 0 || value === false;
+  if (Array.isArray(value)) return value.length === 0;
+  for (const _ in value) return false;
+  return true;
 }
 
 const badTime = (value: string, layout: string) =>

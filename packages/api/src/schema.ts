@@ -1,5 +1,6 @@
 import { schemaTable } from './generated/schema-table.ts';
 import type { GroupVersionKind } from './kinds.ts';
+import { keepsZero } from './zero-values.ts';
 
 export type SchemaType = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean' | 'any';
 /** `raw`: any JSON, kept as it came. `quantity` and `int-or-string` take numbers too. */
@@ -16,6 +17,8 @@ export interface Schema {
   readonly additionalProperties?: Schema | undefined;
   readonly items?: Schema | undefined;
   readonly required?: readonly string[] | undefined;
+  /** Properties that are left out when they are '', 0, false, [] or {}, as Go leaves them out. */
+  readonly omitsZero?: ReadonlySet<string> | undefined;
   readonly listType?: 'atomic' | 'set' | 'map' | undefined;
   readonly listMapKeys?: readonly string[] | undefined;
   readonly mapType?: 'atomic' | 'granular' | undefined;
@@ -28,6 +31,7 @@ type Rows = Readonly<Record<string, Readonly<Record<string, string>>>>;
 interface Body {
   readonly properties: ReadonlyMap<string, Schema>;
   readonly required: readonly string[];
+  readonly omitsZero: ReadonlySet<string>;
 }
 type Attributes = Pick<Schema, 'listType' | 'listMapKeys' | 'mapType' | 'patchStrategy' | 'patchMergeKey'>;
 
@@ -51,13 +55,16 @@ class Definition implements Schema {
     if (this.#body === undefined) {
       const properties = new Map<string, Schema>();
       const required: string[] = [];
+      const omitsZero = new Set<string>();
       for (const key of Object.keys(this.#row)) {
         if (key === '') continue;
         const name = key.endsWith('!') ? key.slice(0, -1) : key;
         if (name !== key) required.push(name);
-        properties.set(name, parseType(this.#row[key] ?? 'any', this.#scope));
+        const property = parseType(this.#row[key] ?? 'any', this.#scope);
+        properties.set(name, property);
+        if (hasZero(property) && !keepsZero(this.name, name, name !== key)) omitsZero.add(name);
       }
-      this.#body = { properties, required };
+      this.#body = { properties, required, omitsZero };
     }
     return this.#body;
   }
@@ -66,6 +73,9 @@ class Definition implements Schema {
   }
   get required() {
     return this.#parsed.required;
+  }
+  get omitsZero() {
+    return this.#parsed.omitsZero;
   }
 }
 
@@ -89,7 +99,15 @@ class Placed implements Schema {
   get required() {
     return this.#definition.required;
   }
+  get omitsZero() {
+    return this.#definition.omitsZero;
+  }
 }
+
+/** Structs in Go, which are written whatever they hold. */
+const structs: ReadonlySet<string> = new Set(['quantity', 'int-or-string', 'date-time', 'micro-time']);
+const hasZero = ({ type, format, additionalProperties }: Schema): boolean =>
+  type === 'object' ? additionalProperties !== undefined : type !== 'any' && (format === undefined || !structs.has(format));
 
 const scalars: Readonly<Record<string, Schema>> = {
   string: { type: 'string' },

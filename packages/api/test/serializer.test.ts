@@ -103,7 +103,7 @@ describe('decodeObject', () => {
     expect(message(() => decode(text, deployment, 'Strict'))).toBe(
       `Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: ${found.join(', ')}`,
     );
-    expect(decode(text).object['spec']).toMatchObject({ paused: false });
+    expect(decode(text).object['spec']).not.toHaveProperty('paused');
   });
   it('answers hostile nesting', () => {
     const deep = `${'['.repeat(300_000)}${']'.repeat(300_000)}`;

@@ -9,11 +9,10 @@ import { isStatus } from '@oarlock/api/status';
 import { decodeBody } from './body.ts';
 import { resetsOf } from './managed-fields-resets.ts';
 import type { Machinery } from './machinery.ts';
-import { pointersOf } from './negotiation-protobuf-pointers.ts';
 import { completed, type ServedKind } from './served-kind.ts';
 
 /** The types of all built-in kinds. */
-export const builtinTypes = new BuiltinTypes((type, field) => pointersOf(type).has(field));
+export const builtinTypes = new BuiltinTypes();
 
 const managers = new WeakMap<ServedKind, Map<string, FieldManager>>();
 

@@ -1,7 +1,7 @@
 import { protobufTable } from '@oarlock/api/generated/protobuf-table';
 import { groups, parseApiVersion } from '@oarlock/api/kinds';
 import { definitionOf } from '@oarlock/api/schema';
-import { pointersOf } from './negotiation-protobuf-pointers.ts';
+import { keepsZero } from '@oarlock/api/zero-values';
 
 const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
 const oddPackages: Readonly<Record<string, string>> = {
@@ -112,9 +112,10 @@ function tableOf(pkg: string): Rows | undefined {
 }
 
 function compile(name: string, pkg: string, short: string, row: Readonly<Record<string, string>>): Message {
-  const pointers = pointersOf(short);
-  const required = requiredOf(pkg, short);
-  const fields = Object.entries(row).map(([field, text]) => compileField(short, field, text, pointers, required));
+  const id = definitionIdOf(pkg, short);
+  const required = new Set(definitionOf(id)?.required);
+  const keeps = (field: string) => keepsZero(id, field, required.has(field));
+  const fields = Object.entries(row).map(([field, text]) => compileField(short, field, text, keeps));
   const byNumber: (Field | undefined)[] = [];
   for (const field of fields) byNumber[field.number] = field;
   return {
@@ -125,16 +126,16 @@ function compile(name: string, pkg: string, short: string, row: Readonly<Record<
   };
 }
 
-/** Fields that Go writes to JSON whatever their value. */
-function requiredOf(pkg: string, short: string): ReadonlySet<string> {
-  if (pkg === metaPackage) return new Set(definitionOf(`meta/v1.${short}`)?.required);
+/** How the schema table calls what a message is. */
+function definitionIdOf(pkg: string, short: string): string {
+  if (pkg === metaPackage) return `meta/v1.${short}`;
   const dot = pkg.lastIndexOf('.');
   const group = groupsByPackage.get(pkg.slice(0, dot));
-  return group === undefined ? new Set() : new Set(definitionOf(`${group || 'core'}/${pkg.slice(dot + 1)}.${short}`)?.required);
+  return `${group === undefined ? pkg.slice(0, dot) : group || 'core'}/${pkg.slice(dot + 1)}.${short}`;
 }
 
 /** `7 repeated k8s.io.api.core.v1.EnvVar` */
-function compileField(owner: string, field: string, text: string, pointers: ReadonlySet<string>, required: ReadonlySet<string>): Field {
+function compileField(owner: string, field: string, text: string, keeps: (field: string) => boolean): Field {
   const [number = '', ...words] = text.split(' ');
   const inline = words.at(-1) === 'inline';
   const repeated = words[0] === 'repeated';
@@ -151,7 +152,7 @@ function compileField(owner: string, field: string, text: string, pointers: Read
     repeated,
     map: entry !== null,
     inline,
-    keepsZero: pointers.has(field) || required.has(name),
+    keepsZero: keeps(name),
     message: () => (message ??= messageNamed(type)),
   };
 }

@@ -2,7 +2,6 @@ import { isObject } from '@oarlock/api/json';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
 import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
 import { deducedType, type FieldType } from '@oarlock/api/managed-fields/field-type';
-import { isGoStruct } from '@oarlock/api/managed-fields/go-structs';
 import { mergeTyped } from '@oarlock/api/managed-fields/typed-merge';
 import { gvkOf } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
@@ -15,7 +14,7 @@ import type { Value } from '@oarlock/cel/value';
 /** Why a mutation cannot be made. */
 export class MutationFault extends Error {}
 
-const types = new BuiltinTypes(isGoStruct);
+const types = new BuiltinTypes();
 
 /** The object with a configuration merged into it, as server-side apply would. @throws MutationFault */
 export function applyConfiguration(object: KubeObject, value: Value): KubeObject {

@@ -2,17 +2,9 @@ import { definitionOf, type Schema } from '../schema.ts';
 import { atomicType, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
 import { isGoStruct, isNullTime } from './go-structs.ts';
 
-/** Whether a field, by its type without package and its name, is a pointer in Go: such fields are written also when they are zero. */
-export type IsPointer = (type: string, field: string) => boolean;
-
 /** The types of built-in kinds, read from the schema tables when first asked for. */
 export class BuiltinTypes {
   readonly #types = new WeakMap<Schema, FieldType>();
-  readonly isPointer: IsPointer;
-
-  constructor(isPointer: IsPointer) {
-    this.isPointer = isPointer;
-  }
 
   of(schema: Schema): FieldType {
     let type = this.#types.get(schema);
@@ -113,7 +105,7 @@ class SchemaField implements Field {
     this.#types = types;
     if (isStruct) this.standing = isGoStruct(owner, name) ? emptyStruct : required ? null : undefined;
     else this.standing = required ? zeroOf(schema) : isNullTime(owner, name) ? null : undefined;
-    this.omitsZero = !isStruct && !required && schema.type !== 'any' && !types.isPointer(owner, name);
+    this.omitsZero = struct.omitsZero?.has(name) === true;
     this.keyDefault = keyDefaults[`${owner}.${name}`];
   }
   get type(): FieldType {

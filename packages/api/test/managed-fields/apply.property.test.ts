@@ -8,7 +8,7 @@ import { isStatus } from '../../src/status.ts';
 import { deepFreeze, type KubeObject } from '../../src/object.ts';
 import { schemaOf, type Schema } from '../../src/schema.ts';
 
-const types = new BuiltinTypes(() => true);
+const types = new BuiltinTypes();
 
 function managerFor(group: string, version: string, kind: string): FieldManager {
   const type = types.of(schemaOf({ group, version, kind }) as Schema);

@@ -7,7 +7,7 @@ import { setsExactly } from '../../src/managed-fields/typed-fresh.ts';
 import { unmanaged } from '../../src/managed-fields/unmanaged.ts';
 import { schemaOf, type Schema } from '../../src/schema.ts';
 
-const types = new BuiltinTypes((_type, field) => field === 'replicas');
+const types = new BuiltinTypes();
 const ignored = unmanaged.union(FieldSet.of(['f:status']));
 
 /** Objects of a kind with few members, so that two are often made alike. */

@@ -3,7 +3,6 @@ import { checkJson } from '@oarlock/api/conform';
 import type { FieldError } from '@oarlock/api/field-error';
 import { jsonEqual } from '@oarlock/api/json';
 import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
-import { isGoStruct } from '@oarlock/api/managed-fields/go-structs';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import { openApiType, type OpenApiSchema } from '@oarlock/api/managed-fields/openapi-type';
 import { isDns1123Subdomain } from '@oarlock/api/names';
@@ -42,7 +41,7 @@ const blocking: ReadonlySet<FieldError['type']> = new Set([
 ]);
 
 let types: BuiltinTypes | undefined;
-const metaType = (): FieldType => (types ??= new BuiltinTypes(isGoStruct)).objectMeta();
+const metaType = (): FieldType => (types ??= new BuiltinTypes()).objectMeta();
 
 export interface CustomKindParts {
   readonly definition: CustomResourceDefinition;

@@ -143,7 +143,7 @@ describe('list', () => {
     await server.update('configmaps', configMap('c3', { new: 'yes' }));
     const second = await server.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' });
     expect(second.names).toEqual(['c2', 'c3']);
-    expect(second.items[1]?.object).toMatchObject({ data: {} });
+    expect(second.items[1]?.object).not.toHaveProperty('data');
     expect(second.metadata).toMatchObject({ resourceVersion: first.metadata.resourceVersion, remainingItemCount: 1 });
     const last = await server.list('configmaps', { limit: '2', continue: second.metadata.continue ?? '' });
     expect(last.names).toEqual(['c4']);

@@ -9,7 +9,6 @@ import { StatusError } from '@oarlock/api/status';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeProtobuf } from '../../src/negotiation-protobuf.ts';
-import { pointersOf } from '../../src/negotiation-protobuf-pointers.ts';
 import { messageOf } from '../../src/negotiation-protobuf-messages.ts';
 import { enveloped, wrapped } from './protobuf-frames.ts';
 import { randomObject } from './random-objects.ts';
@@ -67,16 +66,6 @@ describe('protobuf bodies', () => {
         }
       }),
     );
-  });
-
-  it('name only fields that there are', () => {
-    const fields = new Map<string, Set<string>>();
-    for (const text of Object.values(protobufTable)) {
-      for (const [message, row] of Object.entries(JSON.parse(text) as Record<string, Record<string, string>>))
-        fields.set(message, new Set([...(fields.get(message) ?? []), ...Object.keys(row)]));
-    }
-    for (const [message, known] of fields)
-      for (const pointer of pointersOf(message)) expect(known, `${message}.${pointer}`).toContain(pointer);
   });
 });
 

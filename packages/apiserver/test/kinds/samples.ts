@@ -46,7 +46,7 @@ export const samples: Readonly<Record<string, Sample>> = {
   namespaces: {
     object: {},
     status: {
-      conditions: [{ type: 'X', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z', reason: 'R', message: '' }],
+      conditions: [{ type: 'X', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z', reason: 'R', message: 'm' }],
       phase: 'Active',
     },
     generation: false,
@@ -279,7 +279,7 @@ export const samples: Readonly<Record<string, Sample>> = {
   'deviceclasses.resource.k8s.io': { object: { spec: {} }, change: { spec: { selectors: [{ cel: { expression: 'true' } }] } } },
   'resourceclaims.resource.k8s.io': {
     object: { spec: classRequest },
-    status: { reservedFor: [] },
+    status: {},
     generation: false,
     immutable: [[{ spec: { devices: { requests: [] } } }, 'spec', fixed]],
   },
