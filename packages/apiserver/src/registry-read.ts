@@ -168,7 +168,6 @@ export class Reader {
     const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
     const { cache } = kind;
     const { floor } = cache.ring;
-    if (!initial && !fromNow && revision < floor) throw expired(`too old resource version: ${revision} (${floor})`);
     const at = this.#cache.revision;
     const watcher = new Watcher({
       selection: wanted,
@@ -185,6 +184,8 @@ export class Reader {
       timeoutMs: options.timeoutSeconds === undefined ? minWatchMs * (1 + this.#random()) : options.timeoutSeconds * 1000,
       onEnd: () => cache.watchers.remove(watcher),
     });
+    // a watch that has been let in tells of its errors in an event
+    if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
     if (!watcher.ended) {
       if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
       cache.watchers.add(watcher);

@@ -125,7 +125,8 @@ describe('watch', () => {
   it('says that a revision is too old, with the oldest that is not', async () => {
     for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
     const late = await TestServer.start({ storage: server.storage });
-    const error = await refusal(late.watch('configmaps', { resourceVersion: '1' }));
+    const tooOld = await late.watch('configmaps', { resourceVersion: '1' });
+    const error = await refusal(tooOld.next());
     expect(error.status).toMatchObject({ code: 410, reason: 'Expired', message: 'too old resource version: 1 (3)' });
     expect(await late.watch('configmaps', { resourceVersion: '3' })).toBeDefined();
     await late.stop();
@@ -259,7 +260,8 @@ describe('the watch of storage', () => {
     expect((await refusal(watching.next())).status).toMatchObject({ code: 410 });
     await other.clock.advance(1_000);
     expect((await other.list('configmaps')).names).toEqual([]);
-    expect((await refusal(other.watch('configmaps', { resourceVersion: '1' }))).message).toBe('too old resource version: 1 (2)');
+    const tooOld = await other.watch('configmaps', { resourceVersion: '1' });
+    expect((await refusal(tooOld.next())).message).toBe('too old resource version: 1 (2)');
     await other.stop();
   });
 
