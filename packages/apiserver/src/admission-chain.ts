@@ -29,7 +29,8 @@ type VersionsOf = (resource: Resource) => Versions | undefined;
 
 interface Place {
   readonly plugin: AdmissionPlugin;
-  readonly name: string;
+  /** Of its spans. */
+  readonly step: string;
 }
 interface Stages {
   readonly mutate: readonly Place[];
@@ -37,6 +38,8 @@ interface Stages {
 }
 
 const maxChanged = 32;
+const mutating = Object.freeze({ 'oarlock.phase': 'mutate' });
+const validating = Object.freeze({ 'oarlock.phase': 'validate' });
 const busy =
   (operation: Operation, resource: Resource, subresource: string) =>
   ({ plugin }: Place): boolean =>
@@ -50,7 +53,7 @@ export class AdmissionChain {
 
   constructor(plugins: readonly AdmissionPlugin[], names: Names = [], versions: VersionsOf = () => undefined) {
     this.#versions = versions;
-    this.#places = plugins.map((plugin, i) => ({ plugin, name: names[i] ?? `#${i}` }));
+    this.#places = plugins.map((plugin, i) => ({ plugin, step: `admission ${names[i] ?? `#${i}`}` }));
   }
 
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
@@ -103,10 +106,9 @@ export class AdmissionChain {
   ): Promise<KubeObject> {
     let { object } = admitted;
     let asked: AdmissionRequest | undefined;
-    for (const { plugin, name } of places) {
-      const span = call.child(`admission ${name}`);
+    for (const { plugin, step } of places) {
+      const span = call.child(step, mutating);
       try {
-        span?.setAttribute('oarlock.phase', 'mutate');
         asked ??= { ...this.#request(call, { ...admitted, object: deepFreeze(object) }), round };
         const given = plugin.mutate?.(asked);
         const answer = given instanceof Promise ? await given : given;
@@ -131,10 +133,9 @@ export class AdmissionChain {
     const validate = this.#of(operation, resource, subresource).validate.filter(busy(operation, resource, subresource));
     if (validate.length === 0) return;
     const asked = this.#request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
-    for (const { plugin, name } of validate) {
-      const span = call.child(`admission ${name}`);
+    for (const { plugin, step } of validate) {
+      const span = call.child(step, validating);
       try {
-        span?.setAttribute('oarlock.phase', 'validate');
         const answer = plugin.validate?.(asked);
         const verdict = answer instanceof Promise ? await answer : answer;
         if (verdict !== undefined) refuse(verdict, admitted, call);
@@ -217,7 +218,9 @@ export function changedPaths(before: unknown, after: unknown): string[] {
     if (Array.isArray(a) && Array.isArray(b)) {
       for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
     } else if (isObject(a) && isObject(b)) {
-      for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
+      // admission copies what it changes and shares the rest
+      for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
+      for (const key in b) if (!Object.hasOwn(a, key)) visit(undefined, b[key], path === '' ? key : `${path}.${key}`);
     } else if (!jsonEqual(a, b)) paths.push(path);
   };
   visit(before, after, '');

@@ -1,4 +1,4 @@
-import type { Span, Tracer } from '@opentelemetry/api';
+import { ROOT_CONTEXT, trace, type Attributes, type Context, type Span, type Tracer } from '@opentelemetry/api';
 import { groupResource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
@@ -18,6 +18,7 @@ export class Call {
   readonly taken = new Set<string>();
   readonly #tracer: Tracer;
   readonly #span: Span | undefined;
+  #within: Context | undefined;
   /** What the watch events of this request's writes are said to be caused by, and what plugins ask of others for it. */
   readonly cause: Cause | undefined;
 
@@ -39,9 +40,12 @@ export class Call {
     }
   }
 
-  /** A span below the request's, when that is recorded. The caller ends it. */
-  child(name: string): Span | undefined {
-    return this.#span?.isRecording() === true ? startSpan(this.#tracer, name, { cause: this.#span.spanContext() }) : undefined;
+  /** A span below the request's, when that is recorded. The caller ends it. Frozen attributes are shared. */
+  child(name: string, attributes?: Attributes): Span | undefined {
+    const span = this.#span;
+    if (span === undefined || !span.isRecording()) return undefined;
+    this.#within ??= trace.setSpanContext(ROOT_CONTEXT, span.spanContext());
+    return this.#tracer.startSpan(name, attributes && { attributes }, this.#within);
   }
 
   named(name: string): void {

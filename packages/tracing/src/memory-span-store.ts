@@ -1,4 +1,5 @@
 import type { RecordedSpan, SpanStore } from '@oarlock/spi/spans';
+import type { EndedSpan } from './recording-tracer.ts';
 
 interface Index {
   readonly byTrace: ReadonlyMap<string, readonly RecordedSpan[]>;
@@ -11,7 +12,7 @@ interface Index {
  */
 export class MemorySpanStore implements SpanStore {
   readonly #capacity: number;
-  readonly #ring: RecordedSpan[] = [];
+  readonly #ring: (RecordedSpan | EndedSpan)[] = [];
   #next = 0;
   #index: Index | undefined;
 
@@ -20,11 +21,14 @@ export class MemorySpanStore implements SpanStore {
   }
 
   add(spans: readonly RecordedSpan[]): void {
+    for (const span of spans) this.keep(span);
+  }
+
+  /** One of this process. */
+  keep(span: RecordedSpan | EndedSpan): void {
     this.#index = undefined;
-    for (const span of spans) {
-      this.#ring[this.#next] = span;
-      this.#next = (this.#next + 1) % this.#capacity;
-    }
+    this.#ring[this.#next] = span;
+    this.#next = (this.#next + 1) % this.#capacity;
   }
 
   trace(traceId: string): readonly RecordedSpan[] {
@@ -43,7 +47,9 @@ export class MemorySpanStore implements SpanStore {
     if (this.#index !== undefined) return this.#index;
     const byTrace = new Map<string, RecordedSpan[]>();
     const byObject = new Map<string, RecordedSpan[]>();
-    for (const span of [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)].sort((a, b) => a.start - b.start)) {
+    const spans = this.#ring.map((span) => ('recorded' in span ? span.recorded() : span));
+    for (const [at, span] of spans.entries()) this.#ring[at] = span;
+    for (const span of [...spans.slice(this.#next), ...spans.slice(0, this.#next)].sort((a, b) => a.start - b.start)) {
       add(byTrace, span.traceId, span);
       const object = objectOf(span);
       if (object !== undefined) add(byObject, object, span);

@@ -31,56 +31,71 @@ function randomId(bytes: 8 | 16): string {
   return pool.toString('hex', used - bytes, used);
 }
 
-const now = () => performance.timeOrigin + performance.now();
+const origin = performance.timeOrigin;
+const now = () => origin + performance.now();
 const millis = (time: TimeInput | undefined): number => {
   if (time === undefined) return now();
-  if (typeof time === 'number') return time < 1e12 ? performance.timeOrigin + time : time;
+  if (typeof time === 'number') return time < 1e12 ? origin + time : time;
   return Array.isArray(time) ? time[0] * 1000 + time[1] / 1e6 : (time as Date).getTime();
 };
 
 const noLinks: readonly never[] = Object.freeze([]);
+const noAttributes: Attributes = Object.freeze({});
 
-export type SpanSink = (span: RecordedSpan) => void;
+/** A span that has ended. Most are forgotten before anybody reads them, so what is read is made when somebody does. */
+export interface EndedSpan {
+  recorded(): RecordedSpan;
+}
+export type SpanSink = (span: EndedSpan) => void;
 
-class RecordingSpan implements Span {
-  readonly #context: SpanContext;
-  readonly #parentId: string | undefined;
+const plain = (value: AttributeValue): string | number | boolean =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : JSON.stringify(value);
+
+class RecordingSpan implements Span, EndedSpan {
+  readonly #parent: SpanContext | undefined;
   readonly #scope: string;
   readonly #process: string;
   readonly #start: number;
   readonly #sink: SpanSink;
   #name: string;
   #links: readonly { traceId: string; spanId: string }[] = noLinks;
-  #attributes: Record<string, string | number | boolean> = {};
+  #attributes: Attributes = noAttributes;
+  /** Somebody else has the same attributes. */
+  #shared = true;
+  #context: SpanContext | undefined;
   #error: string | undefined;
-  #ended = false;
+  #end: number | undefined;
 
   constructor(
     name: string,
-    context: SpanContext,
-    parentId: string | undefined,
+    parent: SpanContext | undefined,
     options: SpanOptions,
     scope: string,
     process: string,
     sink: SpanSink,
   ) {
     this.#name = name;
-    this.#context = context;
-    this.#parentId = parentId;
+    this.#parent = parent;
     this.#scope = scope;
     this.#process = process;
     this.#sink = sink;
     if (options.links !== undefined) this.addLinks(options.links);
     this.#start = millis(options.startTime);
-    if (options.attributes) this.setAttributes(options.attributes);
+    const { attributes } = options;
+    if (attributes === undefined) return;
+    if (Object.isFrozen(attributes)) this.#attributes = attributes;
+    else this.setAttributes(attributes);
   }
 
   spanContext(): SpanContext {
-    return this.#context;
+    return (this.#context ??= { traceId: this.#parent?.traceId ?? randomId(16), spanId: randomId(8), traceFlags: TraceFlags.SAMPLED });
   }
   setAttribute(key: string, value: AttributeValue): this {
-    this.#attributes[key] =
-      typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : JSON.stringify(value);
+    if (this.#shared) {
+      this.#attributes = { ...this.#attributes };
+      this.#shared = false;
+    }
+    this.#attributes[key] = plain(value);
     return this;
   }
   setAttributes(attributes: Attributes): this {
@@ -112,25 +127,31 @@ class RecordingSpan implements Span {
     this.#error ??= typeof exception === 'string' ? exception : (exception.message ?? String(exception));
   }
   isRecording(): boolean {
-    return !this.#ended;
+    return this.#end === undefined;
   }
   end(endTime?: TimeInput): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    const span: { -readonly [Key in keyof RecordedSpan]: RecordedSpan[Key] } = {
-      traceId: this.#context.traceId,
-      spanId: this.#context.spanId,
+    if (this.#end !== undefined) return;
+    this.#end = millis(endTime);
+    this.#sink(this);
+  }
+
+  recorded(): RecordedSpan {
+    const { traceId, spanId } = this.spanContext();
+    const attributes: Record<string, string | number | boolean> = {};
+    for (const [key, value] of Object.entries(this.#attributes)) if (value !== undefined) attributes[key] = plain(value);
+    return {
+      traceId,
+      spanId,
+      ...(this.#parent !== undefined && { parentId: this.#parent.spanId }),
       links: this.#links,
       name: this.#name,
       scope: this.#scope,
       process: this.#process,
       start: this.#start,
-      end: millis(endTime),
-      attributes: this.#attributes,
+      end: this.#end ?? this.#start,
+      attributes,
+      ...(this.#error !== undefined && { error: this.#error }),
     };
-    if (this.#parentId !== undefined) span.parentId = this.#parentId;
-    if (this.#error !== undefined) span.error = this.#error;
-    this.#sink(span);
   }
 }
 
@@ -138,8 +159,7 @@ class RecordingSpan implements Span {
 export function recordingTracer(scope: string, process: string, sink: SpanSink): Tracer {
   const startSpan = (name: string, options: SpanOptions = {}, context: Context = ROOT_CONTEXT): Span => {
     const parent = options.root ? undefined : trace.getSpanContext(context);
-    const own: SpanContext = { traceId: parent?.traceId ?? randomId(16), spanId: randomId(8), traceFlags: TraceFlags.SAMPLED };
-    return new RecordingSpan(name, own, parent?.spanId, options, scope, process, sink);
+    return new RecordingSpan(name, parent, options, scope, process, sink);
   };
   // the API's overloads share one implementation: the function comes last, before it options and context may be left out
   function startActiveSpan(name: string, ...rest: unknown[]): unknown {

@@ -36,9 +36,11 @@ export function openTracing({ enabled, keep, otlp, forward, observe, clock, log 
     ...(forward === undefined ? [] : [new SpanExporter({ clock, log, send: forward })]),
   ];
   const sink: SpanSink = (span) => {
-    if (forward === undefined) store.add([span]);
-    observe?.(span);
-    for (const exporter of exporters) exporter.add(span);
+    if (forward === undefined) store.keep(span);
+    if (observe === undefined && exporters.length === 0) return;
+    const recorded = span.recorded();
+    observe?.(recorded);
+    for (const exporter of exporters) exporter.add(recorded);
   };
   const self = `${hostname()}:${process.pid}`;
   return {

@@ -9,7 +9,7 @@ let tracer: ReturnType<typeof recordingTracer>;
 beforeEach(() => {
   recorded = [];
   tracer = recordingTracer('apiserver', 'host:7', (span) => {
-    recorded.push(span);
+    recorded.push(span.recorded());
   });
 });
 const only = () => {
