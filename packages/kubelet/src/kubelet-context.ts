@@ -27,6 +27,7 @@ import { StatusManager } from './status-manager.ts';
 import { TurnQueue } from './turn-queue.ts';
 import { builtinDrivers } from './volumes/builtin-drivers.ts';
 import { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
+import { TrustBundles } from './volumes/trust-bundles.ts';
 import { VolumeManager } from './volumes/volume-manager.ts';
 
 export interface KubeletNeeds {
@@ -80,6 +81,7 @@ export function kubeletParts(
   const rootDir = config.rootDir ?? dataDir;
   const objects = new ObjectCache({ client, clock, random, log });
   const tokens = new ServiceAccountTokens(client, clock);
+  const trust = new TrustBundles(client, informers, signal);
   const owners = new Set(nodeNames(config).map((name) => ownerId(facts.name, name, rootDir)));
   const runtimes = new Map(
     [...needs.runtimes].map(([name, driver]): [string, PodRuntime] => {
@@ -98,7 +100,7 @@ export function kubeletParts(
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
   const drivers = new Map([
     ...needs.volumes,
-    ...builtinDrivers({ objects, tokens, clock, facts: asked.facts, allocatable: asked.allocatable }, { onDisk: asked.onDisk }),
+    ...builtinDrivers({ objects, tokens, trust, clock, facts: asked.facts, allocatable: asked.allocatable }, { onDisk: asked.onDisk }),
   ]);
   const context: KubeletContext = {
     clock,
@@ -110,6 +112,7 @@ export function kubeletParts(
     paths,
     objects,
     tokens,
+    trust,
     signal,
     runtimeFor: asked.runtimeFor,
     turns: new TurnQueue(),

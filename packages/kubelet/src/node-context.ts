@@ -18,6 +18,7 @@ import type { StatusManager } from './status-manager.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { TurnQueue } from './turn-queue.ts';
 import type { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
+import type { TrustBundles } from './volumes/trust-bundles.ts';
 import type { VolumeManager } from './volumes/volume-manager.ts';
 
 /** A runtime as pods use it. */
@@ -42,6 +43,7 @@ export interface KubeletContext {
   readonly statuses: StatusManager;
   readonly volumes: VolumeManager;
   readonly tokens: ServiceAccountTokens;
+  readonly trust: TrustBundles;
   readonly deadlines: Deadlines;
   readonly turns: TurnQueue;
   readonly network: NetworkDriver | undefined;

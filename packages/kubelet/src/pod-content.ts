@@ -1,3 +1,4 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Cause } from '@oarlock/kernel/tracing';
 import { environmentReferences } from './environment.ts';
 import type { PodRecord } from './pod-record.ts';
@@ -6,6 +7,8 @@ import type { SyncPass } from './sync-pass.ts';
 /** When a refresh that failed is tried again although nothing changed. Milliseconds. */
 const retryMs = 10_000;
 const never = Number.POSITIVE_INFINITY;
+
+const showsTrust = ({ spec }: Pod) => spec?.volumes?.some(({ projected }) => projected?.sources?.some((one) => one.clusterTrustBundle));
 
 /** Keeps what a pod was given up to date: the objects it refers to are watched, and volumes follow them, its labels, and the end of tokens. */
 export class PodContent {
@@ -35,6 +38,13 @@ export class PodContent {
         this.#wake(cause);
       }),
     );
+    if (showsTrust(pod))
+      this.#holds.push(
+        node.trust.hold((cause) => {
+          this.#stale = true;
+          this.#wake(cause);
+        }),
+      );
   }
 
   release(): void {

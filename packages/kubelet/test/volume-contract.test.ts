@@ -19,6 +19,7 @@ import {
   SecretDriver,
   type ObjectVolumeSources,
 } from '../src/volumes/object-volumes.ts';
+import { TrustBundles } from '../src/volumes/trust-bundles.ts';
 import { ServiceAccountTokens } from '../src/volumes/service-account-tokens.ts';
 
 const root = process.getuid?.() === 0;
@@ -82,6 +83,7 @@ function overApi(
       make({
         objects: new ObjectCache({ client, clock: systemClock, random: () => 0.5, log: silentLogger }),
         tokens: new ServiceAccountTokens(client, systemClock),
+        trust: new TrustBundles(client, api.informers, new AbortController().signal),
         clock: systemClock,
         facts: () => ({ podIPs: [], hostIPs: [], nodeName: 'node-a' }),
         allocatable: () => ({}),

@@ -14,6 +14,7 @@ const rows: readonly string[] = [
   'create,get,list,watch certificates.k8s.io certificatesigningrequests',
   'get,list,watch storage.k8s.io csidrivers',
   'get,list,watch node.k8s.io runtimeclasses',
+  'get,list,watch certificates.k8s.io clustertrustbundles',
 ];
 
 const allowed: ReadonlySet<string> = new Set(

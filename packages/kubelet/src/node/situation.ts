@@ -34,6 +34,8 @@ export interface SituationOptions {
 const goingDown = 'node is shutting down';
 /** Images are listed again after a pull, and this often anyway. Milliseconds. */
 const imagesEveryMs = 300_000;
+/** A runtime that has not answered for so long is down, as upstream has it. Milliseconds. */
+const runtimePatienceMs = 30_000;
 /** What a simulated node has, unless the config says otherwise. */
 const simulatedCapacity = { cpu: '32', memory: '256Gi', 'ephemeral-storage': '1Ti' } as const;
 
@@ -114,13 +116,13 @@ export class Situation {
 
   /** Looks at everything again. */
   async refresh(): Promise<void> {
-    const { hub, clock, signal, log } = this.#options;
+    const { hub, clock, log } = this.#options;
     const { problems, networkProblem } = await this.#problems();
     await this.look();
     if (!hub.simulated && clock.monotonic() >= this.#imagesDue) {
       this.#imagesDue = clock.monotonic() + imagesEveryMs;
       try {
-        this.#images = await hub.driver.listImages({ signal });
+        this.#images = await this.#answered((call) => hub.driver.listImages(call));
       } catch (error) {
         log.debug({ err: error }, 'the images could not be listed');
       }
@@ -153,14 +155,26 @@ export class Situation {
   }
 
   async #imagesAt(): Promise<string | undefined> {
-    const { hub, log, signal } = this.#options;
+    const { hub, log } = this.#options;
     if (!hub.driver.traits.images || hub.simulated) return undefined;
     try {
-      this.#imageDir ??= (await hub.driver.imageFsInfo({ signal })).mountpoint || undefined;
+      this.#imageDir ??= (await this.#answered((call) => hub.driver.imageFsInfo(call))).mountpoint || undefined;
     } catch (error) {
       log.debug({ err: error }, 'the runtime does not say where it keeps images');
     }
     return this.#imageDir;
+  }
+
+  /** @throws Error when the runtime takes too long to answer */
+  async #answered<T>(ask: (call: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
+    const { clock, signal } = this.#options;
+    const late = new AbortController();
+    const timer = clock.after(runtimePatienceMs, () => late.abort(new Error(`it has not answered for ${runtimePatienceMs / 1000} s`)));
+    try {
+      return await ask({ signal: AbortSignal.any([signal, late.signal]) });
+    } finally {
+      timer.cancel();
+    }
   }
 
   async #problems(): Promise<{ readonly problems: readonly string[]; readonly networkProblem: string | undefined }> {
@@ -168,7 +182,7 @@ export class Situation {
     const problems: string[] = [];
     let networkProblem: string | undefined;
     try {
-      for (const { type, status, reason, message } of await hub.driver.status({ signal })) {
+      for (const { type, status, reason, message } of await this.#answered((call) => hub.driver.status(call))) {
         if (status) continue;
         const text = `${type === 'NetworkReady' ? 'container runtime network not ready' : 'container runtime not ready'}: ${type}=false reason:${reason} message:${message}`;
         problems.push(text);

@@ -10,10 +10,12 @@ import { writeAtomically, type FileContent, type Payload } from './atomic-writer
 import { giveToGroup, giveToUser, mayChangeOwners } from './ownership.ts';
 import { configMapFiles, defaultFileMode, downwardFiles, secretFiles } from './payload.ts';
 import type { ServiceAccountTokens } from './service-account-tokens.ts';
+import type { TrustBundles } from './trust-bundles.ts';
 
 export interface ObjectVolumeSources {
   readonly objects: Pick<ObjectCache, 'get'>;
   readonly tokens: ServiceAccountTokens;
+  readonly trust: Pick<TrustBundles, 'certificates'>;
   readonly clock: Clock;
   facts(pod: Pod): PodFacts;
   /** What the node that the pod is on can give. */
@@ -175,7 +177,10 @@ export class ProjectedDriver extends ObjectVolumeDriver {
       const owned = fsGroup !== undefined || commonUser(pod) !== undefined;
       return [[path, { data: Buffer.from(token, 'utf8'), mode: owned ? 0o600 : mode }]];
     }
-    if (clusterTrustBundle?.optional) return [];
+    if (clusterTrustBundle) {
+      const data = await this.from.trust.certificates(clusterTrustBundle);
+      return [[clusterTrustBundle.path, { data: data ?? Buffer.alloc(0), mode }]];
+    }
     throw new VolumeError('InvalidArgument', 'this kind of projected source is not supported');
   }
 }
