@@ -25,6 +25,7 @@ export class Cycle implements CycleState {
   readonly only: ReadonlySet<string> | undefined;
   readonly #values = new Map<symbol, unknown>();
   readonly #framework: Framework;
+  #filters: readonly SchedulingPlugin[] | undefined;
 
   constructor(
     snapshot: Snapshot,
@@ -44,6 +45,10 @@ export class Cycle implements CycleState {
     this.only = only;
     this.#framework = framework;
     if (extendPreemption !== undefined) this.extendPreemption = extendPreemption;
+  }
+  /** Who has a say about each node, once it is known who has nothing to say. */
+  get filters(): readonly SchedulingPlugin[] {
+    return (this.#filters ??= this.#framework.at('filter').filter((plugin) => !this.skipped.has(plugin)));
   }
   trial(pod: PodInfo, name: string): Trial | undefined {
     const node = this.snapshot.get(name);
@@ -139,18 +144,17 @@ export function refusal(framework: Framework, cycle: Cycle, pod: PodInfo, node: 
   if (others !== undefined) {
     const trial = new NodeTrial(framework, cycle, pod, node);
     for (const other of others) trial.add(other);
-    const found = refusalAt(framework, cycle, pod, trial.node);
+    const found = refusalAt(cycle, pod, trial.node);
     trial.end();
     if (found !== undefined) return found;
   }
-  return refusalAt(framework, cycle, pod, node);
+  return refusalAt(cycle, pod, node);
 }
 
-function refusalAt(framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo): Refusal | undefined {
-  for (const plugin of framework.at('filter')) {
-    if (cycle.skipped.has(plugin)) continue;
+function refusalAt(cycle: Cycle, pod: PodInfo, node: NodeInfo): Refusal | undefined {
+  for (const plugin of cycle.filters) {
     const outcome = plugin.filter?.(cycle, pod, node) ?? success;
-    if (!passes(outcome)) return { plugin: plugin.name, outcome };
+    if (outcome !== success && !passes(outcome)) return { plugin: plugin.name, outcome };
   }
   return undefined;
 }

@@ -1,9 +1,10 @@
-import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
 import type { AffinityGroup, NodeInfo, PodInfo, PodSelection, Snapshot } from '@oarlock/spi/scheduling';
 import { AffinityGroups } from './affinity-groups.ts';
 import { allocatableOf, podInfo, Tally } from './amounts.ts';
 import { PodCounts } from './pod-counts.ts';
 
+const noTaints: readonly Taint[] = [];
 const placeholder = (name: string): Node => ({ metadata: { name } });
 
 /** `protocol/ip/port` of the host ports a pod takes. */
@@ -29,6 +30,8 @@ export class NodeState implements NodeInfo {
   #node: Node;
   #allocatable = new Tally();
   #images: ReadonlyMap<string, number> = new Map();
+  taints: readonly Taint[] = noTaints;
+  unschedulable = false;
   /** False while only pods have been heard of, not the node. */
   present = false;
 
@@ -54,6 +57,8 @@ export class NodeState implements NodeInfo {
     const before = this.#node;
     this.#node = node;
     this.present = true;
+    this.taints = node.spec?.taints ?? noTaints;
+    this.unschedulable = node.spec?.unschedulable === true;
     if (before.status?.allocatable !== node.status?.allocatable) this.#allocatable = allocatableOf(node.status?.allocatable);
     if (before.status?.images !== node.status?.images) {
       this.#images = new Map(

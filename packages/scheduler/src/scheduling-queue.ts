@@ -1,4 +1,5 @@
 import { Heap, type HeapEntry } from '@oarlock/client/heap';
+import { objectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Cause } from '@oarlock/kernel/tracing';
@@ -38,6 +39,7 @@ export interface QueueOptions {
   readonly maxBackoffMs: number;
 }
 
+const nobody: ReadonlySet<string> = new Set();
 /** Pods are tried again after so long even if nothing happened that might help: against a hint that is wrong. */
 const longestWaitMs = 5 * 60_000;
 
@@ -86,13 +88,16 @@ export class SchedulingQueue {
     }
     const now = this.#options.clock.now();
     const waiting: Waiting = {
-      ...info,
+      pod,
+      key: info.key,
+      requests: info.requests,
+      nonZeroRequests: info.nonZeroRequests,
       queuedAt: now,
       enqueuedAt: now,
       attempts: 0,
       cause,
       readyAt: 0,
-      refusedBy: new Set(),
+      refusedBy: nobody,
       place: 'active',
       movedMeanwhile: false,
       since: 0,
@@ -105,8 +110,7 @@ export class SchedulingQueue {
 
   /** A change of the pod itself may help it, unless only its status changed in what nobody waits for. */
   update(pod: Pod, cause: Cause | undefined): void {
-    const key = podInfo(pod).key;
-    const waiting = this.#pods.get(key);
+    const waiting = this.#pods.get(objectKey(pod));
     if (waiting === undefined) {
       this.add(pod, cause);
       return;

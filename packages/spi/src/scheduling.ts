@@ -1,5 +1,5 @@
 import type { Resource } from '@oarlock/api/resource';
-import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
 import { slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
 
@@ -27,6 +27,10 @@ export interface PodInfo {
 export interface NodeInfo {
   readonly node: Node;
   readonly name: string;
+  /** `spec.taints` of the node. */
+  readonly taints: readonly Taint[];
+  /** `spec.unschedulable` of the node. */
+  readonly unschedulable: boolean;
   readonly pods: readonly PodInfo[];
   readonly allocatable: Amounts;
   readonly requested: Amounts;

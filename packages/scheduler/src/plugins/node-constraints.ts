@@ -14,8 +14,8 @@ export const nodeUnschedulable = Scheduling.plugin({
   create: (): SchedulingPlugin => ({
     name: 'NodeUnschedulable',
     requeueOn: nodeChanges,
-    filter: (_state, { pod }, { node }) =>
-      node.spec?.unschedulable !== true || pod.spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint))
+    filter: (_state, { pod }, node) =>
+      !node.unschedulable || pod.spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint))
         ? success
         : unresolvable('node(s) were unschedulable'),
   }),
@@ -25,7 +25,7 @@ const hard: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute']);
 const soft: ReadonlySet<string> = new Set(['PreferNoSchedule']);
 const softTolerations = Symbol('TaintToleration');
 const isSoft = ({ effect }: Taint) => soft.has(effect);
-const hasSoftTaint = ({ node }: NodeInfo) => node.spec?.taints?.some(isSoft) === true;
+const hasSoftTaint = ({ taints }: NodeInfo) => taints.length > 0 && taints.some(isSoft);
 
 export const taintToleration = Scheduling.plugin({
   id: 'scheduling-taint-toleration',
@@ -34,9 +34,8 @@ export const taintToleration = Scheduling.plugin({
     name: 'TaintToleration',
     weight: 3,
     requeueOn: nodeChanges,
-    filter(_state, { pod }, { node }) {
-      const taints = node.spec?.taints;
-      if (taints === undefined || taints.length === 0) return success;
+    filter(_state, { pod }, { taints }) {
+      if (taints.length === 0) return success;
       const taint = untolerated(taints, pod.spec?.tolerations ?? [], hard);
       return taint === undefined ? success : unresolvable(`node(s) had untolerated taint(s)`);
     },
@@ -48,11 +47,9 @@ export const taintToleration = Scheduling.plugin({
       );
       return success;
     },
-    score(state, _pod, { node }) {
+    score(state, _pod, { taints }) {
       const tolerations = state.read<readonly Toleration[]>(softTolerations) ?? [];
-      return (node.spec?.taints ?? []).filter(
-        (taint) => soft.has(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint)),
-      ).length;
+      return taints.filter((taint) => soft.has(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint))).length;
     },
     normalize: (_state, _pod, _nodes, scores) => normalizeByMax(scores, true),
   }),
