@@ -31,6 +31,13 @@ function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   return token === '' ? undefined : token;
 }
 
+/** A sender who is known, and what the audit events of the request say of how. */
+export interface Known {
+  readonly identity: Identity;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+const none = Object.freeze({});
+
 /**
  * Runs the chain to the first that knows the sender. Nobody is anonymous by falling through: only an authenticator of the chain
  * says so, and not after another one has found the credentials wrong. One that fails has not known the sender, who may be known by another: as the
@@ -40,25 +47,34 @@ export async function identify(
   chain: readonly Authenticator[],
   credentials: Credentials,
   failed: (error: unknown) => void,
-): Promise<Identity | StatusError> {
+): Promise<Known | StatusError> {
   let wrong = false;
   for (const authenticator of chain) {
-    const result = await attempt(authenticator, credentials, failed);
+    const answer = attempt(authenticator, credentials, failed);
+    const result = answer instanceof Promise ? await answer : answer;
     if (result.outcome === 'rejected') wrong = true;
     else if (result.outcome === 'authenticated') {
       if (wrong && result.identity.name === anonymous.name) break;
-      return withGroup(result.identity);
+      return { identity: withGroup(result.identity), annotations: result.annotations ?? none };
     }
   }
   return unauthorized();
 }
 
-async function attempt(authenticator: Authenticator, credentials: Credentials, failed: (error: unknown) => void): Promise<AuthnResult> {
-  try {
-    return await authenticator.authenticate(credentials);
-  } catch (error) {
+function attempt(
+  authenticator: Authenticator,
+  credentials: Credentials,
+  failed: (error: unknown) => void,
+): AuthnResult | Promise<AuthnResult> {
+  const refused = (error: unknown) => {
     failed(error);
     return rejected('it could not be asked');
+  };
+  try {
+    const answer = authenticator.authenticate(credentials);
+    return answer instanceof Promise ? answer.catch(refused) : answer;
+  } catch (error) {
+    return refused(error);
   }
 }
 

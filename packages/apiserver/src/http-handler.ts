@@ -27,6 +27,7 @@ import { requestInfo, type RequestInfo, type ResourceInfo } from './http-request
 import { acceptedFor, addWarnings, prepareStatus, sendResponse, sendStatus, sendText } from './http-response.ts';
 import { isLongRunning, Routes, type Route } from './http-routes.ts';
 import type { Accepted } from './negotiation.ts';
+import { Deadlines } from './http-deadlines.ts';
 import { deadlineMs } from './http-timeout.ts';
 import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
@@ -88,11 +89,13 @@ export class HttpHandler {
   readonly #longRunning = new Set<Exchange>();
   #routes = new Routes([]);
   #routesOf: readonly Kind[] | undefined;
+  readonly #deadlines: Deadlines;
   #draining = false;
   #idle: (() => void) | undefined;
 
   constructor(options: HttpHandlerOptions) {
     this.#options = options;
+    this.#deadlines = new Deadlines(options.clock, options.requestTimeoutMs);
   }
 
   /** Never rejects: what goes wrong is an answer, too. */
@@ -122,6 +125,7 @@ export class HttpHandler {
         target?.query.first['dryRun'] === 'All',
         exchange.code,
         (clock.monotonic() - began) / 1000,
+        exchange.sent,
       );
       if (this.#draining && this.#active.size === 0) this.#idle?.();
     }
@@ -165,11 +169,12 @@ export class HttpHandler {
     }
     const { clock, requestTimeoutMs } = this.#options;
     const limit = deadlineMs(requestTimeoutMs, target.query.first['timeout']);
-    const timer = clock.after(limit, () => {
+    const expire = () => {
       const status = timedOut();
       sendStatus(exchange, status);
       exchange.cancel(status);
-    });
+    };
+    const timer = limit === requestTimeoutMs ? this.#deadlines.set(expire) : clock.after(limit, expire);
     const answered = eventLoop.await();
     try {
       await this.#authenticated(exchange, work, target, info, found, upgrade);
@@ -210,14 +215,16 @@ export class HttpHandler {
 
   async #identity(exchange: Exchange, work: Work, target: Target, info: RequestInfo): Promise<Identity> {
     const { authn, authz, auditor, log } = this.#options;
-    const sender = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
+    const known = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
       log.error({ err, auditId: work.auditId, path: target.path }, 'unable to authenticate the request'),
     );
+    const sender = known instanceof StatusError ? known : known.identity;
     if (sender instanceof StatusError) {
       auditor?.unknown(exchange, subjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
       throw sender;
     }
     if (auditor !== undefined) await this.#audited(auditor, exchange, work, info, sender);
+    if (!(known instanceof StatusError)) for (const [key, value] of Object.entries(known.annotations)) work.audit?.annotate(key, value);
     const taken = await impersonated(exchange.headers, sender, authz, attributesOf(info, sender));
     if (taken instanceof StatusError) throw taken;
     if (taken.identity !== sender) work.audit?.impersonate(taken);
@@ -368,7 +375,8 @@ export class HttpHandler {
     if (exchange.state === 'sent') return;
     if (exchange.state === 'fresh') addWarnings(exchange, warnings);
     const status = this.#statusOf(exchange, error);
-    audit?.refuse(status.status);
+    if (error instanceof StatusError) audit?.refuse(status.status);
+    else audit?.panic(error);
     try {
       sendStatus(exchange, status);
     } catch (fault) {

@@ -44,6 +44,7 @@ import { nodeProxy, podProxy, resolveService, serviceProxy, type Resolved } from
 import { reviews } from './subresources/reviews.ts';
 import { scale } from './subresources/scale.ts';
 import { requestToken } from './subresources/token.ts';
+import type { ResourceCache } from './watch-cache/resource-cache.ts';
 import { WatchCache } from './watch-cache/watch-cache.ts';
 import { versionsOf } from './versions.ts';
 
@@ -216,6 +217,10 @@ export class Pipeline {
   count(group: string, version: string, resource: string): number {
     return this.#catalog.find(group, version, resource)?.cache.size ?? 0;
   }
+  /** The watch cache's parts, one for each stored resource. */
+  caches(): Iterable<ResourceCache> {
+    return this.#cache.resources();
+  }
   /** Where a port of a Service leads right now. */
   resolveService(namespace: string, name: string, port: number): Resolved {
     return resolveService(this.#machinery, namespace, name, port);
@@ -274,6 +279,7 @@ export class Pipeline {
     if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
     if (what === 'componentstatuses') return componentStatus(this.#machinery, this.#components(), call);
     const kind = this.#kind(resource.group, resource.version, resource.resource);
+    if (kind.warning !== undefined) call.annotate('k8s.io/deprecated', 'true');
     // who only reads a built-in kind may be an older kubectl that describes something else
     if (kind.warning === undefined || (kind.custom === undefined && !writes.has(verb))) return this.#served(kind, what, call);
     call.warn(kind.warning);

@@ -26,7 +26,13 @@ export interface Credentials {
  * the chain goes on, and if nobody authenticates, the request is answered 401.
  */
 export type AuthnResult =
-  | { readonly outcome: 'authenticated'; readonly identity: Identity; readonly audiences?: readonly string[] }
+  | {
+      readonly outcome: 'authenticated';
+      readonly identity: Identity;
+      readonly audiences?: readonly string[];
+      /** For the audit events of the request: how it is known, such as by a token that should not be used any more. */
+      readonly annotations?: Readonly<Record<string, string>>;
+    }
   | { readonly outcome: 'abstained' }
   | { readonly outcome: 'rejected'; readonly because: string };
 

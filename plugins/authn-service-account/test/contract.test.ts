@@ -160,6 +160,32 @@ describe('authn-service-account', () => {
     expect(await authenticator.authenticate(bound)).toEqual({ outcome: 'rejected', because: 'the pod of the token does not exist' });
   });
 
+  it.each([
+    ['account', serviceAccounts, { namespace: 'd', name: 'robot' }, {}],
+    ['pod', pods, { namespace: 'd', name: 'p' }, { pod: { name: 'p', uid: 'pod-1' } }],
+    ['secret', secrets, { namespace: 'd', name: 's' }, { secret: { name: 's', uid: 'secret-1' } }],
+    ['node', nodes, { name: 'n1' }, { node: { name: 'n1', uid: 'node-1' } }],
+  ] as const)('is refused within ten seconds after its %s has gone', async (_what, resource, name, bound) => {
+    const { authenticator, api, clock } = open();
+    const good = bearer(await token({ bound }));
+    const outcome = async () => (await authenticator.authenticate(good)).outcome;
+    expect(await outcome()).toBe('authenticated');
+    api.remove(resource, name);
+    await clock.advance(10_000);
+    expect(await outcome()).toBe('rejected');
+  });
+
+  it('says in the audit log that it should have been replaced', async () => {
+    const { authenticator, clock } = open();
+    const late = bearer(await token({ bound: { warnafter: now + 600 } }));
+    expect(await authenticator.authenticate(late)).not.toHaveProperty('annotations');
+    await clock.advance(700_000);
+    expect(await authenticator.authenticate(late)).toMatchObject({
+      outcome: 'authenticated',
+      annotations: { 'authentication.k8s.io/stale-token': 'subject: system:serviceaccount:d:robot, seconds after warning threshold: 100' },
+    });
+  });
+
   it('does not keep a refusal', async () => {
     const { api, authenticator } = open();
     const bound = bearer(await token({ bound: { pod: { name: 'late', uid: 'pod-2' } } }));
@@ -242,6 +268,10 @@ describe('a token of a Secret', () => {
     expect(await authenticator.authenticate(bearer(good))).toMatchObject({
       outcome: 'authenticated',
       identity: { name: 'system:serviceaccount:d:robot', uid: 'sa-1' },
+      annotations: {
+        'authentication.k8s.io/legacy-token': 'system:serviceaccount:d:robot',
+        'authentication.k8s.io/legacy-token-manual-secret': 'held',
+      },
     });
     api.remove(secrets, { namespace: 'd', name: 'held' });
     await clock.advance(10_001);

@@ -20,6 +20,8 @@ export interface AuditSubject {
 
 const maxAnnotations = 64;
 const maxUserAgent = 1024;
+/** Of requests that took longer it is said how long, as Kubernetes does. */
+const slowMs = 500;
 const none: Readonly<Record<string, string>> = Object.freeze({});
 
 /** The audit events of one request, from when it is known who asks. What is not to be written down is not kept. */
@@ -30,6 +32,10 @@ export class AuditTrail {
   readonly #whole: boolean;
   #event: Omit<AuditEvent, 'stage' | 'stageTimestamp'>;
   #annotations = none;
+  #over = false;
+  /** It stays open for long, whatever it does meanwhile. */
+  #open = false;
+  readonly #receivedAt: number;
 
   constructor(
     subject: AuditSubject,
@@ -44,6 +50,7 @@ export class AuditTrail {
     this.#whole = scope.level === 'RequestResponse';
     const objectRef = refOf(attributes);
     const { auditID, requestURI, userAgent, sourceIPs, receivedAt } = subject;
+    this.#receivedAt = receivedAt;
     this.#event = {
       kind: 'Event',
       apiVersion: 'audit.k8s.io/v1',
@@ -95,6 +102,7 @@ export class AuditTrail {
 
   /** A request that stays open is told of when it begins, too. */
   begin(): void {
+    this.#open = true;
     this.#event = { ...this.#event, responseStatus: { metadata: {}, code: 200 } };
     void this.#write('ResponseStarted');
   }
@@ -113,7 +121,18 @@ export class AuditTrail {
     };
   }
 
+  /** A fault of the server's own ended the request: its last event, as after a panic of Kubernetes' server. */
+  panic(fault: unknown): void {
+    const message = `APIServer panic'd: ${fault instanceof Error ? fault.message : String(fault)}`;
+    this.#event = { ...this.#event, responseStatus: { metadata: {}, status: 'Failure', message, reason: 'InternalError', code: 500 } };
+    void this.#write('Panic');
+    this.#over = true;
+  }
+
   complete(code: number): void {
+    if (this.#over) return;
+    const ms = this.#now() - this.#receivedAt;
+    if (!this.#open && ms > slowMs) this.annotate('apiserver.latency.k8s.io/total', `${ms / 1000}s`);
     this.#event = { ...this.#event, responseStatus: { metadata: {}, ...this.#event.responseStatus, code } };
     void this.#write('ResponseComplete');
   }

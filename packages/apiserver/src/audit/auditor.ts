@@ -99,8 +99,12 @@ export class Auditor {
   }
 
   #refused(trail: AuditTrail, error: unknown): void {
-    if (error instanceof StatusError) trail.refuse(error.status);
-    trail.complete(error instanceof StatusError ? error.code : 500);
+    if (!(error instanceof StatusError)) {
+      trail.panic(error);
+      return;
+    }
+    trail.refuse(error.status);
+    trail.complete(error.code);
   }
 
   #subject(requestURI: string, request: Pick<ApiRequest, 'userAgent'> | undefined): AuditSubject {

@@ -106,13 +106,41 @@ it('writes down what admission annotated, from then on; the first value of a key
   server.pipeline.answer = (request) => {
     request.annotate?.('policy/first', 'a');
     request.annotate?.('policy/first', 'b');
-    throw new Error('away');
+    throw badRequest('no');
   };
   await server.http1('GET', map, { headers: good });
   expect(events.map(({ stage, annotations }) => [stage, annotations])).toEqual([
     ['RequestReceived', undefined],
     ['ResponseComplete', { 'policy/first': 'a' }],
   ]);
+});
+
+it('ends with the stage Panic where the server itself is at fault', async () => {
+  await start();
+  server.pipeline.answer = () => {
+    throw new Error('out of order');
+  };
+  expect((await server.http1('GET', map, { headers: good })).code).toBe(500);
+  expect(events.map(({ stage, responseStatus }) => [stage, responseStatus])).toEqual([
+    ['RequestReceived', undefined],
+    ['Panic', { metadata: {}, status: 'Failure', reason: 'InternalError', code: 500, message: "APIServer panic'd: out of order" }],
+  ]);
+});
+
+it('says of slow requests how long they took, and how the sender was known', async () => {
+  const clock = new FakeClock();
+  const annotations = { 'authentication.k8s.io/legacy-token': 'system:serviceaccount:d:robot' };
+  await start({
+    clock,
+    authn: [{ authenticate: () => ({ outcome: 'authenticated', identity: { name: 'robot', groups: [] }, annotations }) }],
+  });
+  const { answer } = server.pipeline;
+  server.pipeline.answer = async (request) => {
+    await clock.advance(750);
+    return answer(request);
+  };
+  await server.http1('GET', map);
+  expect(complete().map((event) => event.annotations)).toEqual([{ ...annotations, 'apiserver.latency.k8s.io/total': '0.75s' }]);
 });
 
 describe('levels', () => {
