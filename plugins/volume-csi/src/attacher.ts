@@ -53,7 +53,10 @@ export class Attacher implements Sidecar {
     this.#loop.start(
       this.#attachments.on({
         added: attachment,
-        updated: attachment,
+        // what is said here of how it goes is no reason to try again
+        updated: (now, old) => {
+          if (now === old || stageOf(now) !== stageOf(old)) attachment(now);
+        },
         deleted: ({ spec }) => {
           const name = spec.source.persistentVolumeName;
           if (spec.attacher === driver.name && name !== undefined) this.#loop.add(`volume ${name}`);
@@ -217,6 +220,8 @@ export class Attacher implements Sidecar {
   }
 }
 
+/** What makes an attachment worth another look. */
+const stageOf = ({ metadata, status }: VolumeAttachment) => `${metadata?.deletionTimestamp !== undefined} ${status?.attached === true}`;
 const nameOf = ({ metadata }: VolumeAttachment) => ({ name: metadata?.name ?? '' });
 const gone = (error: unknown): undefined => {
   if (!isStatus(error, 'NotFound')) throw error;

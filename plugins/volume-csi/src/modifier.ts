@@ -41,7 +41,13 @@ export class Modifier implements Sidecar {
       if (wantsOther(claim)) this.#loop.add(objectKey(claim));
     };
     this.#loop.start(
-      this.#claims.on({ added: see, updated: see }),
+      this.#claims.on({
+        added: see,
+        // what is said here of how it goes is no reason to try again
+        updated: (claim, old) => {
+          if (claim === old || targetOf(claim) !== targetOf(old)) see(claim);
+        },
+      }),
       this.#classes.on({
         added: ({ metadata }) => {
           for (const claim of this.#claims.list()) if (claim.spec?.volumeAttributesClassName === metadata?.name) see(claim);
@@ -63,7 +69,7 @@ export class Modifier implements Sidecar {
     const target = claim.spec?.volumeAttributesClassName ?? '';
     const wanted = this.#classes.get(target);
     if (wanted === undefined) {
-      await this.#say(claim, target, 'Pending');
+      if (modifying(claim, target) !== 'Pending') await this.#say(claim, target, 'Pending');
       recorder.event(claim, 'Warning', 'VolumeModifyFailed', `VAC ${target} does not exist`);
       return;
     }
@@ -77,7 +83,9 @@ export class Modifier implements Sidecar {
       );
       return;
     }
-    await this.#say(claim, target, 'InProgress');
+    // one that was found to be impossible stays so in its status, as long as nobody asks for another
+    const impossible = modifying(claim, target) === 'Infeasible';
+    if (!impossible) await this.#say(claim, target, 'InProgress');
     recorder.event(claim, 'Normal', 'VolumeModify', `external resizer is modifying volume ${key} with vac ${target}`);
     try {
       await driver.client.modify({
@@ -87,7 +95,7 @@ export class Modifier implements Sidecar {
       });
     } catch (error) {
       const status = error instanceof GrpcError && infeasible.has(error.code) ? 'Infeasible' : 'InProgress';
-      await this.#say(claim, target, status);
+      if (!impossible || status !== 'Infeasible') await this.#say(claim, target, status);
       recorder.event(claim, 'Warning', 'VolumeModifyFailed', error instanceof Error ? error.message : String(error));
       throw error;
     }
@@ -101,8 +109,6 @@ export class Modifier implements Sidecar {
   }
 
   async #say(claim: PersistentVolumeClaim, target: string, status: 'Pending' | 'InProgress' | 'Infeasible'): Promise<void> {
-    const now = claim.status?.modifyVolumeStatus;
-    if (now?.status === status && now.targetVolumeAttributesClassName === target) return;
     const others = (claim.status?.conditions ?? []).filter(({ type }) => type !== 'ModifyingVolume');
     const condition = {
       type: 'ModifyingVolume',
@@ -121,6 +127,12 @@ export class Modifier implements Sidecar {
     await this.#options.client.patch(persistentVolumeClaims, { namespace, name }, 'merge', { status }, { subresource: 'status' });
   }
 }
+
+/** What makes a claim worth another look. */
+const targetOf = ({ spec, status }: PersistentVolumeClaim) =>
+  `${spec?.volumeAttributesClassName} ${spec?.volumeName} ${status?.phase} ${status?.currentVolumeAttributesClassName}`;
+const modifying = ({ status }: PersistentVolumeClaim, target: string) =>
+  status?.modifyVolumeStatus?.targetVolumeAttributesClassName === target ? status.modifyVolumeStatus.status : undefined;
 
 function wantsOther({ spec, status }: PersistentVolumeClaim): boolean {
   const wanted = spec?.volumeAttributesClassName;

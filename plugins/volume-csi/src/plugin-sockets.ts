@@ -115,43 +115,55 @@ export class PluginSockets {
   /** A plugin that comes again has to wait until the one before has been taken leave of. */
   readonly #leaving = new Map<string, Promise<void>>();
 
+  /** Registers the plugin behind a socket, however often it takes, and takes leave of it when the socket has gone. */
   async #follow(socket: string, signal: AbortSignal): Promise<void> {
-    const { clock, log, type, deregister } = this.#options;
+    const { clock, log, type, register, deregister } = this.#options;
     const registration = new PluginRegistration(socket);
     const backoff = new Backoff({ firstMs: 100, longestMs: 30_000, jitter: 0.2, random: Math.random });
+    let registered: RegisteringPlugin | undefined;
     try {
-      while (!signal.aborted) {
+      for (let told = false; !told && !signal.aborted; ) {
         try {
-          const plugin = await registration.info(signal);
-          if (plugin.type !== type) return; // somebody else's
-          await this.#admit(registration, { ...plugin, endpoint: plugin.endpoint === '' ? socket : plugin.endpoint }, signal);
-          await new Promise<void>((resolve) => {
-            if (signal.aborted) resolve();
-            signal.addEventListener('abort', () => resolve(), { once: true });
-          });
-          // a node that stops keeps its plugins: they are still there when it begins again
-          if (!this.#stop.signal.aborted) await deregister(plugin);
-          return;
+          if (registered === undefined) {
+            const plugin = await registration.info(signal);
+            if (plugin.type !== type) return; // somebody else's
+            const whole = { ...plugin, endpoint: plugin.endpoint === '' ? socket : plugin.endpoint };
+            await this.#orSay(registration, signal, () => register(whole, signal));
+            registered = whole;
+          }
+          await registration.tell({ pluginRegistered: true }, signal);
+          told = true;
         } catch (error) {
-          if (signal.aborted) return;
+          if (signal.aborted) break;
           const waitMs = backoff.next();
           log.warn({ socket, error: String(error), waitMs }, 'a plugin could not be registered');
           await clock.sleep(waitMs, signal).catch(() => undefined);
         }
       }
+      if (registered === undefined) return;
+      await ended(signal);
+      // a node that stops keeps its plugins: they are still there when it begins again
+      if (!this.#stop.signal.aborted) await deregister(registered);
     } finally {
       registration.close();
     }
   }
 
-  async #admit(registration: PluginRegistration, plugin: RegisteringPlugin, signal: AbortSignal): Promise<void> {
+  /** What goes wrong is told to the plugin, too. */
+  async #orSay(registration: PluginRegistration, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     try {
-      await this.#options.register(plugin, signal);
+      await work();
     } catch (error) {
-      if (!signal.aborted)
-        await registration.tell({ pluginRegistered: false, error: error instanceof Error ? error.message : String(error) }, signal);
+      const why = error instanceof Error ? error.message : String(error);
+      if (!signal.aborted) await registration.tell({ pluginRegistered: false, error: why }, signal);
       throw error;
     }
-    await registration.tell({ pluginRegistered: true }, signal);
   }
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }

@@ -67,13 +67,12 @@ export async function announceSnapshots(name: string, { storageClass }: DriverCo
 /** Says in the API that this node has the driver: in its CSINode, and by its labels where volumes are not everywhere. */
 export async function register({ name, node }: CsiDriver, nodeName: string, client: Client): Promise<void> {
   const segments = node.accessibleTopology?.segments ?? {};
-  const own = await client.get(nodes, { name: nodeName });
-  const ids = { ...nodeIds(own), [name]: node.nodeId };
-  const differs = Object.entries(segments).some(([key, value]) => own.metadata?.labels?.[key] !== value);
-  if (differs || nodeIds(own)[name] !== node.nodeId)
-    await client.patch(nodes, { name: nodeName }, 'merge', {
-      metadata: { labels: segments, annotations: { [nodeIdNote]: JSON.stringify(ids) } },
-    });
+  const own = await changeNode(nodeName, client, (present) => {
+    const ids = nodeIds(present);
+    const differs = Object.entries(segments).some(([key, value]) => present.metadata?.labels?.[key] !== value);
+    if (!differs && ids[name] === node.nodeId) return undefined;
+    return { labels: segments, annotations: { [nodeIdNote]: JSON.stringify({ ...ids, [name]: node.nodeId }) } };
+  });
   const entry: CSINodeDriver = {
     name,
     nodeID: node.nodeId,
@@ -93,16 +92,31 @@ export async function register({ name, node }: CsiDriver, nodeName: string, clie
 
 /** Takes back what `register` said, but for labels: volumes may still be here. */
 export async function unregister(name: string, nodeName: string, client: Client): Promise<void> {
-  const own = await client.get(nodes, { name: nodeName });
-  const { [name]: before, ...ids } = nodeIds(own);
-  if (before !== undefined) {
-    const left = Object.keys(ids).length > 0 ? JSON.stringify(ids) : null;
-    await client.patch(nodes, { name: nodeName }, 'merge', { metadata: { annotations: { [nodeIdNote]: left } } });
-  }
+  const own = await changeNode(nodeName, client, (present) => {
+    const { [name]: before, ...ids } = nodeIds(present);
+    if (before === undefined) return undefined;
+    return { annotations: { [nodeIdNote]: Object.keys(ids).length > 0 ? JSON.stringify(ids) : null } };
+  });
   await changeDrivers(own, client, async (present) => {
     const drivers = present.spec.drivers.filter((other) => other.name !== name);
     if (drivers.length < present.spec.drivers.length) await client.update(csiNodes, { ...present, spec: { drivers } });
   });
+}
+
+/** Changes the metadata of a node as long as somebody else does at the same time. */
+async function changeNode(name: string, client: Client, change: (present: Node) => object | undefined): Promise<Node> {
+  for (;;) {
+    const present = await client.get(nodes, { name });
+    const metadata = change(present);
+    if (metadata === undefined) return present;
+    try {
+      return await client.patch(nodes, { name }, 'merge', {
+        metadata: { ...metadata, resourceVersion: present.metadata?.resourceVersion },
+      });
+    } catch (error) {
+      if (!isStatus(error, 'Conflict')) throw error;
+    }
+  }
 }
 
 /** Works on the node's CSINode, which is made where there is none, until nobody else does at the same time. */

@@ -43,7 +43,15 @@ export class Resizer implements Sidecar {
     const see = (claim: PersistentVolumeClaim) => {
       if (claim.status?.phase === 'Bound' && (wantsMore(claim) || waitsForNode(claim))) this.#loop.add(objectKey(claim));
     };
-    this.#loop.start(this.#claims.on({ added: see, updated: see }));
+    this.#loop.start(
+      this.#claims.on({
+        added: see,
+        // what is said here of how it goes is no reason to try again
+        updated: (claim, old) => {
+          if (claim === old || stageOf(claim) !== stageOf(old)) see(claim);
+        },
+      }),
+    );
   }
   stop(): Promise<void> {
     return this.#loop.stop();
@@ -132,5 +140,8 @@ export class Resizer implements Sidecar {
   }
 }
 
+/** What makes a claim worth another look. */
+const stageOf = (claim: PersistentVolumeClaim) =>
+  `${requested(claim)} ${claim.status?.capacity?.['storage']} ${claim.status?.phase} ${claim.spec?.volumeName} ${waitsForNode(claim)}`;
 const requested = ({ spec }: PersistentVolumeClaim) => spec?.resources?.requests?.['storage'] ?? '0';
 const wantsMore = (claim: PersistentVolumeClaim) => compareQuantity(requested(claim), claim.status?.capacity?.['storage'] ?? '0') > 0;

@@ -13,6 +13,7 @@ import {
   type VolumeSnapshot,
   type VolumeSnapshotContent,
 } from './snapshot-kinds.ts';
+import { notes } from './snapshot-names.ts';
 import { SnapshotSync } from './snapshot-objects.ts';
 import { WorkLoop } from './work-loop.ts';
 
@@ -51,8 +52,9 @@ export class Snapshotter implements Sidecar {
   start(): void {
     const { snapshots, contents, classes, claims } = this.#caches;
     const snapshot = (object: VolumeSnapshot) => this.#loop.add(`${ofSnapshot}${objectKey(object)}`);
-    const content = ({ metadata, spec: { volumeSnapshotRef: ref } }: VolumeSnapshotContent) => {
-      this.#loop.add(`${ofContent}${metadata?.name}`);
+    const content = ({ metadata, spec: { volumeSnapshotRef: ref } }: VolumeSnapshotContent, old?: VolumeSnapshotContent) => {
+      // what is said here of how it goes is no reason to try again
+      if (old === undefined || stageOf({ ...(metadata && { metadata }) }) !== stageOf(old)) this.#loop.add(`${ofContent}${metadata?.name}`);
       if (ref.name !== undefined) this.#loop.add(`${ofSnapshot}${ref.namespace}/${ref.name}`);
     };
     const claim = ({ metadata, spec }: PersistentVolumeClaim) => {
@@ -65,7 +67,11 @@ export class Snapshotter implements Sidecar {
     };
     this.#loop.start(
       snapshots.on({ added: snapshot, updated: snapshot, deleted: snapshot }),
-      contents.on({ added: content, updated: content, deleted: content }),
+      contents.on({
+        added: (now) => content(now),
+        updated: (now, old) => content(now, now === old ? undefined : old),
+        deleted: (now) => content(now),
+      }),
       classes.on({
         added: () => {
           for (const one of snapshots.list()) if (one.status?.boundVolumeSnapshotContentName === undefined) snapshot(one);
@@ -78,3 +84,7 @@ export class Snapshotter implements Sidecar {
     return this.#loop.stop();
   }
 }
+
+/** What makes a content worth another look. */
+const stageOf = ({ metadata }: Pick<VolumeSnapshotContent, 'metadata'>) =>
+  `${metadata?.generation} ${metadata?.deletionTimestamp !== undefined} ${metadata?.annotations?.[notes.beingDeleted]}`;

@@ -1,18 +1,33 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { csiNodes, nodes, persistentVolumeClaims, storageClasses } from '@oarlock/api/resources';
-import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import { driver } from '@oarlock/csi-hostpath/driver';
+import {
+  csiNodes,
+  customResourceDefinitions,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  storageClasses,
+} from '@oarlock/api/resources';
+import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
+import { driver, type DriverOptions } from '@oarlock/csi-hostpath/driver';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { vi } from 'vitest';
 import { volumeCsiConfig } from '../src/config.ts';
+import type { VolumeRequest } from '@oarlock/spi/volume';
+import { snapshotDefinitions } from '../src/snapshot-definitions.ts';
 import { VolumeCsi } from '../src/volume-csi.ts';
 
 export const driverName = 'hostpath.csi.oarlock.dev';
+
+export interface WorldOptions {
+  readonly driver?: Partial<DriverOptions>;
+  /** What the driver's CSIDriver says. */
+  readonly csiDriver?: object;
+}
 
 /** An API in memory, a real driver on a socket, and the plugin between them. */
 export class World implements AsyncDisposable {
@@ -22,13 +37,22 @@ export class World implements AsyncDisposable {
   #server: { close(): Promise<void> } | undefined;
   #plugins: VolumeCsi[] = [];
 
-  private constructor(directory: string) {
+  readonly #options: WorldOptions;
+
+  private constructor(directory: string, options: WorldOptions) {
     this.directory = directory;
+    this.#options = options;
   }
 
-  static async open(): Promise<World> {
-    const world = new World(await mkdtemp(join(tmpdir(), 'volume-csi-')));
+  static async open(options: WorldOptions = {}): Promise<World> {
+    const world = new World(await mkdtemp(join(tmpdir(), 'volume-csi-')), options);
     world.api.seed(nodes, { metadata: { name: 'here' } });
+    // the kinds of snapshots, as a server has them that serves them
+    for (const definition of snapshotDefinitions)
+      world.api.seed(customResourceDefinitions, {
+        ...definition,
+        status: { conditions: [{ type: 'Established', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }] },
+      });
     await world.startDriver();
     return world;
   }
@@ -42,6 +66,7 @@ export class World implements AsyncDisposable {
       capacityBytes: 10 * 2 ** 30,
       version: 'test',
       now: Date.now,
+      ...this.#options.driver,
     });
   }
   async stopDriver(): Promise<void> {
@@ -49,10 +74,18 @@ export class World implements AsyncDisposable {
   }
 
   /** A plugin as a new process has it, when it has met the driver. */
-  async plugin(): Promise<VolumeCsi> {
+  async plugin(config: object = {}): Promise<VolumeCsi> {
     const made = new VolumeCsi({
       config: volumeCsiConfig.parse({
-        drivers: [{ socket: join(this.directory, 'csi.sock'), provision: true, csiDriver: {}, storageClass: { name: 'standard' } }],
+        drivers: [
+          {
+            socket: join(this.directory, 'csi.sock'),
+            provision: true,
+            csiDriver: this.#options.csiDriver ?? {},
+            storageClass: { name: 'standard' },
+          },
+        ],
+        ...config,
       }),
       client: this.api.client(),
       informers: this.api.informers,
@@ -64,8 +97,8 @@ export class World implements AsyncDisposable {
     this.#plugins.push(made);
     made.begin('here');
     await vi.waitFor(() => {
-      const registered = this.api.object(csiNodes, { name: 'here' })?.spec.drivers.length === 1;
-      if (!registered || made.names.length === 0) throw new Error('not registered yet');
+      const registered = this.api.object(csiNodes, { name: 'here' })?.spec.drivers.some(({ name }) => name === driverName) === true;
+      if (!registered || !made.names.includes(driverName)) throw new Error('not registered yet');
     }, waiting);
     return made;
   }
@@ -89,6 +122,37 @@ export class World implements AsyncDisposable {
     });
   }
 
+  /** The volume that was made for a claim. */
+  volumeOf({ metadata }: PersistentVolumeClaim): Promise<PersistentVolume> {
+    return until(() => this.api.object(persistentVolumes, { name: `pvc-${metadata?.uid}` }));
+  }
+
+  /** What the volume binder does when there is a volume. */
+  async bind(claim: PersistentVolumeClaim): Promise<PersistentVolume> {
+    const volume = await this.volumeOf(claim);
+    const client = this.api.client();
+    const name = { namespace: 'default', name: claim.metadata?.name ?? '' };
+    await client.patch(persistentVolumeClaims, name, 'merge', { spec: { volumeName: volume.metadata?.name } });
+    const status = { phase: 'Bound', capacity: volume.spec?.capacity };
+    await client.patch(persistentVolumeClaims, name, 'merge', { status }, { subresource: 'status' });
+    const bound = { status: { phase: 'Bound' } };
+    await client.patch(persistentVolumes, { name: volume.metadata?.name ?? '' }, 'merge', bound, { subresource: 'status' });
+    return volume;
+  }
+
+  /** What a kubelet asks for a volume of a pod. */
+  request(pod: string, volume: Volume, persistentVolume?: PersistentVolume, more: Partial<VolumeRequest> = {}): VolumeRequest {
+    const object: Pod = { metadata: { namespace: 'default', name: pod, uid: `uid-${pod}` }, spec: { nodeName: 'here', containers: [] } };
+    return {
+      pod: object,
+      volume,
+      path: join(this.directory, 'pods', pod, volume.name),
+      readOnly: false,
+      ...(persistentVolume && { persistentVolume }),
+      ...more,
+    };
+  }
+
   get hasClass(): boolean {
     return this.api.object(storageClasses, { name: 'standard' }) !== undefined;
   }
@@ -99,6 +163,15 @@ export class World implements AsyncDisposable {
     await this.api.stop();
     await rm(this.directory, { recursive: true, force: true });
   }
+}
+
+/** Until it is there, or is not undefined any more. */
+export function until<T>(look: () => T | undefined | Promise<T | undefined>): Promise<T> {
+  return vi.waitFor(async () => {
+    const found = await look();
+    if (found === undefined) throw new Error('not yet');
+    return found;
+  }, waiting);
 }
 
 export const waiting = { timeout: 20_000, interval: 10 };
