@@ -210,6 +210,110 @@ describe('horizontal pod autoscaler', () => {
   });
 });
 
+describe('horizontal pod autoscaler with numbers of others', () => {
+  const custom = '/apis/custom.metrics.k8s.io';
+  const asked = (api: MemoryApi) => {
+    const urls: string[] = [];
+    const handlePath = api.handler.handlePath.bind(api.handler);
+    api.handler.handlePath = (method, path, ...rest) => {
+      urls.push(path);
+      return handlePath(method, path, ...rest);
+    };
+    return urls;
+  };
+  const run = async (metrics: HorizontalPodAutoscalerSpec['metrics'], paths: Readonly<Record<string, unknown>>) => {
+    const life = await live([autoscaler], {
+      defaults: false,
+      seed: (api, clock) => {
+        load(api, [10, 10], clock.now());
+        for (const [path, answer] of Object.entries(paths)) api.paths.set(path, answer);
+      },
+    });
+    const seen = asked(life.api);
+    await life.api.client().create(horizontalPodAutoscalers, make({ metrics: metrics ?? [] }));
+    await life.clock.settle();
+    return { ...life, seen };
+  };
+  const perPod = { type: 'Pods', pods: { metric: { name: 'rps' }, target: { type: 'AverageValue', averageValue: '10' } } };
+  const values = (value: string) => ({
+    items: ['web-0', 'web-1'].map((name) => ({ describedObject: { kind: 'Pod', name }, timestamp: formatTime(0), value })),
+  });
+
+  it('goes by what its pods have each, of the metrics that a selector picks', async () => {
+    const selector = { matchLabels: { verb: 'get' } };
+    const { api, seen } = await run([{ ...perPod, pods: { ...perPod.pods, metric: { name: 'rps', selector } } }], {
+      [`${custom}/v1beta2/namespaces/d/pods/*/rps`]: values('25'),
+    });
+    expect(replicas(api)).toBe(4); // 5 would be wanted, and twice as many are allowed at once
+    expect(condition(api, 'ScalingLimited')?.reason).toBe('ScaleUpLimit');
+    expect(status(api)?.currentMetrics).toEqual([
+      { type: 'Pods', pods: { metric: { name: 'rps', selector }, current: { averageValue: '25' } } },
+    ]);
+    expect(seen).toContain(`${custom}/v1beta2/namespaces/d/pods/*/rps?labelSelector=app%3Dweb&metricLabelSelector=verb%3Dget`);
+  });
+
+  it('asks adapters that serve only the older version in that', async () => {
+    const { api } = await run([perPod], {
+      [custom]: { kind: 'APIGroup', name: 'custom.metrics.k8s.io', versions: [{ version: 'v1beta1' }] },
+      [`${custom}/v1beta1/namespaces/d/pods/*/rps`]: values('15'),
+    });
+    expect(replicas(api)).toBe(3);
+  });
+
+  it('goes by what another object has, also by a namespace', async () => {
+    const object = (kind: string, apiVersion: string, name: string) => ({
+      type: 'Object',
+      object: {
+        describedObject: { kind, apiVersion, name },
+        metric: { name: 'hits', selector: { matchLabels: { verb: 'get' } } },
+        target: { type: 'Value', value: '10' },
+      },
+    });
+    const one = await run([object('Ingress', 'networking.k8s.io/v1', 'front')], {
+      [`${custom}/v1beta2/namespaces/d/ingresses.networking.k8s.io/front/hits`]: { items: [{ value: '15', timestamp: formatTime(0) }] },
+    });
+    expect(replicas(one.api)).toBe(3);
+    expect(one.seen).toContain(`${custom}/v1beta2/namespaces/d/ingresses.networking.k8s.io/front/hits?metricLabelSelector=verb%3Dget`);
+    expect(status(one.api)?.currentMetrics).toMatchObject([{ type: 'Object', object: { current: { value: '15' } } }]);
+    const all = await run([object('Namespace', 'v1', 'd')], {
+      [`${custom}/v1beta2/namespaces/d/metrics/hits`]: { items: [{ value: '20', timestamp: formatTime(0) }] },
+    });
+    expect(replicas(all.api)).toBe(4);
+  });
+
+  it('goes by a number from outside for each pod', async () => {
+    const external = {
+      type: 'External',
+      external: {
+        metric: { name: 'queue', selector: { matchLabels: { of: 'web' } } },
+        target: { type: 'AverageValue', averageValue: '10' },
+      },
+    };
+    const { api, seen } = await run([external], {
+      '/apis/external.metrics.k8s.io/v1beta1/namespaces/d/queue': { items: [{ value: '21' }, { value: '9' }] },
+    });
+    expect(replicas(api)).toBe(3);
+    expect(seen).toContain('/apis/external.metrics.k8s.io/v1beta1/namespaces/d/queue?labelSelector=of%3Dweb');
+  });
+
+  it.each([
+    ['FailedGetPodsMetric', perPod],
+    [
+      'FailedGetObjectMetric',
+      {
+        type: 'Object',
+        object: { describedObject: { kind: 'Pod', name: 'x' }, metric: { name: 'm' }, target: { type: 'Value', value: '1' } },
+      },
+    ],
+    ['FailedGetExternalMetric', { type: 'External', external: { metric: { name: 'm' }, target: { type: 'Value', value: '1' } } }],
+  ])('says %s when nobody serves them, and leaves the pods as they are', async (reason, metric) => {
+    const { api, reasons } = await run([metric], { [custom]: { kind: 'APIGroup', versions: [{ version: 'v1beta2' }] } });
+    expect(condition(api, 'ScalingActive')).toMatchObject({ status: 'False', reason });
+    expect(reasons()).toContain(reason);
+    expect(replicas(api)).toBe(2);
+  });
+});
+
 cutEveryWrite(autoscaler, [
   {
     title: 'from two replicas to four',

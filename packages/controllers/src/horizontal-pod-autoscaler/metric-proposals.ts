@@ -85,7 +85,14 @@ export async function proposalOf(
     case 'Pods':
       return attempt('FailedGetPodsMetric', 'pods metric value', async () => {
         const { metric, target } = spec.pods ?? { metric: { name: '' }, target: { type: '' } };
-        const metrics = await source.custom(client, subject.namespace, 'pods', '*', metric.name, subject.selector);
+        const metrics = await source.custom(client, {
+          namespace: subject.namespace,
+          resource: 'pods',
+          name: '*',
+          metric: metric.name,
+          selector: subject.selector,
+          metricSelector: selectorText(metric),
+        });
         const asked = { current: subject.wanted, target: milliValue(target.averageValue ?? '0'), resource: undefined };
         const { replicas, average } = byAverage(subject.pods, metrics, asked, tolerances, timing);
         return {
@@ -101,7 +108,14 @@ export async function proposalOf(
         const kind = kindOf({ ...parseApiVersion(describedObject.apiVersion ?? 'v1'), kind: describedObject.kind });
         if (kind === undefined) throw new Error(`no matches for kind "${describedObject.kind}"`);
         const plural = kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`;
-        const found = await source.custom(client, subject.namespace, plural, describedObject.name, metric.name, selectorText(metric));
+        const found = await source.custom(client, {
+          namespace: subject.namespace,
+          resource: plural,
+          name: describedObject.name,
+          metric: metric.name,
+          selector: '',
+          metricSelector: selectorText(metric),
+        });
         const total = [...found.values()][0]?.value ?? 0;
         const { replicas, current } = whole(total, target, subject, tolerances);
         return {

@@ -1,6 +1,7 @@
 import { milliValue } from '@oarlock/api/quantity';
 import { parseTime } from '@oarlock/api/time';
 import { durationMs } from '@oarlock/api/duration';
+import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
 
 /** What one pod uses, in thousandths, over a window that ended at `at` (milliseconds). */
@@ -8,6 +9,20 @@ export interface PodMetric {
   readonly value: number;
   readonly at: number;
   readonly windowMs: number;
+}
+
+/** A number that somebody keeps about objects. */
+export interface CustomMetric {
+  readonly namespace: string;
+  /** `pods`, `ingresses.networking.k8s.io`. */
+  readonly resource: string;
+  /** `*` for all objects that `selector` matches. */
+  readonly name: string;
+  readonly metric: string;
+  /** Of the objects; '' for one by its name. */
+  readonly selector: string;
+  /** Of the numbers; '' takes them all together. */
+  readonly metricSelector: string;
 }
 
 /** Where numbers come from: the aggregated APIs of the cluster. Each throws `StatusError` when its API is not there. */
@@ -20,15 +35,8 @@ export interface MetricsSource {
     resource: string,
     container: string | undefined,
   ): Promise<ReadonlyMap<string, PodMetric>>;
-  /** Of `custom.metrics.k8s.io`, by the names of the objects; `*` for all pods that the selector matches. */
-  custom(
-    client: Client,
-    namespace: string,
-    resource: string,
-    name: string,
-    metric: string,
-    selector: string,
-  ): Promise<ReadonlyMap<string, PodMetric>>;
+  /** Of `custom.metrics.k8s.io`, by the names of the objects. */
+  custom(client: Client, of: CustomMetric): Promise<ReadonlyMap<string, PodMetric>>;
   /** Of `external.metrics.k8s.io`. */
   external(client: Client, namespace: string, metric: string, selector: string): Promise<readonly number[]>;
 }
@@ -51,8 +59,29 @@ interface ValueList {
 }
 
 const minuteMs = 60_000;
-const query = (selector: string) => (selector === '' ? '' : `?labelSelector=${encodeURIComponent(selector)}`);
 const part = encodeURIComponent;
+function query(labelSelector: string, metricLabelSelector = ''): string {
+  const given = Object.entries({ labelSelector, metricLabelSelector }).filter(([, text]) => text !== '');
+  return given.length === 0 ? '' : `?${given.map(([name, text]) => `${name}=${part(text)}`).join('&')}`;
+}
+
+const customGroup = '/apis/custom.metrics.k8s.io';
+/** Adapters serve one of them, or both; the newer one is asked first. */
+const customVersions = ['v1beta2', 'v1beta1'] as const;
+
+/** Asks for the version that there is. A metric that is not there is `NotFound` like a version that is not there. */
+async function customValues(client: Client, path: string): Promise<unknown> {
+  const [newer, older] = customVersions;
+  try {
+    return await client.raw('GET', `${customGroup}/${newer}${path}`);
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+    const { versions = [] } = (await client.raw('GET', customGroup)) as { readonly versions?: readonly { readonly version?: string }[] };
+    const has = (wanted: string) => versions.some(({ version }) => version === wanted);
+    if (has(newer) || !has(older)) throw error;
+    return client.raw('GET', `${customGroup}/${older}${path}`);
+  }
+}
 
 export const aggregatedMetrics: MetricsSource = {
   async resource(client, namespace, selector, resource, container) {
@@ -73,9 +102,11 @@ export const aggregatedMetrics: MetricsSource = {
     if (found.size === 0) throw new Error(`no metrics returned from resource metrics API`);
     return found;
   },
-  async custom(client, namespace, resource, name, metric, selector) {
-    const path = `/apis/custom.metrics.k8s.io/v1beta2/namespaces/${part(namespace)}/${part(resource)}/${part(name)}/${part(metric)}${query(selector)}`;
-    const { items = [] } = (await client.raw('GET', path)) as ValueList;
+  async custom(client, { namespace, resource, name, metric, selector, metricSelector }) {
+    // numbers about a namespace stand in it, under a name of their own
+    const about = resource === 'namespaces' ? `${part(name)}/metrics` : `${part(namespace)}/${part(resource)}/${part(name)}`;
+    const path = `/namespaces/${about}/${part(metric)}${query(selector, metricSelector)}`;
+    const { items = [] } = (await customValues(client, path)) as ValueList;
     if (items.length === 0) throw new Error('no metrics returned from custom metrics API');
     return new Map(
       items.map(({ describedObject, timestamp, windowSeconds, value }) => [
