@@ -53,6 +53,12 @@ interface Known {
   readonly release: readonly (() => void)[];
 }
 
+/** A pod of this node with the policies that select it, by their keys. */
+interface Local {
+  readonly pod: GuardedPod;
+  readonly policies: Map<string, Known>;
+}
+
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
 
 class Touches implements Touched {
@@ -88,7 +94,8 @@ export class PolicyEngine {
   readonly #policies = new Map<string, Map<string, Known>>();
   readonly #members = new Map<string, MemberSet>();
   readonly #membersAt = new Map<string, Set<MemberSet>>();
-  readonly #local = new Map<string, GuardedPod>();
+  readonly #local = new Map<string, Local>();
+  readonly #localAt = new Map<string, Map<string, Local>>();
   readonly #holders = new Map<string, string>();
   #touched = new Touches();
 
@@ -151,16 +158,39 @@ export class PolicyEngine {
     }
     // what both have stays in use meanwhile
     for (const release of before?.release ?? []) release();
-    for (const [id, pod] of this.#local) if (pod.namespace === namespace) this.#isolate(id, pod, pod);
+    for (const [id, local] of this.#localAt.get(namespace) ?? []) {
+      const selected = known?.rules.pods.matches(local.pod.labels) === true;
+      if (!selected && !local.policies.has(key)) continue;
+      if (known !== undefined && selected) local.policies.set(key, known);
+      else local.policies.delete(key);
+      this.#isolate(id, local.pod, local);
+    }
   }
 
   /** A pod of this node, `id` is its uid. From then on, until it is taken away again, its policies hold for its addresses. */
   setLocal(id: string, pod: GuardedPod | undefined): void {
-    const before = this.#local.get(id);
+    const before = this.#local.get(id)?.pod;
     if (jsonEqual(before, pod)) return;
-    if (pod === undefined) this.#local.delete(id);
-    else this.#local.set(id, pod);
-    this.#isolate(id, before, pod);
+    if (before !== undefined) this.#forgetLocal(id, before.namespace);
+    const local = pod && this.#learnLocal(id, pod);
+    this.#isolate(id, before, local);
+  }
+
+  #learnLocal(id: string, pod: GuardedPod): Local {
+    const all = [...(this.#policies.get(pod.namespace) ?? [])];
+    const local: Local = { pod, policies: new Map(all.filter(([, { rules }]) => rules.pods.matches(pod.labels))) };
+    this.#local.set(id, local);
+    let at = this.#localAt.get(pod.namespace);
+    if (at === undefined) this.#localAt.set(pod.namespace, (at = new Map()));
+    at.set(id, local);
+    return local;
+  }
+
+  #forgetLocal(id: string, namespace: string): void {
+    this.#local.delete(id);
+    const at = this.#localAt.get(namespace);
+    at?.delete(id);
+    if (at?.size === 0) this.#localAt.delete(namespace);
   }
 
   #learn(key: string, policy: NetworkPolicy): Known {
@@ -246,17 +276,17 @@ export class PolicyEngine {
     }
   }
 
-  #isolate(id: string, before: GuardedPod | undefined, now: GuardedPod | undefined): void {
+  #isolate(id: string, before: GuardedPod | undefined, now: Local | undefined): void {
     for (const ip of before?.ips ?? []) {
-      if (this.#holders.get(ip) !== id || now?.ips.includes(ip) === true) continue;
+      if (this.#holders.get(ip) !== id || now?.pod.ips.includes(ip) === true) continue;
       this.#holders.delete(ip);
       for (const direction of directions) this.#guard(direction, ip, undefined);
     }
     if (now === undefined) return;
-    const policies = [...(this.#policies.get(now.namespace)?.values() ?? [])].filter(({ rules }) => rules.pods.matches(now.labels));
+    const policies = [...now.policies.values()];
     for (const direction of directions) {
       const chains = policies.flatMap(({ chains: { [direction]: chain } }) => (chain === undefined ? [] : [chain.id])).sort();
-      for (const ip of now.ips) {
+      for (const ip of now.pod.ips) {
         // an address belongs to whoever got it last
         if (before?.ips.includes(ip) !== true) this.#holders.set(ip, id);
         if (this.#holders.get(ip) === id) this.#guard(direction, ip, chains.length === 0 ? undefined : chains);

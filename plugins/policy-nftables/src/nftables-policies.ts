@@ -173,14 +173,22 @@ export class NftablesPolicies implements NetworkPolicies {
     await this.#applying;
   }
 
+  /** From what is in the kernel to what is wanted; from nothing where that is not known, or is for addresses of another family. */
+  #next(): { readonly ruleset: Ruleset; readonly commands: string } {
+    const touched = this.#engine.take();
+    const present = this.#ruleset;
+    if (present?.serves(touched.addresses) === true) return { ruleset: present, commands: present.step(this.#engine, touched) };
+    this.#engine.touchAll();
+    const all = this.#engine.take();
+    const ruleset = new Ruleset(all.addresses);
+    return { ruleset, commands: `${baseRules()}${ruleset.step(this.#engine, all)}` };
+  }
+
   async #program(): Promise<void> {
     const { log, tracer } = this.#options;
     const [cause, ...links] = this.#causes;
     this.#causes = [];
-    const whole = this.#ruleset === undefined;
-    const ruleset = this.#ruleset ?? new Ruleset();
-    if (whole) this.#engine.touchAll();
-    const commands = `${whole ? baseRules() : ''}${ruleset.step(this.#engine, this.#engine.take())}`;
+    const { ruleset, commands } = this.#next();
     if (commands === '') return;
     try {
       await inSpan(tracer, 'apply policies', { cause, links, attributes: { 'oarlock.node': this.#nodeName ?? '' } }, () => nft(commands));

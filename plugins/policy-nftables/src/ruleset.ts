@@ -39,12 +39,28 @@ ${families.map((family) => `  set ${named('self', family)} { type ${typeOf[famil
 `;
 }
 
-/** What is in the kernel, and how to get from there to what an engine says, in one transaction. */
+/**
+ * What is in the kernel, and how to get from there to what an engine says, in one transaction. It has sets and rules only for the families
+ * of the addresses that are guarded: nothing else ever meets them.
+ */
 export class Ruleset {
+  readonly #families: readonly Family[];
   readonly #sets = new Map<string, Set<string>>();
   readonly #chains = new Set<string>();
   readonly #isolations = new Set<string>();
   readonly #guarded: Readonly<Record<Direction, Map<string, string>>> = { ingress: new Map(), egress: new Map() };
+
+  /** For addresses of these families. */
+  constructor(addresses: Iterable<string>) {
+    const present = new Set(Array.from(addresses, familyOf));
+    this.#families = families.filter((family) => present.has(family));
+  }
+
+  /** Whether it is for addresses like these, too. */
+  serves(addresses: Iterable<string>): boolean {
+    for (const address of addresses) if (!this.#families.includes(familyOf(address))) return false;
+    return true;
+  }
 
   /** The commands, each a line; none where nothing is different. The ruleset counts as applied from then on. */
   step(engine: PolicyEngine, touched: Touched): string {
@@ -56,7 +72,7 @@ export class Ruleset {
       const chain = engine.chains.get(id);
       define(
         id,
-        chain?.passes.flatMap((pass) => ruleOf(pass, chain.direction)),
+        chain?.passes.flatMap((pass) => ruleOf(pass, chain.direction, this.#families)),
         this.#chains,
         first,
         middle,
@@ -76,16 +92,16 @@ export class Ruleset {
     const wanted = engine.sets.get(id);
     let present = this.#sets.get(id);
     if (wanted === undefined) {
-      if (present !== undefined) for (const family of families) last.push(`delete set inet ${table} ${named(id, family)}`);
+      if (present !== undefined) for (const family of this.#families) last.push(`delete set inet ${table} ${named(id, family)}`);
       this.#sets.delete(id);
       return;
     }
     if (present === undefined) {
       present = new Set();
       this.#sets.set(id, present);
-      for (const family of families) first.push(`add set inet ${table} ${named(id, family)} { type ${typeOfSet(id, family)}; }`);
+      for (const family of this.#families) first.push(`add set inet ${table} ${named(id, family)} { type ${typeOfSet(id, family)}; }`);
     }
-    for (const family of families) {
+    for (const family of this.#families) {
       const [added, gone]: [string[], string[]] = [[], []];
       for (const element of touched) {
         if (familyOf(element) !== family || wanted.has(element) === present.has(element)) continue;
@@ -145,11 +161,11 @@ function define(
 const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `jump ${chain}`), 'drop'];
 
 /** A pass is a rule for each family that it can be of, and for each protocol of its ports. */
-function ruleOf({ peers, block, ranges, doors }: Pass, direction: Direction): string[] {
+function ruleOf({ peers, block, ranges, doors }: Pass, direction: Direction, present: readonly Family[]): string[] {
   const { peer } = ends[direction];
   const ports = ranges === undefined ? [''] : portMatches(ranges);
   const both = block === undefined && peers === undefined && doors === undefined;
-  const of = block === undefined ? families : [familyOf(block.cidr)];
+  const of = block === undefined ? present : [familyOf(block.cidr)].filter((family) => present.includes(family));
   return (both ? [undefined] : of).flatMap((family) => {
     const matches: string[] = [];
     if (family !== undefined) {
