@@ -268,7 +268,14 @@ function withRoleConfig(
 ): Planned {
   const { spec } = file;
   if (planned.plugin.id === 'authz-rbac')
-    return { ...planned, config: { nodePolicies: spec.policy !== undefined, ...(planned.config as object) } };
+    return {
+      ...planned,
+      config: {
+        nodePolicies: spec.policy !== undefined,
+        nodeVolumes: spec.volumes.some(({ use }) => use === 'volume-csi'),
+        ...(planned.config as object),
+      },
+    };
   if (planned.plugin.provides.token !== Roles.token) return planned;
   const settled: Record<string, Record<string, unknown>> = {
     apiserver: {

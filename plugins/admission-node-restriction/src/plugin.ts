@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { certificateRequest } from './certificate-request.ts';
 import { changedLabels, isForbidden } from './node-labels.ts';
 import { eviction, pod, podStatus, token } from './own-pods.ts';
+import { attachment, claim, persistentVolume, snapshotContent } from './own-volumes.ts';
 
 const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
@@ -115,7 +116,13 @@ export default Admission.plugin({
           'nodes',
           'nodes/status',
           'serviceaccounts/token',
+          'persistentvolumes',
+          'persistentvolumeclaims',
           'persistentvolumeclaims/status',
+          'volumeattachments.storage.k8s.io',
+          'volumeattachments.storage.k8s.io/status',
+          'volumesnapshotcontents.snapshot.storage.k8s.io',
+          'volumesnapshotcontents.snapshot.storage.k8s.io/status',
           'leases.coordination.k8s.io',
           'csinodes.storage.k8s.io',
           'resourceslices.resource.k8s.io',
@@ -142,6 +149,16 @@ export default Admission.plugin({
           return ownNode(node, request);
         case 'serviceaccounts/token':
           return token(client, node, request);
+        case 'persistentvolumes':
+          return persistentVolume(node, request);
+        case 'persistentvolumeclaims':
+          return claim(node, request);
+        case 'volumeattachments.storage.k8s.io':
+        case 'volumeattachments.storage.k8s.io/status':
+          return attachment(node, request);
+        case 'volumesnapshotcontents.snapshot.storage.k8s.io':
+        case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
+          return snapshotContent(node, request);
         case 'persistentvolumeclaims/status':
           return claimStatus(node, request);
         case 'leases.coordination.k8s.io':

@@ -7,12 +7,13 @@ import {
   leases,
   nodes,
   persistentVolumeClaims,
+  persistentVolumes,
   pods,
   resourceSlices,
   serviceAccounts,
 } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
-import type { Node, Pod } from '@oarlock/api/types/core-v1';
+import type { Node, PersistentVolume, Pod } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, type AdmissionRequest } from '@oarlock/spi/admission';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
@@ -49,6 +50,20 @@ const node = (name: string, labels: Record<string, string> = {}, more: Node['spe
   spec: more,
 });
 const as = { identity };
+const onNode = { csi: { driver: 'hostpath.csi.oarlock.dev', volumeHandle: 'v' } };
+const volume = (source: object, on?: readonly string[]): PersistentVolume => ({
+  metadata: { name: 'v' },
+  spec: {
+    ...source,
+    ...(on && {
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'topology/node', operator: 'In', values: on }] }] } },
+    }),
+  },
+});
+const chosenClaim = (selected: string | undefined, storage: string) => ({
+  metadata: { namespace: 'd', name: 'c', annotations: { ...(selected && { 'volume.kubernetes.io/selected-node': selected }) } },
+  spec: { resources: { requests: { storage } } },
+});
 const token = (boundObjectRef?: object) =>
   admissionRequest(
     'CREATE',
@@ -209,6 +224,31 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     "another's CSINode",
     admissionRequest('CREATE', csiNodes, { metadata: { name: 'n2' }, spec: { drivers: [] } }, as),
     'can only access CSINode with the same name as the requesting node',
+  ],
+  ...(
+    [
+      ['a volume that is no CSI driver', volume({ hostPath: { path: '/' } }, ['n1'])],
+      ['a volume that another node reaches', volume(onNode, ['n1', 'n2'])],
+      ['a volume of another node', volume(onNode, ['n2'])],
+      ['a volume that is everywhere', volume(onNode)],
+    ] as const
+  ).map(
+    ([title, object]) =>
+      [
+        title,
+        admissionRequest('CREATE', persistentVolumes, object, as),
+        'can only write PersistentVolumes of CSI drivers that no other node reaches',
+      ] as const,
+  ),
+  [
+    'a claim that asks for more',
+    admissionRequest('UPDATE', persistentVolumeClaims, chosenClaim('n1', '2Gi'), { ...as, old: chosenClaim('n1', '1Gi') }),
+    'is not allowed to change PersistentVolumeClaims',
+  ],
+  [
+    'a claim that another node is to serve',
+    admissionRequest('UPDATE', persistentVolumeClaims, chosenClaim(undefined, '1Gi'), { ...as, old: chosenClaim('n2', '1Gi') }),
+    'is not allowed to change PersistentVolumeClaims',
   ],
   [
     "another's slice",

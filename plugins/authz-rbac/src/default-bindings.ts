@@ -57,6 +57,9 @@ export const clusterBindingRows: readonly BindingRow[] = [
 /** Where nodes enforce NetworkPolicies: with the certificates of their kubelets, too. Nodes of Kubernetes may not list pods of others. */
 export const nodePoliciesRow: BindingRow = { name: 'oarlock:node-network-policies', to: ['group system:nodes'] };
 
+/** Where nodes make volumes that are on them alone, as csi-hostpath does; admission-node-restriction holds them to those. */
+export const nodeVolumesRow: BindingRow = { name: 'oarlock:node-volumes', to: ['group system:nodes'] };
+
 /** Who holds the default Roles; all of the same namespace. */
 export const namespaceBindingRows: readonly BindingRow[] = [
   { namespace: 'kube-system', name: 'system:oarlock:dns', to: ['user system:oarlock:dns'] },

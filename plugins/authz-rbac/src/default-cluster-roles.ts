@@ -233,6 +233,23 @@ export const clusterRoleRows: readonly RoleRow[] = [
     name: 'oarlock:node-network-policies',
     rules: ['list,watch | core | namespaces,pods', 'list,watch | networking.k8s.io | networkpolicies'],
   },
+  {
+    name: 'oarlock:node-volumes',
+    rules: [
+      'create,delete,get,list,patch,update,watch | core | persistentvolumes',
+      'get,list,patch,update,watch | core | persistentvolumeclaims',
+      'patch | core | persistentvolumeclaims/status',
+      'get,list,watch | storage.k8s.io | storageclasses,volumeattributesclasses',
+      'get,list,patch,update,watch | storage.k8s.io | volumeattachments',
+      'patch | storage.k8s.io | volumeattachments/status',
+      'list,watch | storage.k8s.io | csinodes',
+      'get,list,watch | apiextensions.k8s.io | customresourcedefinitions',
+      'get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshots',
+      'create,delete,get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshotcontents',
+      'get,list,watch | snapshot.storage.k8s.io | volumesnapshotclasses',
+      'patch | snapshot.storage.k8s.io | volumesnapshots/status,volumesnapshotcontents/status',
+    ],
+  },
   // what external provisioners and resizers of Kubernetes are given, and what a driver is registered with
   {
     name: 'system:oarlock:volumes',

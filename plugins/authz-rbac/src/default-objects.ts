@@ -1,5 +1,5 @@
 import type { ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, Subject } from '@oarlock/api/types/rbac-v1';
-import { clusterBindingRows, namespaceBindingRows, nodePoliciesRow } from './default-bindings.ts';
+import { clusterBindingRows, namespaceBindingRows, nodePoliciesRow, nodeVolumesRow } from './default-bindings.ts';
 import { clusterRoleRows } from './default-cluster-roles.ts';
 import { controllerRoleRows } from './default-controller-roles.ts';
 import { namespaceRoleRows } from './default-namespace-roles.ts';
@@ -63,10 +63,12 @@ const clusterBinding = ({ name, role = name, to }: BindingRow): ClusterRoleBindi
 export interface DefaultsOptions {
   /** Nodes hold their pods to NetworkPolicies, and may list what these speak of. */
   readonly nodePolicies?: boolean;
+  /** Nodes make and delete volumes that are on them alone. */
+  readonly nodeVolumes?: boolean;
 }
 
 /** Every role and binding that a cluster has from the beginning. Made anew for each call: nobody needs them twice. */
-export function defaultObjects({ nodePolicies = false }: DefaultsOptions = {}): {
+export function defaultObjects({ nodePolicies = false, nodeVolumes = false }: DefaultsOptions = {}): {
   readonly clusterRoles: readonly ClusterRole[];
   readonly clusterRoleBindings: readonly ClusterRoleBinding[];
   readonly roles: readonly Role[];
@@ -78,9 +80,12 @@ export function defaultObjects({ nodePolicies = false }: DefaultsOptions = {}): 
   });
   return {
     clusterRoles: [...clusterRoleRows, ...controllerRoleRows].map(clusterRole),
-    clusterRoleBindings: [...clusterBindingRows, ...(nodePolicies ? [nodePoliciesRow] : []), ...controllerRoleRows.map(ofController)].map(
-      clusterBinding,
-    ),
+    clusterRoleBindings: [
+      ...clusterBindingRows,
+      ...(nodePolicies ? [nodePoliciesRow] : []),
+      ...(nodeVolumes ? [nodeVolumesRow] : []),
+      ...controllerRoleRows.map(ofController),
+    ].map(clusterBinding),
     roles: namespaceRoleRows.map(({ namespace = '', name, rules = [] }) => ({
       apiVersion,
       kind: 'Role',

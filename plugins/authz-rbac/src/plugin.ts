@@ -89,6 +89,8 @@ export default Authz.plugin({
     defaults: z.boolean().default(true),
     /** Nodes hold their pods to NetworkPolicies, and may list pods, namespaces and policies for it. A composition with `policy` sets it. */
     nodePolicies: z.boolean().default(false),
+    /** Nodes make volumes that are on them alone. A composition with `volume-csi` sets it. */
+    nodeVolumes: z.boolean().default(false),
   }),
   needs: { client: Client, informers: Informers },
   create({ client, informers, config }, { clock, log, signal }) {
