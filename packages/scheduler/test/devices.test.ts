@@ -1,7 +1,15 @@
 import { deviceClasses, pods, resourceClaims, resourceSlices } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
-import type { Device, DeviceClaim, DeviceClass, DeviceRequest, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type {
+  CapacityRequestPolicy,
+  Device,
+  DeviceClaim,
+  DeviceClass,
+  DeviceRequest,
+  ResourceClaim,
+  ResourceSlice,
+} from '@oarlock/api/types/resource-v1';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { node, pod, world } from './world.ts';
 
@@ -313,4 +321,84 @@ it('a pod that is deleted while it waits leaves nothing behind', async () => {
   await w.clock.settle();
   expect(w.scheduler.depth).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
   expect(w.podOf('p') satisfies Pod | undefined).toBeUndefined();
+});
+
+describe('devices that several may have', () => {
+  const nic = (name: string, bandwidth: string, requestPolicy?: CapacityRequestPolicy): Device => ({
+    name,
+    allowMultipleAllocations: true,
+    capacity: { bandwidth: { value: bandwidth, ...(requestPolicy && { requestPolicy }) } },
+  });
+  const wants = (bandwidth?: string, more: Partial<NonNullable<DeviceRequest['exactly']>> = {}): DeviceClaim => ({
+    requests: [one({ ...more, ...(bandwidth !== undefined && { capacity: { requests: { bandwidth } } }) })],
+  });
+  const results = (name: string) => claimOf(name)?.status?.allocation?.devices?.results ?? [];
+  const consumed = (name: string) => results(name).map(({ consumedCapacity }) => consumedCapacity?.['bandwidth']);
+
+  it('are given in shares until their capacity is used up, and again when a share is free', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
+    await w.start();
+    for (const name of ['p', 'q', 'r']) await ask(name, wants('4G'));
+    expect([given('p'), given('q'), given('r')]).toEqual([['n0'], ['n0'], undefined]);
+    expect([consumed('p'), consumed('q')]).toEqual([['4G'], ['4G']]);
+    const ids = [...results('p'), ...results('q')].map(({ shareID }) => shareID);
+    expect(new Set(ids).size).toBe(2);
+    expect(ids.every((id) => /^[0-9a-f-]{36}$/.test(id ?? ''))).toBe(true);
+    // what is left does for who wants less
+    await ask('s', wants('2G'));
+    expect(given('s')).toEqual(['n0']);
+    const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
+    await w.api.client().update(resourceClaims, { ...left, status: {} }, { subresource: 'status' });
+    await w.clock.advance(1100);
+    expect(given('r')).toEqual(['n0']);
+  });
+
+  it('are known to be shared by a scheduler that starts again, and a share among pods that come at once is given once', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
+    const had = claim('had', wants('7G'));
+    w.api.seed(resourceClaims, {
+      ...had,
+      status: {
+        allocation: {
+          devices: { results: [{ request: 'r', driver, pool: 'a', device: 'n0', shareID: 'x', consumedCapacity: { bandwidth: '7G' } }] },
+        },
+      },
+    });
+    w.api.seed(resourceClaims, ...['p', 'q'].map((name) => claim(name, wants('3G'))));
+    await w.start();
+    await w.submit(...['p', 'q'].map((name) => pod(name, using(name))));
+    expect([given('p'), given('q')].filter((each) => each !== undefined)).toEqual([['n0']]);
+  });
+
+  it('give one claim several shares, of several where one is not enough', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G'), nic('n1', '10G')]));
+    await w.start();
+    await ask('p', wants('4G', { count: 3 }));
+    expect(given('p')).toEqual(['n0', 'n0', 'n1']);
+    await ask('q', { ...wants('1G', { count: 2 }), constraints: [{ distinctAttribute: `${driver}/none` }] });
+    expect(given('q')).toBeUndefined();
+  });
+
+  const range = { default: '1G', validRange: { min: '1G', max: '8G', step: '2G' } };
+  const values = { default: '2G', validValues: ['2G', '5G'] };
+  it.each<[string, CapacityRequestPolicy | undefined, string | undefined, string | undefined]>([
+    ['all of it when nobody says', undefined, undefined, '10G'],
+    ['what is asked for without a policy', undefined, '1500M', '1500M'],
+    ['the default of the policy', values, undefined, '2G'],
+    ['the next of the values', values, '3G', '5G'],
+    ['nothing above the values', values, '6G', undefined],
+    ['the least of the range', range, '10M', '1G'],
+    ['whole steps from the least', range, '3500M', '5G'],
+    ['nothing above the range', range, '7500M', undefined],
+    ['nothing above the capacity', undefined, '11G', undefined],
+  ])('give %s', async (_what, policy, asked, gets) => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G', policy)]));
+    await w.start();
+    await ask('p', wants(asked));
+    expect(consumed('p')).toEqual(gets === undefined ? [] : [gets]);
+  });
 });

@@ -1,4 +1,4 @@
-import { compareQuantity } from '@oarlock/api/quantity';
+import { randomUUID } from 'node:crypto';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Quantity } from '@oarlock/api/types/meta-v1';
 import type {
@@ -18,6 +18,7 @@ import type { Offer, Pool } from './device-pools.ts';
 import { selects } from './device-selector.ts';
 import type { CounterUse } from './device-use.ts';
 import { nodeSelectorOf } from './node-selector.ts';
+import { consumptionOf, DeviceShares, fitsBeside, type Consumption } from './shared-capacity.ts';
 
 /** One request, or one alternative of it. */
 interface Wish {
@@ -30,7 +31,7 @@ interface Wish {
   readonly count: number;
   readonly admin: boolean;
   readonly tolerations: readonly DeviceToleration[];
-  /** What a device must have at least, by the name of the capacity. */
+  /** What a device must have at least, or give of what it has, by the name of the capacity. */
   readonly capacity: Readonly<Record<string, Quantity>>;
 }
 type Classes = (name: string) => DeviceClass | undefined;
@@ -82,17 +83,16 @@ const barring: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute']);
 const isTolerated = ({ taints = [] }: Device, tolerations: readonly DeviceToleration[]) =>
   taints.every((taint) => !barring.has(taint.effect) || tolerations.some((each) => tolerates(each, taint)));
 
-const holds = ({ capacity = {} }: Device, wanted: Wish['capacity']) =>
-  Object.entries(wanted).every(([name, least]) => {
-    const own = capacity[name];
-    return own !== undefined && compareQuantity(own.value, least) >= 0;
-  });
+const shareOf = ({ capacity, admin }: Wish, { device }: Offer): Consumption | undefined =>
+  device.allowMultipleAllocations === true && !admin ? consumptionOf(device, capacity) : undefined;
 
 export interface AllocatorOptions {
   readonly node: Node;
   readonly pools: readonly Pool[];
   readonly counters: CounterUse;
   readonly isUsed: (id: string) => boolean;
+  /** What is given away of devices that several may have. */
+  readonly shares: DeviceShares;
   readonly classes: Classes;
   /** Whether time is up. Asked now and then. */
   readonly isLate: () => boolean;
@@ -102,12 +102,15 @@ export interface AllocatorOptions {
 interface Pick {
   readonly wish: Wish;
   readonly offer: Offer;
+  /** Of a device that others may have too. */
+  readonly share: Consumption | undefined;
 }
 
 /** Finds devices on a node for all claims of a pod together, by trying; in the order of requests, pools and devices. */
 export class Allocator {
   readonly #options: AllocatorOptions;
   readonly #taken = new Set<string>();
+  readonly #shares = new DeviceShares();
   #steps = 0;
 
   constructor(options: AllocatorOptions) {
@@ -145,7 +148,7 @@ export class Allocator {
       const offers = this.#offersFor(wish, whose);
       if (offers === undefined) continue;
       const count = wish.all ? offers.length : wish.count;
-      if (count === 0 || offers.length < count || picks.length + count > mostDevices) continue;
+      if (count === 0 || picks.length + count > mostDevices) continue;
       if (this.#choose(wish, offers, 0, count, picks, constraints, next)) return true;
     }
     return false;
@@ -157,7 +160,7 @@ export class Allocator {
     for (const { offers, incomplete, invalid } of this.#options.pools) {
       const chosen = offers.filter(
         ({ device, driver }) =>
-          holds(device, wish.capacity) &&
+          consumptionOf(device, wish.capacity) !== undefined &&
           selects(wish.classSelectors, device, driver, `class ${wish.className}`) &&
           selects(wish.selectors, device, driver, whose),
       );
@@ -179,24 +182,19 @@ export class Allocator {
   ): boolean {
     if (count === 0) return next();
     if ((++this.#steps & 1023) === 0 && this.#options.isLate()) throw new Error('timed out trying to allocate devices');
-    const { counters, isUsed } = this.#options;
-    for (let index = from; index + count <= offers.length; index++) {
+    for (let index = from; index < offers.length; index++) {
       const offer = offers[index] as Offer;
-      const free = wish.admin || (!this.#taken.has(offer.id) && !isUsed(offer.id) && counters.fits(offer));
-      if (free && isTolerated(offer.device, wish.tolerations)) {
+      const pick: Pick = { wish, offer, share: shareOf(wish, offer) };
+      if (this.#isFree(pick) && isTolerated(offer.device, wish.tolerations)) {
         const held = constraints.findIndex((each) => !each.add(wish.name, offer.device, offer.driver));
         if (held < 0) {
-          if (!wish.admin) {
-            this.#taken.add(offer.id);
-            counters.take(offer, 1);
-          }
-          picks.push({ wish, offer });
-          if (this.#choose(wish, offers, index + 1, count - 1, picks, constraints, next)) return true;
+          this.#take(pick);
+          picks.push(pick);
+          // of one that several may have, the same wish may get several shares
+          const rest = pick.share !== undefined && !wish.all ? index : index + 1;
+          if (this.#choose(wish, offers, rest, count - 1, picks, constraints, next)) return true;
           picks.pop();
-          if (!wish.admin) {
-            this.#taken.delete(offer.id);
-            counters.take(offer, -1);
-          }
+          this.#giveBack(pick);
         }
         for (const each of held < 0 ? constraints : constraints.slice(0, held)) each.remove(wish.name);
       }
@@ -205,14 +203,42 @@ export class Allocator {
     return false;
   }
 
+  #isFree({ wish, offer, share }: Pick): boolean {
+    const { counters, isUsed, shares } = this.#options;
+    if (wish.admin) return true;
+    if (this.#taken.has(offer.id) || isUsed(offer.id)) return false;
+    if (share === undefined) return !shares.has(offer.id) && counters.fits(offer);
+    return fitsBeside(offer.id, offer.device, share, [shares, this.#shares]) && (this.#isShared(offer) || counters.fits(offer));
+  }
+  /** What it takes of what devices have in common, is taken already. */
+  #isShared({ id }: Offer): boolean {
+    return this.#options.shares.has(id) || this.#shares.has(id);
+  }
+  #take({ wish, offer, share }: Pick): void {
+    if (wish.admin) return;
+    if (share === undefined || !this.#isShared(offer)) this.#options.counters.take(offer, 1);
+    if (share === undefined) this.#taken.add(offer.id);
+    else this.#shares.give(offer.id, share, 1);
+  }
+  #giveBack({ wish, offer, share }: Pick): void {
+    if (wish.admin) return;
+    if (share === undefined) this.#taken.delete(offer.id);
+    else this.#shares.give(offer.id, share, -1);
+    if (share === undefined || !this.#isShared(offer)) this.#options.counters.take(offer, -1);
+  }
+
   #result({ spec }: ResourceClaim, picks: readonly Pick[]): AllocationResult {
     const results = picks.map(
-      ({ wish, offer: { driver, pool, device } }): DeviceRequestAllocationResult => ({
+      ({ wish, offer: { driver, pool, device }, share }): DeviceRequestAllocationResult => ({
         request: wish.name,
         driver,
         pool,
         device: device.name,
         ...(wish.admin && { adminAccess: true }),
+        ...(share && {
+          shareID: randomUUID(),
+          consumedCapacity: Object.fromEntries([...share].map(([name, amount]) => [name, amount.toString()])),
+        }),
         ...(wish.tolerations.length > 0 && { tolerations: wish.tolerations }),
         ...(device.bindingConditions?.length && { bindingConditions: device.bindingConditions }),
         ...(device.bindingFailureConditions?.length && { bindingFailureConditions: device.bindingFailureConditions }),

@@ -1,10 +1,13 @@
 import { parseQuantity, type Amount, zero } from '@oarlock/api/quantity';
 import type { AllocationResult, Device, ResourceClaim } from '@oarlock/api/types/resource-v1';
 import { deviceId, type Offer, type Pool } from './device-pools.ts';
+import { consumedBy, DeviceShares } from './shared-capacity.ts';
 
 /** Which devices are given away, by claims that have them and by those that are getting them. */
 export class DeviceUse {
   readonly #holders = new Map<string, number>();
+  /** Of devices that several may have. */
+  readonly shares = new DeviceShares();
 
   isUsed(id: string): boolean {
     return this.#holders.has(id);
@@ -17,9 +20,14 @@ export class DeviceUse {
 
   /** Administrators' access does not take a device from others. */
   give(allocation: AllocationResult | undefined, by: 1 | -1): void {
-    for (const { driver, pool, device, adminAccess } of allocation?.devices?.results ?? []) {
+    for (const result of allocation?.devices?.results ?? []) {
+      const { driver, pool, device, adminAccess, shareID = '' } = result;
       if (adminAccess === true) continue;
       const id = deviceId(driver, pool, device);
+      if (shareID !== '') {
+        this.shares.give(id, consumedBy(result), by);
+        continue;
+      }
       const left = (this.#holders.get(id) ?? 0) + by;
       if (left <= 0) this.#holders.delete(id);
       else this.#holders.set(id, left);

@@ -62,9 +62,9 @@ export class Devices {
     const pools = this.#pools.on(node);
     const isUsed = (id: string) => this.#use.isUsed(id);
     const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : this.#clock.monotonic() + timeoutMs;
-    const counters = new CounterUse(pools, isUsed);
-    return new Allocator({ node, pools, counters, isUsed, classes: this.class, isLate: () => this.#clock.monotonic() > until }).allocate(
-      claims,
-    );
+    const { shares } = this.#use;
+    const counters = new CounterUse(pools, (id) => isUsed(id) || shares.has(id));
+    const isLate = () => this.#clock.monotonic() > until;
+    return new Allocator({ node, pools, counters, isUsed, shares, classes: this.class, isLate }).allocate(claims);
   }
 }
