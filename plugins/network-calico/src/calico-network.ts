@@ -176,14 +176,14 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
 
   /** The kind is served by now: a cache of it would wait for nothing. */
   #follow(serving: Serving): Ways {
-    const { log, clock } = this.#context;
+    const { log, clock, dataDir } = this.#context;
     const informers = this.#api?.informers;
     if (informers && this.#shared) {
       const see = (block: IPBlock) => serving.book.observe(block);
       serving.off = informers.of(ipBlocks).on({ added: see, updated: see });
     }
     const peers = informers && (this.#shared ? new BlockPeers(informers) : new NodePeers(informers));
-    return new Ways({ config: this.#config, book: serving.book, peers, clock, log });
+    return new Ways({ config: this.#config, book: serving.book, peers, informers, clock, log, dataDir });
   }
 
   /** No pod outlives the machine: what has neither a namespace nor a cable any more was before it started. */

@@ -1,9 +1,15 @@
+import { join } from 'node:path';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { PeerSource } from '@oarlock/network-cni/node-peers';
 import { NodeRoutes } from '@oarlock/network-cni/node-routes';
 import type { NodeNetwork } from '@oarlock/spi/network';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import { nodeAddresses, type PeerSource } from '@oarlock/network-cni/node-peers';
+import type { Informer, Informers } from '@oarlock/spi/client';
 import type { AddressBook } from './address-book.ts';
+import { Bird } from './bird.ts';
+import { birdConfig, type BgpNode } from './bird-config.ts';
 import type { CalicoConfig } from './config.ts';
 import { endUnusedHere } from './own-blocks-routes.ts';
 import type { Pool } from './pools.ts';
@@ -13,25 +19,45 @@ export interface WaysOptions {
   readonly book: AddressBook;
   /** Absent: this node knows of no others. */
   readonly peers: PeerSource | undefined;
+  readonly informers: Informers | undefined;
+  readonly dataDir: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 const retryMs = 2_000;
+const nobody: PeerSource = { known: true, on: () => () => undefined, list: () => [] };
 
 /** What leads to pods of other nodes, and what tells others the way to ours. */
 export class Ways {
   readonly #options: WaysOptions;
   readonly #routes: NodeRoutes | undefined;
+  readonly #bird: Bird;
+  readonly #nodes: Informer<Node> | undefined;
+  readonly #off: (() => void) | undefined;
   #current: { readonly node: NodeNetwork; readonly pools: readonly Pool[] } | undefined;
   #working: Promise<void> | undefined;
   #dirty = false;
+  #begun = false;
   #stopped = false;
 
   constructor(options: WaysOptions) {
     this.#options = options;
-    const { config, peers, clock, log } = options;
+    const { config, peers, informers, clock, log, dataDir } = options;
     if (peers && (config.routes === 'direct' || config.routes === 'vxlan'))
       this.#routes = new NodeRoutes({ mode: config.routes, ...config.vxlan, peers, clock, log });
+    this.#bird = new Bird({ program: config.bgp.program, directory: join(dataDir, 'bird'), clock, log });
+    if (config.routes === 'bgp') {
+      // takes away what another mode has made: it would win over what BIRD makes
+      this.#routes = new NodeRoutes({ mode: 'direct', ...config.vxlan, peers: nobody, clock, log });
+      this.#nodes = informers?.of(nodes);
+      const changed = () => this.changed();
+      const seen = (node: Node) => JSON.stringify([nodeAddresses(node), node.metadata?.labels]);
+      this.#off = this.#nodes?.on({
+        added: changed,
+        deleted: changed,
+        updated: (node, old) => void (seen(node) !== seen(old) && changed()),
+      });
+    }
   }
 
   /** Begins, or goes on with other values. @throws Error when it cannot begin */
@@ -59,8 +85,10 @@ export class Ways {
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#off?.();
     await this.#working;
     await this.#routes?.stop();
+    await this.#bird.stop();
   }
 
   async #publish(): Promise<void> {
@@ -69,6 +97,31 @@ export class Ways {
     const current = this.#current;
     if (!current) return;
     await endUnusedHere(clock, book.ranges);
+    if (this.#options.config.routes === 'bgp') await this.#bird.configure(this.#birdConfig(current.node, current.pools));
+    else if (!this.#begun) await this.#bird.end();
+    this.#begun = true;
     await this.#routes?.use({ ...current.node, podCIDRs: book.ranges, clusterCIDRs: current.pools.map(({ cidr }) => cidr) });
+  }
+
+  #birdConfig({ nodeName, nodeIPs }: NodeNetwork, pools: readonly Pool[]): string {
+    const { config, book } = this.#options;
+    const [label, value] = config.bgp.reflectors?.split('=') ?? [];
+    const reflects = (labels: Readonly<Record<string, string>> = {}) => label !== undefined && labels[label] === value;
+    const mine = new Set(nodeIPs);
+    const others = (this.#nodes?.list() ?? []).flatMap((node): BgpNode[] => {
+      const { name = '', labels } = node.metadata ?? {};
+      const addresses = nodeAddresses(node);
+      // several kubelets of one machine share its routes
+      return name === nodeName || addresses.some((address) => mine.has(address)) ? [] : [{ name, addresses, reflects: reflects(labels) }];
+    });
+    return birdConfig({
+      own: { name: nodeName, addresses: nodeIPs, reflects: reflects(this.#nodes?.get(nodeName)?.metadata?.labels) },
+      others: others.sort((a, b) => (a.name < b.name ? -1 : 1)),
+      announced: [...book.ranges, ...book.borrowed.map((address) => `${address}/${address.includes(':') ? 128 : 32}`)],
+      pools: pools.map(({ cidr }) => cidr),
+      bgp: config.bgp,
+      interfacePrefix: config.interfacePrefix,
+      logFile: this.#bird.logFile,
+    });
   }
 }
