@@ -89,7 +89,7 @@ const expression: fc.Arbitrary<string> = fc.letrec<{ e: string }>((tie) => ({
   ),
 })).e;
 
-describe('whatever an expression is', { timeout: 60_000 }, () => {
+describe('whatever an expression is', { timeout: 300_000 }, () => {
   it('text of any kind compiles or is complained about', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ maxLength: 60 }), fc.string({ unit: 'binary', maxLength: 30 }), expression), (source) => {

@@ -65,7 +65,7 @@ async function stored(name: string) {
   return { ...page, old, values: new Map(page.entries.map(({ key, value }) => [key, Buffer.from(value).toString('hex')])) };
 }
 
-describe('a backup', { timeout: 60_000 }, () => {
+describe('a backup', { timeout: 300_000 }, () => {
   it('is restored into an empty storage, with keys, at revisions that nobody has seen', async () => {
     await fill();
     await backup(saved());

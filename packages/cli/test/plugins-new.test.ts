@@ -63,7 +63,7 @@ describe('a written package', () => {
     expect(`${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
   });
 
-  it('takes the config of its own stanza, and none', { timeout: 30_000 }, async () => {
+  it('takes the config of its own stanza, and none', { timeout: 300_000 }, async () => {
     const { PluginHost } = await import('@oarlock/kernel/plugin-host');
     for (const slot of slots) {
       const { default: plugin } = await import(join(folderOf(slot), 'src', 'plugin.ts'));
@@ -78,7 +78,7 @@ describe('a written package', () => {
     }
   });
 
-  it('passes the type checker', { timeout: 30_000 }, async () => {
+  it('passes the type checker', { timeout: 300_000 }, async () => {
     const { code, stdout } = await runNode([join(root, 'node_modules', '.bin', 'tsc'), '-p', 'tsconfig.json'], checkout);
     expect(stdout.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
     expect(code, stdout).toBe(0);

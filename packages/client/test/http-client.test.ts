@@ -22,7 +22,7 @@ const until = (condition: () => boolean) =>
     () => {
       if (!condition()) throw new Error('not yet');
     },
-    { timeout: 5000, interval: 2 },
+    { timeout: 120_000, interval: 2 },
   );
 
 describe('httpClient', () => {
@@ -289,7 +289,7 @@ describe('httpClient', () => {
     await vi.waitFor(async () => {
       await http.list(configMaps);
       expect(front.connections).toBe(2);
-    });
+    }, 120_000);
     answer?.();
     expect(await slow).toEqual({ slow: true });
   });

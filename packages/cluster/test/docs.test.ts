@@ -165,7 +165,7 @@ describe('every page', () => {
     );
   });
 
-  it('has examples that compile', { timeout: 60_000 }, async () => {
+  it('has examples that compile', { timeout: 300_000 }, async () => {
     const checkout = await mkdtemp(join(tmpdir(), 'oarlock-docs-'));
     try {
       let written = 0;

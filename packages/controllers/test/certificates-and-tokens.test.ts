@@ -19,7 +19,7 @@ import { answerReviews } from './reviews.ts';
 
 /** Comes true soon, however busy the machine is: keys and signatures are made on threads that no fake clock knows of. */
 const soon = (look: () => unknown) => {
-  const until = (check: () => void) => vi.waitFor(check, { timeout: 30_000, interval: 5 });
+  const until = (check: () => void) => vi.waitFor(check, { timeout: 120_000, interval: 5 });
   return {
     toEqual: (wanted: unknown) => until(() => expect(look()).toEqual(wanted)),
     toBeTypeOf: (type: 'string') => until(() => expect(look()).toBeTypeOf(type)),

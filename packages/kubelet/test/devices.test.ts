@@ -81,7 +81,7 @@ describe('devices of plugins', () => {
       },
     );
   const eventually = (holds: () => boolean) =>
-    expect.poll(async () => (await bench?.clock.advance(100), holds()), { timeout: 30_000, interval: 10 }).toBe(true);
+    expect.poll(async () => (await bench?.clock.advance(100), holds()), { timeout: 120_000, interval: 10 }).toBe(true);
 
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'oarlock-dev-'));

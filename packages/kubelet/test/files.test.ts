@@ -36,7 +36,7 @@ describe('the files of a pod', () => {
         if (!holds(bench.pod(name))) throw new Error(`${JSON.stringify(bench.pod(name)?.status)}\n${bench.events.lines.join('\n')}`);
         return bench.pod(name);
       },
-      { timeout: 30_000, interval: 5 },
+      { timeout: 120_000, interval: 5 },
     );
   const mounts = async (name: string) => {
     const [found] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.pod.name': name }, state: 'RUNNING' });
@@ -123,7 +123,7 @@ describe('the files of a pod', () => {
         ),
       );
     const shows = (wanted: Record<string, string>) =>
-      vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 30_000, interval: 5 });
+      vi.waitFor(async () => expect(await content()).toEqual(wanted), { timeout: 120_000, interval: 5 });
     expect(await content()).toEqual({ color: 'blue', labels: '' });
     await bench.api.client().patch(configMaps, { namespace: 'default', name: 'conf' }, 'merge', { data: { color: null, shape: 'round' } });
     await shows({ shape: 'round', labels: '' });
@@ -167,7 +167,7 @@ describe('the files of a pod', () => {
     await bench.clock.advance(790_000);
     expect(await readFile(path, 'utf8')).toBe(first);
     await bench.clock.advance(11_000);
-    await vi.waitFor(async () => expect(await readFile(path, 'utf8')).not.toBe(first));
+    await vi.waitFor(async () => expect(await readFile(path, 'utf8')).not.toBe(first), { timeout: 120_000, interval: 20 });
   });
 
   it('are waited for: the pod starts when a missing object comes', async () => {
@@ -177,10 +177,12 @@ describe('the files of a pod', () => {
         containers: [app({ volumeMounts: [{ name: 'conf', mountPath: '/conf' }] })],
       }),
     );
-    await vi.waitFor(() =>
-      expect(bench.events.of('FailedMount')).toEqual([
-        'web Warning FailedMount: MountVolume.SetUp failed for volume "conf" : configmap "late" not found',
-      ]),
+    await vi.waitFor(
+      () =>
+        expect(bench.events.of('FailedMount')).toEqual([
+          'web Warning FailedMount: MountVolume.SetUp failed for volume "conf" : configmap "late" not found',
+        ]),
+      120_000,
     );
     expect(container(bench.pod('web'))?.state?.waiting?.reason).toBe('ContainerCreating');
     await bench.api.client().create(configMaps, { metadata: { name: 'late', namespace: 'default' }, data: { a: '1' } });

@@ -27,7 +27,7 @@ describe('volumes from images', () => {
       containers: [app({ volumeMounts: [{ name: 'v', mountPath: '/v', subPath: 'dir' }] })],
     });
   const eventually = (holds: () => boolean) =>
-    expect.poll(async () => (await bench?.clock.advance(500), holds()), { timeout: 30_000, interval: 10 }).toBe(true);
+    expect.poll(async () => (await bench?.clock.advance(500), holds()), { timeout: 120_000, interval: 10 }).toBe(true);
   const waiting = () => container(bench?.pod('web'))?.state?.waiting;
 
   it('are pulled, and mounted by the runtime', async () => {

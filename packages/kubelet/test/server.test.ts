@@ -35,8 +35,8 @@ describe('the API of a kubelet', () => {
     });
     port = await server.start();
     bench.create(podOf('web', { containers: [app({ tty: false })] }));
-    await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 10_000);
-  }, 30_000);
+    await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 120_000);
+  }, 300_000);
   afterAll(async () => {
     await server.stop();
     await bench.dispose();

@@ -26,7 +26,7 @@ describe('static pods', () => {
   const mirror = (name = 'web-node-a'): Pod | undefined => bench.api.object(pods, { namespace: 'kube-system', name });
   // files are really read: simulated time alone does not wait for that
   const until = (what: string, holds: () => boolean) =>
-    expect.poll(async () => (await bench.clock.advance(500), holds()), { timeout: 30_000, interval: 10, message: what }).toBe(true);
+    expect.poll(async () => (await bench.clock.advance(500), holds()), { timeout: 120_000, interval: 10, message: what }).toBe(true);
   const running = async () => (await bench.runtime.listContainers({ state: 'RUNNING' })).map(({ image }) => image);
 
   beforeEach(() => {

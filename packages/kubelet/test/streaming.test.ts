@@ -65,8 +65,8 @@ describe('streams of a kubelet', () => {
     });
     port = await server.start();
     bench.create(podOf('web', { containers: [app({ tty: false })] }));
-    await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 10_000);
-  }, 30_000);
+    await vi.waitFor(() => expect(bench.pod('web')?.status?.phase).toBe('Running'), 120_000);
+  }, 300_000);
   afterAll(async () => {
     await server.stop();
     await bench.dispose();
@@ -216,7 +216,7 @@ describe('streams of a kubelet', () => {
     });
     const received: Buffer[] = [];
     socket.on('message', (message: Buffer) => received.push(message));
-    await vi.waitFor(() => expect(received).toHaveLength(2));
+    await vi.waitFor(() => expect(received).toHaveLength(2), { timeout: 120_000, interval: 20 });
     const named = Buffer.alloc(2);
     named.writeUInt16LE(echoPort);
     expect(received).toEqual([Buffer.concat([Buffer.from([0]), named]), Buffer.concat([Buffer.from([1]), named])]);

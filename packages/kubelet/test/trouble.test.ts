@@ -57,7 +57,7 @@ describe('trouble with the machine', () => {
     bench.create(podOf('hung', { volumes, containers: [app({ volumeMounts: [{ name: 'v', mountPath: '/v' }] })] }));
     bench.create(podOf('other'));
     const eventually = async (holds: () => boolean) => {
-      await expect.poll(async () => (await bench.clock.advance(1000), holds()), { timeout: 30_000, interval: 10 }).toBe(true);
+      await expect.poll(async () => (await bench.clock.advance(1000), holds()), { timeout: 120_000, interval: 10 }).toBe(true);
     };
     await eventually(() => bench.pod('other')?.status?.phase === 'Running');
     expect(bench.pod('hung')?.status?.phase).toBe('Pending');

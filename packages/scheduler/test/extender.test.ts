@@ -59,7 +59,7 @@ const eventually = (check: () => void) =>
       await w.clock.settle();
       check();
     },
-    { timeout: 20_000, interval: 5 },
+    { timeout: 120_000, interval: 5 },
   );
 const asking = (cpu: string, priority = 0) => ({
   priority,

@@ -42,7 +42,7 @@ export const auditEvent = (id: number, more: Partial<AuditEvent> = {}): AuditEve
 
 /** What every audit sink promises. */
 export function auditContract(name: string, open: () => Promise<AuditFixture> | AuditFixture): void {
-  describe(`audit/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`audit/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     let fixture: AuditFixture;
     beforeEach(async () => {
       fixture = await open();

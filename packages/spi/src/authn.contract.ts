@@ -48,7 +48,7 @@ export function authnContract(
   open: () => Promise<AuthnFixture> | AuthnFixture,
   { anonymousOn }: AuthnContractOptions = {},
 ): void {
-  describe(`authn/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`authn/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     let fixture: AuthnFixture;
     beforeEach(async () => {
       fixture = await open();

@@ -41,7 +41,7 @@ const lookalikes = (group: string) => [
 
 /** What every authorizer promises. */
 export function authzContract(name: string, open: () => Promise<AuthzFixture> | AuthzFixture): void {
-  describe(`authz/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`authz/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     let fixture: AuthzFixture;
     beforeEach(async () => {
       fixture = await open();

@@ -41,7 +41,7 @@ const maxCuts = 60; // writes of a scenario that are cut, one run each
  * that write can go wrong, and must come to the same end.
  */
 export function controllerContract<A extends ContractApi>(name: string, { open, create, scenarios }: ControllerContractOptions<A>): void {
-  describe(`controller/v1 contract: ${name}`, { timeout: 120_000 }, () => {
+  describe(`controller/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     for (const scenario of scenarios)
       describe(scenario.title, () => {
         const run = async (how: Partial<RunOptions> = {}, after?: (run: Run<A>) => Promise<void>): Promise<readonly string[]> => {

@@ -21,7 +21,7 @@ const code = (expected: string) => expect.objectContaining({ code: expected });
 
 /** What every cluster DNS server promises (Kubernetes DNS-Based Service Discovery 1.1), asked over the network. */
 export function dnsContract(name: string, open: () => Promise<DnsFixture>): void {
-  describe(`dns/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`dns/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     let fixture: DnsFixture;
     let resolver: dns.Resolver;
     beforeEach(async () => {

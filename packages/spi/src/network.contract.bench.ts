@@ -96,7 +96,7 @@ export class NetworkBench {
   }
   /** Nothing was left. The kernel takes what is in a namespace down a moment after its name. */
   async cleanAs(before: Readonly<Record<string, number>> | undefined): Promise<void> {
-    if (before) await expect.poll(() => this.fixture.census?.(), { timeout: 10_000 }).toEqual(before);
+    if (before) await expect.poll(() => this.fixture.census?.(), { timeout: 120_000 }).toEqual(before);
   }
   async restart(): Promise<void> {
     if (!this.fixture.restart) throw new Error('restart is claimed, but the fixture cannot');

@@ -11,7 +11,7 @@ export function networkContract(
   open: () => Promise<NetworkFixture>,
   { unavailable }: { readonly unavailable?: string } = {},
 ): void {
-  describe(`network/v1 contract: ${name}`, { timeout: 120_000 }, () => {
+  describe(`network/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     if (unavailable !== undefined) {
       it('runs on this machine', (context) => {
         context.skip(unavailable);
@@ -21,11 +21,11 @@ export function networkContract(
     let opened: NetworkBench | undefined;
     beforeEach(async () => {
       opened = new NetworkBench(await open());
-    }, 60_000);
+    }, 300_000);
     afterEach(async () => {
       await opened?.close();
       opened = undefined;
-    }, 120_000);
+    }, 300_000);
     const test = (title: string, body: (bench: NetworkBench) => Promise<void>, needs: readonly NetworkCapability[] = []) => {
       it(title, async (context: TestContext) => {
         const bench = opened;

@@ -13,7 +13,7 @@ export function proxyContract(
   open: () => Promise<ProxyFixture>,
   { unavailable }: { readonly unavailable?: string } = {},
 ): void {
-  describe(`proxy/v1 contract: ${name}`, { timeout: 60_000 }, () => {
+  describe(`proxy/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     if (unavailable !== undefined) {
       it('runs on this machine', (context) => {
         context.skip(unavailable);
@@ -23,7 +23,7 @@ export function proxyContract(
     let bench: ProxyBench;
     beforeEach(async () => {
       bench = new ProxyBench(await open());
-    }, 30_000);
+    }, 300_000);
     afterEach(() => bench.close());
     const test = (title: string, body: (bench: ProxyBench) => Promise<void>, needs: readonly ProxyCapability[] = []) => {
       it(title, async (context) => {
@@ -402,11 +402,11 @@ export function proxyContract(
       const client = await bench.udpClient();
       expect(await client.ask(bench.service(0), port.port)).toBe(bench.pod(0));
       await set({ ...port, endpoints: endpoints.slice(1) });
-      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 5_000 }).toBe(bench.pod(1));
+      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 120_000 }).toBe(bench.pod(1));
       await remove(port.key);
-      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 5_000 }).toBeUndefined();
+      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 120_000 }).toBeUndefined();
       await set({ ...port, endpoints: endpoints.slice(0, 1) });
-      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 5_000 }).toBe(bench.pod(0));
+      await expect.poll(() => client.ask(bench.service(0), port.port), { timeout: 120_000 }).toBe(bench.pod(0));
     }, ['udp']);
 
     test('serves TCP and UDP at one address and port', async () => {

@@ -19,7 +19,7 @@ const patience = 10_000; // milliseconds of real time until a promise that never
 
 /** What every role promises. Each test opens a fixture of its own. */
 export function roleContract(name: string, open: () => Promise<RoleFixture> | RoleFixture): void {
-  describe(`role/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`role/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     let fixture: RoleFixture;
     let failure: unknown;
     const failed = (reason: unknown) => {

@@ -27,7 +27,7 @@ export function runtimeContract(
   open: () => Promise<RuntimeFixture>,
   { unavailable }: { readonly unavailable?: string } = {},
 ): void {
-  describe(`runtime/v1 contract: ${name}`, { timeout: 60_000 }, () => {
+  describe(`runtime/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     if (unavailable !== undefined) {
       it(`runs on this machine`, (context) => {
         context.skip(unavailable);
@@ -41,13 +41,13 @@ export function runtimeContract(
     };
     beforeAll(async () => {
       bench = await Bench.open(await open());
-    }, 60_000);
+    }, 300_000);
     afterEach(async () => {
       await bench?.clean();
-    }, 60_000);
+    }, 300_000);
     afterAll(async () => {
       await bench?.close();
-    }, 60_000);
+    }, 300_000);
 
     const declare = (needed: readonly RuntimeCapability[], title: string, body: (bench: Bench) => Promise<void>) => {
       it(title, async (context: TestContext) => {

@@ -32,7 +32,7 @@ export function storageContract(
   open: () => Promise<StorageFixture>,
   { runs = 25, unavailable }: StorageContractOptions = {},
 ): void {
-  describe(`storage/v1 contract: ${name}`, { timeout: 120_000 }, () => {
+  describe(`storage/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     if (unavailable !== undefined) {
       it('runs on this machine', (context) => {
         context.skip(unavailable);

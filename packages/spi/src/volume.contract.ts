@@ -61,7 +61,7 @@ export function volumeContract(
   open: () => Promise<VolumeFixture>,
   { unavailable }: { readonly unavailable?: string } = {},
 ): void {
-  describe(`volume/v1 contract: ${name}`, { timeout: 30_000 }, () => {
+  describe(`volume/v1 contract: ${name}`, { timeout: 300_000 }, () => {
     if (unavailable !== undefined) {
       it('works on this machine', (context) => {
         context.skip(unavailable);

@@ -15,7 +15,7 @@ export type MakeProxy = (options: { readonly podCIDRs: readonly string[]; readon
 
 /** Whose address endpoints see, from pods, from outside and from the node. To be called in a network namespace of the test's own. */
 export function endpointAddresses(make: MakeProxy): void {
-  describe('the address that an endpoint sees', { timeout: 30_000 }, () => {
+  describe('the address that an endpoint sees', { timeout: 300_000 }, () => {
     const machines: Record<string, CabledMachine> = {};
     let proxy: KernelProxy;
     beforeAll(async () => {
@@ -26,7 +26,7 @@ export function endpointAddresses(make: MakeProxy): void {
       machines['outside'] = await CabledMachine.connect('outside', outside, toOutside);
       ip('route', 'add', 'default', 'via', outside);
       await machines['server'].tell(server, 8080);
-    }, 60_000);
+    }, 300_000);
     afterAll(async () => {
       for (const machine of Object.values(machines)) await machine.close();
     });

@@ -22,7 +22,7 @@ let robot: string;
 let session: ClientHttp2Session;
 
 const group = 'rbac.authorization.k8s.io';
-const soon = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 50_000, interval: 20 });
+const soon = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 120_000, interval: 20 });
 
 async function account(name: string, rules: readonly PolicyRule[]): Promise<string> {
   const { client } = cluster;
@@ -49,7 +49,7 @@ beforeAll(async () => {
   session = connect2(`https://127.0.0.1:${port}`, { ca });
   session.on('error', () => undefined);
   await soon(async () => expect((await http2({ ':path': podsPath })).code).toBe(200));
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   session.destroy();
   await cluster.stop();

@@ -80,7 +80,7 @@ function ask(
 }
 /** Comes true soon, however busy the machine is: what is written is seen by authorizers a moment later. */
 const eventually = (look: () => Promise<unknown>) => {
-  const until = (check: (value: unknown) => void) => vi.waitFor(async () => check(await look()), { timeout: 30_000, interval: 20 });
+  const until = (check: (value: unknown) => void) => vi.waitFor(async () => check(await look()), { timeout: 120_000, interval: 20 });
   return {
     toBe: (wanted: unknown) => until((value) => expect(value).toBe(wanted)),
     toBeTypeOf: (type: 'string') => until((value) => expect(value).toBeTypeOf(type)),
@@ -119,7 +119,7 @@ beforeAll(async () => {
   port = subsets?.[0]?.ports?.[0]?.port ?? 0;
   robot = await account('robot', [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]);
   await eventually(() => code('GET', podsPath, as(robot))).toBe(200);
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster.stop());
 vi.setConfig({ testTimeout: 60_000 });
 

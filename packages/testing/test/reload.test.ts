@@ -90,11 +90,11 @@ it('a controller of another version sees every object anew, with indexes of its 
         () => true,
         () => false,
       );
-  await expect.poll(() => there('default', 'first'), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => there('default', 'first'), { timeout: 120_000 }).toBe(true);
   await replace(copier('second'));
-  await expect.poll(() => there('default', 'second'), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => there('default', 'second'), { timeout: 120_000 }).toBe(true);
   await client().create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'later' } });
-  await expect.poll(() => there('later', 'second'), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => there('later', 'second'), { timeout: 120_000 }).toBe(true);
   expect(await there('later', 'first')).toBe(false);
 });
 
@@ -114,7 +114,7 @@ it('a scheduling plugin of another version decides from the next pod on', async 
   const placed = async (name: string) => {
     await client().create(pods, pod({ name }));
     const node = async () => (await client().get(pods, { namespace: 'default', name })).spec?.nodeName;
-    await expect.poll(node, { timeout: 30_000 }).toBeDefined();
+    await expect.poll(node, { timeout: 120_000 }).toBeDefined();
     return node();
   };
   expect(await placed('first')).toBe('node-1');

@@ -30,11 +30,11 @@ let client: Client;
 beforeAll(async () => {
   cluster = await startCluster({ spec: { storage: { use: 'storage-memory' } } });
   ({ client } = cluster);
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster.stop());
 
 /** Comes true soon: controllers work on it. */
-const soon = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 30_000, interval: 20 });
+const soon = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 120_000, interval: 20 });
 const missing = (error: unknown) => isStatus(error, 'NotFound');
 
 async function space(name: string): Promise<string> {

@@ -8,7 +8,7 @@ vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster.stop());
 
 const deployment = (namespace: string, name: string) => ({
@@ -47,7 +47,7 @@ describe('[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin]'
     const { client } = cluster;
     await vi.waitFor(
       async () => expect((await client.create(deployments, deployment(namespace, 'marker'), { dryRun: true })).spec?.replicas).toBe(101),
-      { timeout: 50_000, interval: 20 },
+      { timeout: 120_000, interval: 20 },
     );
     expect((await client.create(deployments, deployment(namespace, 'changed'))).spec?.replicas).toBe(101);
   });
@@ -67,7 +67,7 @@ describe('[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin]'
         expect((await client.create(deployments, deployment(namespace, 'marker'), { dryRun: true })).metadata?.annotations).toMatchObject(
           annotations,
         ),
-      { timeout: 50_000, interval: 20 },
+      { timeout: 120_000, interval: 20 },
     );
     expect((await client.create(deployments, deployment(namespace, 'changed'))).metadata?.annotations).toMatchObject(annotations);
   });

@@ -9,10 +9,10 @@ vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster.stop());
 
-const soon = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 50_000, interval: 20 });
+const soon = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 120_000, interval: 20 });
 async function space(name: string): Promise<string> {
   const { client } = cluster;
   await client.create(namespaces, { metadata: { name } });

@@ -8,7 +8,7 @@ vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster.stop());
 
 const deployment = (namespace: string, name: string, replicas: number, labels: Record<string, string> = {}) => ({
@@ -38,7 +38,7 @@ async function enforced(name: string, spec: Partial<ValidatingAdmissionPolicySpe
   // a dry run that is refused shows that the policy is known everywhere
   await vi.waitFor(
     () => expect(client.create(deployments, deployment(name, 'marker', 100), { dryRun: true })).rejects.toThrow(/denied request/),
-    { timeout: 50_000, interval: 20 },
+    { timeout: 120_000, interval: 20 },
   );
   return name;
 }

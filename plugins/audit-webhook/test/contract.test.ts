@@ -81,7 +81,7 @@ auditContract('audit-webhook', async () => {
             await clock.advance(1);
             return batches.flat().length + (await dropped());
           },
-          { timeout: 20_000 },
+          { timeout: 120_000 },
         )
         .toBe(recorded);
       return batches.flat();

@@ -71,7 +71,7 @@ describe('metrics of a cluster of simulated nodes', () => {
       },
     });
     const replicas = async () => (await client.get(deployments, { namespace: 'default', name: 'busy' })).spec?.replicas;
-    await expect.poll(replicas, { timeout: 50_000, interval: 200 }).toBe(5);
+    await expect.poll(replicas, { timeout: 120_000, interval: 200 }).toBe(5);
     for (const each of [client, remote]) {
       expect((await items(each, '/apis/metrics.k8s.io/v1beta1/nodes')).map(({ metadata }) => metadata.name).sort()).toEqual([
         'node-0',
@@ -86,7 +86,7 @@ describe('metrics of a cluster of simulated nodes', () => {
     const discovered = (await remote.raw('GET', '/apis')) as { groups: { name: string }[] };
     expect(discovered.groups.map(({ name }) => name)).toContain('metrics.k8s.io');
     await client.patch(deployments, { namespace: 'default', name: 'busy' }, 'strategic', { spec: { template: busy(10).spec?.template } });
-    await expect.poll(replicas, { timeout: 50_000, interval: 200 }).toBe(1);
+    await expect.poll(replicas, { timeout: 120_000, interval: 200 }).toBe(1);
   });
 
   it('are told to nobody but the API server', async () => {

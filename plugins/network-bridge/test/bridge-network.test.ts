@@ -13,7 +13,7 @@ const unavailable = await whyNot();
 
 describe.skipIf(unavailable !== undefined)(
   `network-bridge on this machine${unavailable === undefined ? '' : ` (${unavailable})`}`,
-  { timeout: 60_000 },
+  { timeout: 300_000 },
   () => {
     let fixture: BridgeFixture;
     beforeEach(async () => {

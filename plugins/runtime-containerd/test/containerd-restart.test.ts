@@ -16,7 +16,7 @@ if (missing !== undefined && process.env['CI'] === 'true') throw new Error(missi
 
 describe.skipIf(missing !== undefined)(
   `containerd is killed${missing === undefined ? '' : ` (skipped: ${missing})`}`,
-  { timeout: 60_000 },
+  { timeout: 300_000 },
   () => {
     let dir: string;
     let containerd: RunningContainerd;
@@ -43,13 +43,13 @@ describe.skipIf(missing !== undefined)(
         linux: { security: { namespaces: { network: 'NODE', pid: 'CONTAINER', ipc: 'POD' } } },
       };
       sandbox = await driver.runPodSandbox(sandboxConfig, '');
-    }, 60_000);
+    }, 300_000);
     afterAll(async () => {
       await driver.removePodSandbox(sandbox);
       await driver.stop();
       await containerd.stop();
       await rm(dir, { recursive: true, force: true });
-    }, 60_000);
+    }, 300_000);
 
     async function run(name: string, script: string): Promise<string> {
       const config: ContainerConfig = {

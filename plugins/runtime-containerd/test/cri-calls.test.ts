@@ -283,7 +283,7 @@ describe('calls', () => {
             (found) => found.name,
             () => 'away',
           ),
-        { timeout: 5_000, interval: 20 },
+        { timeout: 120_000, interval: 20 },
       )
       .toBe('test');
   });

@@ -16,7 +16,7 @@ describe.skipIf(missing !== undefined)(`the engine ends under running containers
   beforeAll(async () => {
     bench = await DockerBench.open();
     driver = await bench.driver();
-  }, 60_000);
+  }, 300_000);
   afterAll(() => bench.close(), 60_000);
 
   const sandboxConfig = (name: string): PodSandboxConfig => ({
@@ -55,10 +55,10 @@ describe.skipIf(missing !== undefined)(`the engine ends under running containers
     return parseLog((await readFile(logPath, 'utf8')).replace(/[^\n]*$/, '')).map(({ text }) => Number(text));
   };
 
-  it('neither loses nor repeats a line of their logs, whoever of engine and driver is killed', { timeout: 60_000 }, async () => {
+  it('neither loses nor repeats a line of their logs, whoever of engine and driver is killed', { timeout: 300_000 }, async () => {
     const id = await begin('counts', 'i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo $i; usleep 2000; done; echo $((i+1))');
     const [{ sandboxId }] = [await driver.containerStatus(id)];
-    const grown = (past: number) => expect.poll(async () => (await numbers(id)).length, { timeout: 20_000 }).toBeGreaterThan(past);
+    const grown = (past: number) => expect.poll(async () => (await numbers(id)).length, { timeout: 120_000 }).toBeGreaterThan(past);
     await grown(20);
     const stop = new AbortController();
     const live = (async () => {
@@ -75,7 +75,7 @@ describe.skipIf(missing !== undefined)(`the engine ends under running containers
     driver = await bench.driver();
     await grown((await numbers(id)).length);
     expect((await driver.execSync(id, ['touch', '/tmp/enough'], 10)).exitCode).toBe(0);
-    await expect.poll(async () => (await driver.containerStatus(id)).state, { timeout: 20_000 }).toBe('EXITED');
+    await expect.poll(async () => (await driver.containerStatus(id)).state, { timeout: 120_000 }).toBe('EXITED');
     const seen = await numbers(id);
     expect(seen).toEqual(Array.from(seen, (_, index) => index + 1));
     await driver.removePodSandbox(sandboxId);

@@ -12,7 +12,7 @@ import { ended, podConfig, security, startPod } from './pod.ts';
 const run = promisify(execFile);
 const podNetwork = { linux: { security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } } } as const;
 
-describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 60_000 }, () => {
+describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 }, () => {
   let fixture: ProcessFixture;
   let volume = '';
   const network = loopbackNetwork();
@@ -248,7 +248,10 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 60_000 }, 
       { tty: true, stdin: true, mounts: [{ containerPath: join(volume, 'place'), hostPath: volume }] },
     );
     const { logPath } = await fixture.driver.containerStatus(container);
-    await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('a terminal $(id); "quoted" \'words\''));
+    await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('a terminal $(id); "quoted" \'words\''), {
+      timeout: 120_000,
+      interval: 20,
+    });
     await fixture.driver.stopContainer(container, 10);
     expect(await fixture.driver.containerStatus(container)).toMatchObject({ exitCode: 9 });
     await fixture.driver.removePodSandbox(sandbox);

@@ -41,7 +41,7 @@ async function open(config: Partial<ProcessRuntimeConfig> = {}, directory = data
   return driver;
 }
 const isAlive = (pid: number) => startTime(pid) !== undefined;
-const gone = (pid: number) => vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 10_000 });
+const gone = (pid: number) => vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 120_000 });
 const holder = async () =>
   (
     JSON.parse(
@@ -60,7 +60,7 @@ const holder = async () =>
 const record = async (sandbox: string, container: string) =>
   JSON.parse(await readFile(join(dataDir, 'pods', sandbox, `${container}.json`), 'utf8')) as { pid: number };
 
-describe('the supervisor', { timeout: 60_000 }, () => {
+describe('the supervisor', { timeout: 300_000 }, () => {
   it('is not there before the first pod, private, and one for all drivers that begin at once', async () => {
     const two = await Promise.all([open(), open()]);
     expect(existsSync(join(dataDir, 'supervisor.sock'))).toBe(false);
@@ -102,7 +102,10 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     expect(await driver.listPodSandbox()).toMatchObject([{ id: sandbox, state: 'READY' }]);
     expect(await driver.containerStatus(container)).toMatchObject({ state: 'RUNNING' });
     expect(isAlive(pid)).toBe(true);
-    await vi.waitFor(async () => expect(await readFile(join(dataDir, 'logs/c/0.log'), 'utf8')).toContain('stdout F up'));
+    await vi.waitFor(async () => expect(await readFile(join(dataDir, 'logs/c/0.log'), 'utf8')).toContain('stdout F up'), {
+      timeout: 120_000,
+      interval: 20,
+    });
     await driver.stopContainer(container, 10);
     expect(await driver.containerStatus(container)).toMatchObject({ state: 'EXITED', exitCode: 7 });
     expect(await readFile(join(dataDir, 'logs/c/0.log'), 'utf8')).toContain('stdout F told');
@@ -139,7 +142,7 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     ]);
     const { pid } = await record(first.sandbox, first.container);
     const { logPath } = await staying.containerStatus(first.container);
-    await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('up'));
+    await vi.waitFor(async () => expect(await readFile(logPath, 'utf8')).toContain('up'), { timeout: 120_000, interval: 20 });
     await staying.stop();
     expect(isAlive(pid)).toBe(true);
     const supervisor = await holder();
@@ -181,7 +184,7 @@ describe('the supervisor', { timeout: 60_000 }, () => {
         resolve();
       }
     });
-    await vi.waitFor(async () => expect(await readFile(join(dataDir, 'daemon'), 'utf8')).toMatch(/\d/));
+    await vi.waitFor(async () => expect(await readFile(join(dataDir, 'daemon'), 'utf8')).toMatch(/\d/), { timeout: 120_000, interval: 20 });
     const daemon = Number(await readFile(join(dataDir, 'daemon'), 'utf8'));
     expect(isAlive(daemon)).toBe(true);
     await driver.stopContainer(container, 0);
@@ -213,7 +216,7 @@ describe('the supervisor', { timeout: 60_000 }, () => {
     const silent = driver
       .exec(container, ['/bin/sh', '-c', `echo $$ > ${pidFile}2; exec sleep 3600`], { tty: false })
       .catch((error: unknown) => error);
-    await vi.waitFor(async () => expect(await readFile(`${pidFile}2`, 'utf8')).toMatch(/\d/));
+    await vi.waitFor(async () => expect(await readFile(`${pidFile}2`, 'utf8')).toMatch(/\d/), { timeout: 120_000, interval: 20 });
     await driver.stopContainer(container, 0);
     expect(await silent).toBe(137);
     await gone(Number(await readFile(`${pidFile}2`, 'utf8')));

@@ -31,7 +31,7 @@ async function churn(storage: EmbeddedStorage): Promise<void> {
     await Promise.all(Array.from({ length: 100 }, (_, at) => put(storage, `/k${at}`, `${round}${value}`)));
   await snapshot(storage);
 }
-const snapshot = (storage: EmbeddedStorage) => expect.poll(() => storage.stats.snapshots, { timeout: 30_000 }).toBeGreaterThan(0);
+const snapshot = (storage: EmbeddedStorage) => expect.poll(() => storage.stats.snapshots, { timeout: 120_000 }).toBeGreaterThan(0);
 const put = (storage: EmbeddedStorage, key: string, value: string | Buffer = key) =>
   storage.commit([{ key, value: Buffer.from(value) }], []);
 const files = async (kind: 'log' | 'snapshot') =>
@@ -136,7 +136,7 @@ describe('snapshots', () => {
     await storage.commit([{ key: '/k0', value: null }], []);
     await put(storage, '/ttl');
     await snapshot(storage);
-    await expect.poll(() => storage.stats.logBytes, { timeout: 30_000 }).toBeLessThan(3_000_000);
+    await expect.poll(() => storage.stats.logBytes, { timeout: 120_000 }).toBeLessThan(3_000_000);
     // what a snapshot held up is cleared away with later commits
     await expect
       .poll(
@@ -144,7 +144,7 @@ describe('snapshots', () => {
           await put(storage, '/later');
           return storage.stats.revision - storage.stats.compacted;
         },
-        { timeout: 30_000 },
+        { timeout: 120_000 },
       )
       .toBe(small.historyChanges);
     const before = await storage.range({ prefix: '' });

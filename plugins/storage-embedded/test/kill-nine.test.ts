@@ -62,7 +62,7 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
   }
 
   it(`loses nothing that was acknowledged, and no event is missed or doubled, ${rounds} times`, {
-    timeout: 60_000 + rounds * 10_000,
+    timeout: 120_000 + rounds * 10_000,
   }, async () => {
     for (let round = 0; round < rounds; round += 1) await live(round);
 

@@ -129,7 +129,7 @@ function check(
   for (const value of seen.keys()) if (!acknowledged.has(value)) expect(unknown).toContain(value);
 }
 
-describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 300_000 }, () => {
   it('survives kill -9 and restart of etcd under watchers and writers', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);

@@ -174,4 +174,4 @@ export function until<T>(look: () => T | undefined | Promise<T | undefined>): Pr
   }, waiting);
 }
 
-export const waiting = { timeout: 20_000, interval: 10 };
+export const waiting = { timeout: 120_000, interval: 10 };

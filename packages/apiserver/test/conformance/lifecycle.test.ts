@@ -9,7 +9,7 @@ let namespace: string;
 beforeAll(async () => {
   wire = await Wire.start();
   namespace = await wire.namespace('lifecycles');
-}, 60_000);
+}, 300_000);
 afterAll(() => wire.stop());
 
 const admission = '/apis/admissionregistration.k8s.io/v1';

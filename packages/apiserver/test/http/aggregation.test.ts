@@ -402,7 +402,7 @@ describe('Aggregator', () => {
     const { metadata } = (await ask('GET', at)).json<APIService>();
     await ask('DELETE', at);
     await expect
-      .poll(async () => (await ask('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 20_000 })
+      .poll(async () => (await ask('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 120_000 })
       .not.toBe(metadata?.uid);
   });
 

@@ -11,7 +11,7 @@ let w: Workbench;
 let count = 0;
 beforeAll(async () => {
   cluster = await open();
-}, 60_000);
+}, 300_000);
 afterAll(() => cluster?.stop(), 60_000);
 beforeEach(async () => {
   w = await workbench(cluster, `sched-${++count}`);
@@ -25,7 +25,7 @@ afterEach(async () => {
   await client.delete(namespaces, { name: w.namespace });
   await w.until(pods, (all) => all.length === 0);
   await client.deleteCollection(priorityClasses, { labelSelector: `of=${w.namespace}` });
-}, 60_000);
+}, 300_000);
 
 const on = (name: string) => ({ nodeSelector: { 'kubernetes.io/hostname': name } });
 
