@@ -11,6 +11,9 @@ import { MetricsListener } from './metrics-listener.ts';
 import { ensure, namespace, published, service } from './published.ts';
 import { UsageStore, type Usage } from './usage.ts';
 
+/** How the metrics API is reached. */
+export type MetricsFront = Pick<MetricsListener, 'listens' | 'front' | 'listen' | 'trust' | 'close'>;
+
 export interface MetricsParts {
   readonly nodes: Informer<Node>;
   readonly pods: Informer<Pod>;
@@ -43,12 +46,13 @@ export class MetricsController implements Controller, Lifecycle {
   readonly #parts: MetricsParts;
   readonly #usages = new UsageStore();
   readonly #kubelets: KubeletClient;
-  readonly #listener: MetricsListener;
+  readonly #listener: MetricsFront;
   /** When each kubelet was asked last, on the monotonic clock. */
   readonly #asked = new Map<string, number>();
   #port = 0;
 
-  constructor(parts: MetricsParts) {
+  /** `listener`: another way to be reached than a socket. */
+  constructor(parts: MetricsParts, listener?: MetricsFront) {
     this.#parts = parts;
     const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
     nodes.addIndex(byPlace, placesOf);
@@ -58,7 +62,7 @@ export class MetricsController implements Controller, Lifecycle {
       ofNode: (node: Node) => this.#ofNode(node),
       ofPod: ({ metadata }: Pod) => this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`),
     };
-    this.#listener = new MetricsListener(new MetricsApi({ nodes, pods, usages, now: () => clock.now() }), log);
+    this.#listener = listener ?? new MetricsListener(new MetricsApi({ nodes, pods, usages, now: () => clock.now() }), log);
     this.watches = [
       watch(authentication, () => [api]),
       watch(nodes, (node, old) => {
