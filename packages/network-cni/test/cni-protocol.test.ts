@@ -59,7 +59,7 @@ const list: NetworkList = {
 const result = { cniVersion: '1.1.0', ips: [{ address: '10.1.0.5/24', gateway: '10.1.0.1' }], interfaces: [], extra: 'kept' };
 
 describe('a chain', () => {
-  const chain = () => new CniChain(new CniPlugins(systemClock, [directory], 10_000));
+  const chain = () => new CniChain(new CniPlugins(systemClock, [directory], 120_000));
   beforeEach(async () => {
     for (const type of ['first', 'second', 'third', 'loopback'])
       await fake(
@@ -120,11 +120,11 @@ describe('plugins', () => {
   it('agree on the best common version, and on one for conflists', async () => {
     await fake('a', '');
     await fake('b', '');
-    const plugins = new CniPlugins(systemClock, [directory], 10_000);
+    const plugins = new CniPlugins(systemClock, [directory], 120_000);
     expect(await plugins.versions(['a', 'b'])).toEqual({ own: '1.1.0', conflist: '1.0.0' });
   });
   it('that are not there, print nonsense, crash or hang are told apart', async () => {
-    const plugins = new CniPlugins(systemClock, ['/nowhere', directory], 500);
+    const plugins = new CniPlugins(systemClock, ['/nowhere', directory], 120_000);
     await expect(plugins.run('none', 'ADD', { stdin: {} })).rejects.toMatchObject({ code: 'PluginMissing' });
     await fake('crash', 'console.error("oh"); process.exit(2);');
     await expect(plugins.run('crash', 'ADD', { stdin: {} })).rejects.toMatchObject({
@@ -132,12 +132,12 @@ describe('plugins', () => {
       message: expect.stringContaining('oh'),
     });
     await fake('hang', 'require("node:child_process").spawn("sleep", ["1000"], { stdio: "inherit" }); setInterval(() => {}, 1000);');
-    await expect(plugins.run('hang', 'ADD', { stdin: {} })).rejects.toMatchObject({
+    await expect(new CniPlugins(systemClock, [directory], 500).run('hang', 'ADD', { stdin: {} })).rejects.toMatchObject({
       cniCode: 11,
       message: expect.stringContaining('500 ms'),
     });
     await fake('chatty', 'process.stdout.write("x".repeat(3e6));');
-    await expect(new CniPlugins(systemClock, [directory], 10_000).run('chatty', 'ADD', { stdin: {} })).rejects.toMatchObject({
+    await expect(new CniPlugins(systemClock, [directory], 120_000).run('chatty', 'ADD', { stdin: {} })).rejects.toMatchObject({
       message: expect.stringContaining('1 MiB'),
     });
   });

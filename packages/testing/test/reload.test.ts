@@ -109,7 +109,7 @@ it('a scheduling plugin of another version decides from the next pod on', async 
     roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
     runtimes: ['runtime-simulated'],
     admission: [], // no account of the namespace is waited for
-    settings: { kubelet: { nodeName: 'node', count: 3 } },
+    settings: { kubelet: { nodeName: 'node', count: 3, port: 0 } },
   });
   const placed = async (name: string) => {
     await client().create(pods, pod({ name }));
