@@ -17,6 +17,8 @@ export interface ClusterOptions {
   readonly nodeName?: string;
   readonly runAs?: { readonly uid: number; readonly gid: number };
   readonly args?: readonly string[];
+  /** Besides what this process has. */
+  readonly env?: Readonly<Record<string, string>>;
   readonly readyMs?: number;
 }
 
@@ -104,9 +106,9 @@ export class Cluster {
 
   /** Starts the process and does not wait. */
   launch(): Daemon {
-    const { runAs } = this.#options;
+    const { runAs, env } = this.#options;
     const home = join(this.dir, 'home');
-    this.#daemon = new Daemon(oarlock.file, [...oarlock.args, ...this.upArgs], { cwd: this.dir, env: { HOME: home }, ...runAs });
+    this.#daemon = new Daemon(oarlock.file, [...oarlock.args, ...this.upArgs], { cwd: this.dir, env: { HOME: home, ...env }, ...runAs });
     return this.#daemon;
   }
 
