@@ -12,6 +12,8 @@ export interface BareRuntime {
   /** Sandbox with network, container, start: what is left of a pod without Kubernetes. Returns the sandbox. */
   startPod(): Promise<string>;
   removePod(sandbox: string): Promise<void>;
+  /** Runs `true` in a container of its own so often. Milliseconds each. */
+  execTimes(times: number): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
@@ -24,7 +26,7 @@ export async function bareRuntime(socket: string): Promise<BareRuntime> {
   );
   await driver.start(AbortSignal.timeout(10_000));
   const call = {};
-  return {
+  const runtime: BareRuntime = {
     async startPod() {
       const uid = randomUUID();
       const namespaces = { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } as const;
@@ -60,9 +62,22 @@ export async function bareRuntime(socket: string): Promise<BareRuntime> {
       await driver.stopPodSandbox(sandbox, call);
       await driver.removePodSandbox(sandbox, call);
     },
+    async execTimes(times) {
+      const sandbox = await runtime.startPod();
+      const [container] = await driver.listContainers({ sandboxId: sandbox }, call);
+      const took: number[] = [];
+      for (let round = 0; round < times; round++) {
+        const from = performance.now();
+        await driver.execSync(container?.id ?? '', ['true'], 30);
+        took.push(performance.now() - from);
+      }
+      await runtime.removePod(sandbox);
+      return took;
+    },
     async close() {
       await driver.stop();
       await rm(dir, { recursive: true, force: true });
     },
   };
+  return runtime;
 }
