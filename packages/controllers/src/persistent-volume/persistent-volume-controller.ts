@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { nameOf, typed } from '../pod-template.ts';
 import { byClaim, claimsOfPod } from '../pods-by-claim.ts';
 import { bind, setClaimPhase, setPhase, unbind } from './binding.ts';
+import { Recycler, recycledBy } from './recycler.ts';
 import { annotations, bestVolume, classOf, isBoundTo, mismatch, modeOf } from './volume-match.ts';
 
 const claimPrefix = 'claim:';
@@ -30,6 +31,8 @@ interface Parts {
   readonly classes: Informer<StorageClass>;
   readonly pods: Informer<Pod>;
   readonly recorder: EventRecorder;
+  /** Of pods that empty volumes. */
+  readonly recyclerImage: string;
 }
 
 /** Binds claims to volumes, has volumes made for those that find none, and takes volumes back. */
@@ -37,10 +40,12 @@ export class PersistentVolumeController implements Controller {
   readonly name = 'persistentvolume-binder';
   readonly watches;
   readonly #parts: Parts;
+  readonly #recycler: Recycler;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    const { claims, volumes, classes, pods } = parts;
+    const { claims, volumes, classes, pods, recorder, recyclerImage } = parts;
+    this.#recycler = new Recycler({ pods, recorder, image: recyclerImage });
     volumes.addIndex(freeOfClass, freeClass);
     volumes.addIndex(keptFor, claimKeyOf);
     claims.addIndex(unboundOfClass, unboundClass);
@@ -58,7 +63,17 @@ export class PersistentVolumeController implements Controller {
         ...(old === undefined ? [] : claimKeyOf(old).map((key) => `${claimPrefix}${key}`)),
         ...(volume.spec?.claimRef === undefined && volume.status?.phase === 'Available' ? waiting(classOf(volume)) : []),
       ]),
-      watch(pods, () => []), // only asked, but it has to be there first
+      watch(pods, (pod) => {
+        const recycled = recycledBy(pod);
+        if (recycled !== undefined) return [`${volumePrefix}${recycled}`];
+        // a volume may wait for its last user to end
+        return claimsOfPod(pod).flatMap((key) =>
+          volumes
+            .byIndex(keptFor, key)
+            .filter(({ status }) => status?.phase === 'Released')
+            .map(({ metadata }) => `${volumePrefix}${metadata?.name}`),
+        );
+      }),
       watch(classes, ({ metadata }) => [...waiting(metadata?.name ?? ''), ...waiting('')]),
     ];
   }
@@ -222,6 +237,7 @@ export class PersistentVolumeController implements Controller {
 
   async #reclaim(volume: PersistentVolume, client: Client): Promise<void> {
     const { metadata, spec } = volume;
+    if (spec?.persistentVolumeReclaimPolicy === 'Recycle') return this.#recycler.step(volume, client);
     if (spec?.persistentVolumeReclaimPolicy !== 'Delete') return;
     // whoever provisioned it watches for it to be released
     if (
@@ -248,14 +264,18 @@ async function isGone(read: () => Promise<unknown>): Promise<boolean> {
 
 export default Controllers.plugin({
   id: 'controller-persistent-volume',
-  config: z.strictObject({}),
+  config: z.strictObject({
+    /** What empties volumes with the policy Recycle: an image with a shell, find and ls. */
+    recyclerImage: z.string().min(1).default('registry.k8s.io/e2e-test-images/busybox:1.36.1-1'),
+  }),
   needs: { informers: Informers, events: Events },
-  create: ({ informers, events }) =>
+  create: ({ informers, events, config: { recyclerImage } }) =>
     new PersistentVolumeController({
       claims: informers.of(persistentVolumeClaims),
       volumes: informers.of(persistentVolumes),
       classes: informers.of(storageClasses),
       pods: informers.of(podResource),
       recorder: events.recorder('persistentvolume-controller'),
+      recyclerImage,
     }),
 });
