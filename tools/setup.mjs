@@ -106,6 +106,7 @@ const components = [
   ['nftables', '/usr/sbin/nft'],
   ['iptables', '/usr/sbin/iptables'],
   ['iproute2', '/sbin/ip'],
+  ['bird2', '/usr/sbin/bird'],
   ['conntrack', '/usr/sbin/conntrack'],
   ['util-linux', '/usr/bin/nsenter'],
   ['procps', '/usr/bin/pgrep'],

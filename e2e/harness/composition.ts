@@ -21,7 +21,7 @@ export type PluginUse = string | { readonly use: string; readonly name?: string;
 
 export type StorageName = 'memory' | 'embedded' | 'etcd';
 export type RuntimeName = 'containerd' | 'docker' | 'process' | 'simulated';
-export type NetworkName = 'bridge' | 'host';
+export type NetworkName = 'bridge' | 'host' | 'calico';
 
 export interface CompositionOptions {
   readonly storage: StorageName;
@@ -42,11 +42,16 @@ const isTaken = (second: number): boolean =>
     .some((one) => one?.address.startsWith(`10.${second}.`) === true);
 
 /** Ranges and names that meet nobody else's on this machine, nor the links to other machines that tests make (10.214.0.0/16). */
-export function privateRanges(): { readonly pods: string; readonly services: string; readonly bridge: string } {
+export function privateRanges(): {
+  readonly pods: string;
+  readonly services: string;
+  readonly bridge: string;
+  readonly interfaces: string;
+} {
   let n: number;
   do n = randomInt(100, 150);
   while (isTaken(n) || isTaken(n + 50));
-  return { pods: `10.${n}.0.0/16`, services: `10.${n + 50}.0.0/16`, bridge: `oarlock-t${n}` };
+  return { pods: `10.${n}.0.0/16`, services: `10.${n + 50}.0.0/16`, bridge: `oarlock-t${n}`, interfaces: `ct${n}` };
 }
 
 export function composition({
@@ -60,13 +65,17 @@ export function composition({
   kubelet,
 }: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
   const ranges = privateRanges();
-  const bridged = network === 'bridge';
+  /** Pods have a network of their own. */
+  const bridged = network !== 'host';
   const simulated = runtime === 'simulated';
   return {
     ...(simulated && { roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'] }),
     // a bridged pod reaches the API server at the node's address
     server: { address: bridged ? '0.0.0.0' : '127.0.0.1' },
-    ...(bridged && { networking: { podCIDRs: [ranges.pods], serviceCIDRs: [ranges.services] }, bridge: ranges.bridge }),
+    ...(bridged && {
+      networking: { podCIDRs: [ranges.pods], serviceCIDRs: [ranges.services] },
+      bridge: network === 'calico' ? ranges.interfaces : ranges.bridge,
+    }),
     storage:
       storage !== 'etcd'
         ? `storage-${storage}`
@@ -79,8 +88,11 @@ export function composition({
     ...(!simulated && {
       network: bridged
         ? {
-            use: 'network-bridge',
-            config: { bridge: ranges.bridge, confDir: runtime === 'containerd' ? (containerd?.cniConfDir ?? null) : null },
+            use: `network-${network}`,
+            config: {
+              ...(network === 'bridge' ? { bridge: ranges.bridge } : { interfacePrefix: ranges.interfaces }),
+              confDir: runtime === 'containerd' ? (containerd?.cniConfDir ?? null) : null,
+            },
           }
         : 'network-host',
       ...(bridged && { policy: 'policy-nftables' }),

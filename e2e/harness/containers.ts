@@ -76,7 +76,10 @@ export async function remains(
   else left.push(...[...(await processes(dir)).keys()].map((id) => `process container ${id}`));
   if (bridge !== undefined) {
     const ports = await readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);
-    left.push(...ports.map((port) => `interface ${port}`));
+    const cables = (await readFile('/proc/net/dev', 'utf8')).split('\n').map((line) => line.trim().split(':')[0] ?? '');
+    left.push(
+      ...[...ports, ...cables.filter((name) => /^ct\d+$/.test(bridge) && name.startsWith(bridge))].map((port) => `interface ${port}`),
+    );
   }
   return left;
 }

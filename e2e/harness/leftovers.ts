@@ -85,10 +85,11 @@ export async function expectNothingLeft(before: HostState): Promise<void> {
   });
 }
 
-/** Undoes what network-bridge, policy-nftables and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
+/** Undoes what network-bridge or network-calico (there `bridge` begins the names of the pods' interfaces), policy-nftables and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
 export async function removeNetwork(bridge: string | undefined): Promise<void> {
   if (!isRoot || bridge === undefined) return;
   await runProgram('ip', ['link', 'del', bridge]);
+  await runProgram('ip', ['route', 'flush', 'type', 'blackhole', 'proto', '78']);
   for (const table of [
     ['inet', `oarlock-${bridge}`],
     ['inet', 'oarlock-policy'],
@@ -97,7 +98,7 @@ export async function removeNetwork(bridge: string | undefined): Promise<void> {
   ])
     await runProgram('nft', ['delete', 'table', ...table]);
   const rules = lines((await runProgram('iptables-save', ['-t', 'filter'])).stdout).filter(
-    (rule) => rule.startsWith('-A ') && rule.includes(`oarlock ${bridge}`),
+    (rule) => rule.startsWith('-A ') && (rule.includes(`oarlock ${bridge}"`) || rule.includes(`oarlock ${bridge}+"`)),
   );
   for (const rule of rules) await runProgram('iptables', words(rule.replace(/^-A/, '-D')));
 }

@@ -15,7 +15,7 @@ export interface Combination {
 
 const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
 const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'process', 'simulated'];
-const networks: readonly (NetworkName | 'none')[] = ['bridge', 'host', 'none'];
+const networks: readonly (NetworkName | 'none')[] = ['bridge', 'calico', 'host', 'none'];
 
 /** Storage x runtime x network, with what `oarlock plugins list` says of each. */
 export async function combinations(): Promise<readonly Combination[]> {

@@ -444,10 +444,16 @@ describe('a good cluster.yaml', () => {
     expect(await faultsOf(`${head}spec:\n  roles: [apiserver]\n  authz: [./mine.mjs]\n`)).toEqual([]);
   });
 
-  it.each(['embedded', 'containerd-bridge', 'etcd-containerd-bridge', 'docker-bridge', 'etcd-docker-bridge', 'simulated-1000'])(
-    'is there ready to use: %s',
-    async (name) => {
-      checkPlan(await plan(await readClusterFile(fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url)))));
-    },
-  );
+  it.each([
+    'embedded',
+    'containerd-bridge',
+    'etcd-containerd-bridge',
+    'docker-bridge',
+    'etcd-docker-bridge',
+    'etcd-containerd-calico',
+    'docker-calico',
+    'simulated-1000',
+  ])('is there ready to use: %s', async (name) => {
+    checkPlan(await plan(await readClusterFile(fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url)))));
+  });
 });
