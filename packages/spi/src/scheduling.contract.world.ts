@@ -85,6 +85,8 @@ export function nodeInfo({
   return Object.freeze({
     node: deepFreeze(node),
     name,
+    taints: node.spec?.taints ?? [],
+    unschedulable: node.spec?.unschedulable === true,
     pods: Object.freeze([...pods]),
     allocatable: amounts(milliCpu, memory, maxPods),
     requested: sum('requests'),
