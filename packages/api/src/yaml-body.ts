@@ -1,4 +1,19 @@
-import { Composer, isMap, isScalar, LineCounter, Lexer, Parser, visit, type CST, type Document, type TagId, type Tags } from 'yaml';
+import {
+  Composer,
+  isAlias,
+  isCollection,
+  isMap,
+  isPair,
+  isScalar,
+  LineCounter,
+  Lexer,
+  Parser,
+  visit,
+  type CST,
+  type Document,
+  type TagId,
+  type Tags,
+} from 'yaml';
 import { badRequest, failure } from './status.ts';
 
 /** Larger documents are refused, as are those of more than `maxYamlTokens`: YAML takes a thousand times longer to read than JSON. */
@@ -6,6 +21,10 @@ export const maxYamlBytes = 3 * 1024 * 1024;
 const maxYamlTokens = 200_000;
 const maxDepth = 100;
 const maxAliasCount = 100;
+/** Each is looked up in the whole document before it. */
+const maxAliases = 1_000;
+/** Nodes of a document with its aliases written out. */
+const maxExpanded = maxYamlTokens;
 
 /** YAML 1.1 as Go's library reads it: no timestamps, no base 60, no binary, sets or ordered maps. */
 const unwanted = new Set([
@@ -47,6 +66,7 @@ export function parseYaml(text: string): YamlBody {
   const [error] = document.errors;
   if (error !== undefined)
     throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+  if (expandedSize(document) > maxExpanded) throw excessive();
   try {
     return { value: document.toJS({ maxAliasCount }) as unknown, duplicates: duplicateKeys(document, lines) };
   } catch (cause) {
@@ -59,9 +79,13 @@ function readTokens(text: string, lines: LineCounter): CST.Token[] {
   if (text.length > maxYamlBytes) throw failure('RequestEntityTooLarge', `Request entity too large: limit is ${maxYamlBytes}`);
   const parser = new Parser(lines.addNewLine);
   const tokens: CST.Token[] = [];
+  const nesting = new Nesting();
   let count = 0;
+  let aliases = 0;
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
+    nesting.take(lexeme);
+    if (lexeme.startsWith('*') && ++aliases > maxAliases) throw excessive();
     if (++count > maxYamlTokens)
       throw failure('RequestEntityTooLarge', `Request entity too large: a YAML document may have ${maxYamlTokens} tokens; send JSON`);
     tokens.push(...parser.next(lexeme));
@@ -72,11 +96,43 @@ function readTokens(text: string, lines: LineCounter): CST.Token[] {
   return tokens;
 }
 
+const excessive = () => badRequest('error converting YAML to JSON: yaml: document contains excessive aliasing');
+const tooDeep = () => badRequest('error converting YAML to JSON: yaml: exceeded max depth');
+
+/** What nests on one line, by brackets or by dashes, is seen before a tree is made of it. */
+class Nesting {
+  #brackets = 0;
+  #marks = 0;
+
+  /** @throws StatusError BadRequest */
+  take(lexeme: string): void {
+    if (lexeme === '[' || lexeme === '{') this.#brackets++;
+    else if (lexeme === ']' || lexeme === '}') this.#brackets--;
+    else if (lexeme === '-' || lexeme === '?') this.#marks++;
+    else if (lexeme.startsWith('\n') || lexeme.startsWith('\r')) this.#marks = 0;
+    if (this.#brackets > maxDepth || this.#marks > maxDepth) throw tooDeep();
+  }
+}
+
+/** How many nodes there are when every alias is written out: maps that merge others, too. */
+function expandedSize(document: Document.Parsed): number {
+  const anchors = new Map<string, number>();
+  const sizeOf = (node: unknown): number => {
+    if (isAlias(node)) return anchors.get(node.source) ?? 1;
+    let size = 1;
+    if (isCollection(node)) for (const item of node.items) size += isPair(item) ? sizeOf(item.key) + sizeOf(item.value) : sizeOf(item);
+    const { anchor } = (node ?? {}) as { readonly anchor?: string };
+    if (anchor !== undefined) anchors.set(anchor, size);
+    return Math.min(size, Number.MAX_SAFE_INTEGER);
+  };
+  return sizeOf(document.contents);
+}
+
 function checkDepth(root: CST.Token): void {
   const pending: { readonly token: CST.Token; readonly depth: number }[] = [{ token: root, depth: 0 }];
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { token, depth } = next;
-    if (depth > maxDepth) throw badRequest('error converting YAML to JSON: yaml: exceeded max depth');
+    if (depth > maxDepth) throw tooDeep();
     if (token.type === 'document' && token.value !== undefined) pending.push({ token: token.value, depth: depth + 1 });
     if (!('items' in token)) continue;
     for (const item of token.items) {

@@ -1,0 +1,166 @@
+import { readFile } from 'node:fs/promises';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Worker } from 'node:worker_threads';
+import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { parse } from 'yaml';
+
+vi.setConfig({ testTimeout: 120_000 });
+/** As large as a body may be, nearly. */
+const bytes = 2_900_000;
+const json = 'application/json';
+const yaml = 'application/yaml';
+const maps = '/api/v1/namespaces/default/configmaps';
+const many = (count: number, each: (index: number) => string, between: string) =>
+  Array.from({ length: count }, (_, index) => each(index)).join(between);
+
+interface Bomb {
+  readonly title: string;
+  readonly body: string;
+  readonly type: string;
+  readonly codes: readonly number[];
+  /** How long it may hold the event loop, in milliseconds of CPU: what others wait. */
+  readonly holds: number;
+  readonly path?: string;
+  readonly method?: string;
+}
+// what nests is refused before much is made of it; what is wide costs in proportion to its size
+const bombs: readonly Bomb[] = [
+  {
+    title: 'JSON arrays in arrays',
+    body: `{"data":${'['.repeat(bytes / 2)}${']'.repeat(bytes / 2)}}`,
+    type: json,
+    codes: [400, 413],
+    holds: 2_500,
+  },
+  {
+    title: 'JSON objects in objects',
+    body: `{"data":${'{"a":'.repeat(bytes / 6)}1${'}'.repeat(bytes / 6)}}`,
+    type: json,
+    codes: [400, 413],
+    holds: 2_500,
+  },
+  { title: 'empty JSON arrays', body: `{"data":[${'[],'.repeat(bytes / 3)}[]]}`, type: json, codes: [400], holds: 2_500 },
+  {
+    title: 'one key again and again',
+    body: `{"metadata":{"name":"d"},"data":{${'"a":"b",'.repeat(bytes / 8)}"a":"b"}}`,
+    type: json,
+    codes: [201],
+    holds: 2_500,
+  },
+  {
+    title: 'unknown fields',
+    body: `{"metadata":{"name":"d"},${many(100_000, (n) => `"unknown${n}":1`, ',')}}`,
+    type: json,
+    codes: [201],
+    holds: 4_000,
+  },
+  {
+    title: 'labels that are wrong',
+    body: `{"metadata":{"name":"l","labels":{${many(20_000, (n) => `"k${n}":"v!"`, ',')}}}}`,
+    type: json,
+    codes: [422],
+    holds: 4_000,
+  },
+  { title: 'a long name', body: `{"metadata":{"name":"${'a-'.repeat(500_000)}"}}`, type: json, codes: [422], holds: 2_000 },
+  { title: 'YAML brackets', body: `a: ${'['.repeat(bytes)}`, type: yaml, codes: [400], holds: 1_000 },
+  { title: 'YAML dashes', body: '- '.repeat(bytes / 2), type: yaml, codes: [400], holds: 1_000 },
+  {
+    title: 'YAML aliases of aliases',
+    body: [
+      'a: &a [x,x,x,x,x,x,x,x,x]',
+      ...'bcdefghi'.split('').map((name, at) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[at]}`).join(',')}]`),
+    ].join('\n'),
+    type: yaml,
+    codes: [400],
+    holds: 1_000,
+  },
+  {
+    title: 'YAML merges',
+    body: `x: &x {${many(3_000, (n) => `k${n}: v`, ', ')}}\n${many(90, (n) => `m${n}: {<<: *x}`, '\n')}`,
+    type: yaml,
+    codes: [400],
+    holds: 2_000,
+  },
+  {
+    title: 'YAML keys',
+    body: `metadata: {name: y}\ndata:\n${many(150_000, (n) => `  k${n}: v`, '\n')}`,
+    type: yaml,
+    codes: [413],
+    holds: 4_000,
+  },
+  {
+    title: 'an applied nest',
+    body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+    type: 'application/apply-patch+yaml',
+    codes: [400, 413],
+    holds: 2_000,
+    path: `${maps}/m?fieldManager=x&dryRun=All`,
+    method: 'PATCH',
+  },
+  {
+    title: 'a long selector',
+    body: '',
+    type: json,
+    codes: [200, 400],
+    holds: 1_000,
+    path: `/api/v1/pods?labelSelector=${'a%3Db%2C'.repeat(1_500)}a%3Db`,
+    method: 'GET',
+  },
+];
+
+/** In a thread of its own: that the sender is busy is not the server's doing. */
+const sender = `
+const { parentPort, workerData } = require('node:worker_threads');
+const { request } = require('node:https');
+parentPort.on('message', ({ method, path, type, body }) => {
+  const call = request({ host: '127.0.0.1', method, path, agent: false, ...workerData, headers: { 'content-type': type, 'content-length': Buffer.byteLength(body) } }, (response) => {
+    response.resume();
+    response.once('end', () => parentPort.postMessage(response.statusCode));
+  });
+  call.once('error', () => parentPort.postMessage(0));
+  call.end(body);
+});`;
+let cluster: TestCluster;
+let thread: Worker;
+const send = (method: string, path: string, type: string, body: string) =>
+  new Promise<number>((resolve) => {
+    thread.once('message', resolve);
+    thread.postMessage({ method, path, type, body });
+  });
+
+beforeAll(async () => {
+  cluster = await startCluster({ roles: ['apiserver'] });
+  const config = parse(await readFile(cluster.kubeconfig, 'utf8')) as {
+    clusters: [{ cluster: Record<string, string> }];
+    users: [{ user: Record<string, string> }];
+  };
+  const text = (data: string | undefined) => Buffer.from(data ?? '', 'base64').toString('utf8');
+  const ca = text(config.clusters[0].cluster['certificate-authority-data']);
+  const cert = text(config.users[0].user['client-certificate-data']);
+  const key = text(config.users[0].user['client-key-data']);
+  thread = new Worker(sender, { eval: true, workerData: { port: Number(new URL(cluster.server).port), ca, cert, key } });
+  // what is loaded at the first request is no bomb's doing
+  expect(await send('POST', `${maps}?dryRun=All`, json, '{"metadata":{"name":"first"}}')).toBe(201);
+  expect(await send('POST', `${maps}?dryRun=All`, yaml, 'metadata: {name: second}')).toBe(201);
+}, 120_000);
+afterAll(async () => {
+  await thread.terminate();
+  await cluster.stop();
+});
+
+it.each(bombs)(
+  '$title: refused or taken, and over soon',
+  async ({ body, type, codes, holds, path = `${maps}?dryRun=All`, method = 'POST' }) => {
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
+    const before = process.cpuUsage();
+    const code = await send(method, path, type, body);
+    const { user, system } = process.cpuUsage(before);
+    delay.disable();
+    expect(codes).toContain(code);
+    // a machine with other work to do holds the loop for longer than the server does
+    expect(Math.min(delay.max / 1e6, (user + system) / 1e3)).toBeLessThan(holds);
+    expect(await send('GET', '/livez', json, '')).toBe(200);
+  },
+);
