@@ -25,11 +25,18 @@ export class HealthEndpoints {
   readonly #checks: () => readonly HealthCheck[];
   readonly #clock: Clock;
   readonly #failed: (name: string, because: string) => void;
+  readonly #asked: (endpoint: string, name: string, healthy: boolean) => void;
 
-  constructor(checks: () => readonly HealthCheck[], clock: Clock, failed: (name: string, because: string) => void) {
+  constructor(
+    checks: () => readonly HealthCheck[],
+    clock: Clock,
+    failed: (name: string, because: string) => void,
+    asked: (endpoint: string, name: string, healthy: boolean) => void = () => undefined,
+  ) {
     this.#checks = checks;
     this.#clock = clock;
     this.#failed = failed;
+    this.#asked = asked;
   }
 
   has(path: string): boolean {
@@ -48,7 +55,9 @@ export class HealthEndpoints {
     if (name === '') return this.#all(endpoint, query);
     const check = this.#of(endpoint).find((candidate) => candidate.name === name);
     if (check === undefined) return { code: 404, text: '404 page not found\n' };
-    return (await this.#ask(check)).healthy ? { code: 200, text: 'ok' } : { code: 500, text: 'internal server error: reason withheld\n' };
+    return (await this.#ask(check, endpoint)).healthy
+      ? { code: 200, text: 'ok' }
+      : { code: 500, text: 'internal server error: reason withheld\n' };
   }
 
   async #all(endpoint: Endpoint, query: Query): Promise<HealthAnswer> {
@@ -56,7 +65,11 @@ export class HealthEndpoints {
     const lines: string[] = [];
     let failed = false;
     const answers = await Promise.all(
-      this.#of(endpoint).map(async (check) => ({ name: check.name, excluded: excluded.delete(check.name), ...(await this.#ask(check)) })),
+      this.#of(endpoint).map(async (check) => ({
+        name: check.name,
+        excluded: excluded.delete(check.name),
+        ...(await this.#ask(check, endpoint)),
+      })),
     );
     for (const answer of answers) {
       if (answer.excluded) lines.push(`[+]${answer.name} excluded: ok\n`);
@@ -81,8 +94,9 @@ export class HealthEndpoints {
     return this.#checks().filter(({ live, ready }) => (endpoint === 'readyz' ? ready : live));
   }
 
-  async #ask(check: HealthCheck): Promise<Health> {
+  async #ask(check: HealthCheck, endpoint: Endpoint): Promise<Health> {
     const answer = await this.#within(check);
+    this.#asked(endpoint, check.name, answer.healthy);
     if (!answer.healthy) this.#failed(check.name, answer.because);
     return answer;
   }

@@ -29,7 +29,8 @@ import { InFlight } from './http-inflight.ts';
 import { loopbackPaths, PathEndpoints } from './http-paths.ts';
 import { HttpServer } from './http-server.ts';
 import { meteredStorage } from './metered-storage.ts';
-import { registerObjectCounts, RequestMetrics } from './metrics.ts';
+import { healthMetrics, registerObjectCounts, RequestMetrics } from './metrics.ts';
+import { registerWatchCacheMetrics } from './watch-cache/watch-cache-metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
 import { EncryptedStorage } from './storage-encryption.ts';
@@ -168,6 +169,7 @@ export class HttpApiServer implements Role {
         (name, because) => {
           log.warn({ check: name, because }, 'a health check failed');
         },
+        healthMetrics(metrics),
       ),
       handlers: paths,
       version: cluster.version,
@@ -190,6 +192,7 @@ export class HttpApiServer implements Role {
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
+    registerWatchCacheMetrics(metrics, () => this.#pipeline.caches());
     registerObjectCounts(metrics, served, (group, version, resource) => this.#pipeline.count(group, version, resource));
     this.#certificate = new ServingCertificate(
       keys,

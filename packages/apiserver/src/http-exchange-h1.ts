@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
+import { bytesOf, closedOutlet, collect, type Exchange, type HeaderValue, LazySignal, type Outlet } from './http-exchange.ts';
 import type { Connection } from './tls-connection.ts';
 
 const lineEnd = Buffer.from('\r\n');
@@ -17,6 +17,7 @@ export class Http1Exchange implements Exchange {
   readonly #signal: LazySignal;
   #state: Exchange['state'] = 'fresh';
   #code = 0;
+  #sent = 0;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: Connection) {
     this.method = request.method ?? 'GET';
@@ -41,6 +42,9 @@ export class Http1Exchange implements Exchange {
   }
   get code() {
     return this.#code;
+  }
+  get sent() {
+    return this.#sent;
   }
   get signal(): AbortSignal {
     return this.#signal.signal;
@@ -72,7 +76,9 @@ export class Http1Exchange implements Exchange {
     if (this.#state !== 'fresh') return;
     this.#state = 'sent';
     this.#code = code;
-    this.#headers['Content-Length'] = String(Buffer.byteLength(body));
+    const length = Buffer.byteLength(body);
+    if (this.method !== 'HEAD') this.#sent = length;
+    this.#headers['Content-Length'] = String(length);
     this.#response.writeHead(code, this.#headers).end(this.method === 'HEAD' ? undefined : body);
   }
 
@@ -83,7 +89,12 @@ export class Http1Exchange implements Exchange {
     this.#response.writeHead(code, this.#headers);
     this.#response.flushHeaders();
     const { socket } = this.#response;
-    return socket !== null && this.#response.chunkedEncoding ? new ChunkedOutlet(this.#response, socket) : new PlainOutlet(this.#response);
+    const count = (bytes: number) => {
+      this.#sent += bytes;
+    };
+    return socket !== null && this.#response.chunkedEncoding
+      ? new ChunkedOutlet(this.#response, socket, count)
+      : new PlainOutlet(this.#response, count);
   }
 
   abort(): void {
@@ -100,8 +111,10 @@ export class Http1Exchange implements Exchange {
 /** Through node's own response: for HTTP/1.0, and behind earlier answers on the same connection. */
 class PlainOutlet implements Outlet {
   readonly #response: ServerResponse;
-  constructor(response: ServerResponse) {
+  readonly #count: (bytes: number) => void;
+  constructor(response: ServerResponse, count: (bytes: number) => void) {
     this.#response = response;
+    this.#count = count;
   }
   get closed() {
     return this.#response.destroyed;
@@ -109,6 +122,7 @@ class PlainOutlet implements Outlet {
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.#response.destroyed) return true;
+    this.#count(bytesOf(chunks));
     let room = true;
     this.#response.cork();
     for (const chunk of chunks) room = this.#response.write(chunk);
@@ -131,9 +145,11 @@ class PlainOutlet implements Outlet {
 class ChunkedOutlet implements Outlet {
   readonly #response: ServerResponse;
   readonly #socket: Socket;
-  constructor(response: ServerResponse, socket: Socket) {
+  readonly #count: (bytes: number) => void;
+  constructor(response: ServerResponse, socket: Socket, count: (bytes: number) => void) {
     this.#response = response;
     this.#socket = socket;
+    this.#count = count;
   }
   get closed() {
     return this.#socket.destroyed || this.#response.destroyed;
@@ -142,10 +158,10 @@ class ChunkedOutlet implements Outlet {
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
     const [only] = chunks;
-    if (chunks.length === 1 && only !== undefined && only.length > 0) return this.#socket.write(chunked(only));
-    let size = 0;
-    for (const { length } of chunks) size += length;
+    const size = bytesOf(chunks);
     if (size === 0) return true;
+    this.#count(size);
+    if (chunks.length === 1 && only !== undefined) return this.#socket.write(chunked(only));
     this.#socket.cork();
     this.#socket.write(`${size.toString(16)}\r\n`, 'latin1');
     for (const chunk of chunks) this.#socket.write(chunk);

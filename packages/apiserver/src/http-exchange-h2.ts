@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
-import { closedOutlet, collect, LazySignal, type Exchange, type HeaderValue, type Outlet } from './http-exchange.ts';
+import { bytesOf, closedOutlet, collect, type Exchange, type HeaderValue, LazySignal, type Outlet } from './http-exchange.ts';
 import { roomIn } from './http-exchange-h1.ts';
 import type { Connection } from './tls-connection.ts';
 
@@ -15,6 +15,7 @@ export class Http2Exchange implements Exchange {
   readonly #signal: LazySignal;
   #state: Exchange['state'] = 'fresh';
   #code = 0;
+  #sent = 0;
   #read = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection) {
@@ -38,6 +39,9 @@ export class Http2Exchange implements Exchange {
   }
   get code() {
     return this.#code;
+  }
+  get sent() {
+    return this.#sent;
   }
   get signal(): AbortSignal {
     return this.#signal.signal;
@@ -67,7 +71,9 @@ export class Http2Exchange implements Exchange {
     this.#code = code;
     if (this.#stream.destroyed) return;
     const bodiless = this.method === 'HEAD' || body.length === 0;
-    this.#headers['content-length'] = String(Buffer.byteLength(body));
+    const length = Buffer.byteLength(body);
+    if (this.method !== 'HEAD') this.#sent = length;
+    this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
     if (!this.#read) this.#stream.resume();
@@ -79,7 +85,9 @@ export class Http2Exchange implements Exchange {
     this.#code = code;
     if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
     if (!this.#read) this.#stream.resume();
-    return new StreamOutlet(this.#stream);
+    return new StreamOutlet(this.#stream, (bytes) => {
+      this.#sent += bytes;
+    });
   }
 
   // `close` with a code would let the client see a clean end
@@ -90,8 +98,10 @@ export class Http2Exchange implements Exchange {
 
 class StreamOutlet implements Outlet {
   readonly #stream: ServerHttp2Stream;
-  constructor(stream: ServerHttp2Stream) {
+  readonly #count: (bytes: number) => void;
+  constructor(stream: ServerHttp2Stream, count: (bytes: number) => void) {
     this.#stream = stream;
+    this.#count = count;
   }
   get closed() {
     return this.#stream.destroyed || this.#stream.closed;
@@ -99,6 +109,7 @@ class StreamOutlet implements Outlet {
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
+    this.#count(bytesOf(chunks));
     let room = true;
     this.#stream.cork();
     for (const chunk of chunks) room = this.#stream.write(chunk);

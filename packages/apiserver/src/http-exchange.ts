@@ -19,6 +19,8 @@ export interface Exchange {
   readonly state: 'fresh' | 'open' | 'sent';
   /** Of the answer; 0 while it is `fresh`. */
   readonly code: number;
+  /** Bytes of the answer's body that were given to the connection so far. */
+  readonly sent: number;
   /** Aborts the signal: nobody waits for the answer any more. */
   cancel(reason: unknown): void;
   setHeader(name: string, value: HeaderValue): void;
@@ -43,6 +45,12 @@ export interface Outlet {
   readonly closed: boolean;
   end(): void;
 }
+
+export const bytesOf = (chunks: readonly Buffer[]): number => {
+  let bytes = 0;
+  for (const { length } of chunks) bytes += length;
+  return bytes;
+};
 
 /** Where nothing can be written any more. */
 export const closedOutlet: Outlet = { closed: true, write: () => true, drained: () => Promise.resolve(), end() {} };

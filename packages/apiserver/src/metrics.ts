@@ -1,41 +1,68 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { Route } from './http-routes.ts';
+import { deprecationOf } from './served-kind.ts';
+import { readCounter, TallyHistogram, type Tally } from './tally.ts';
 
 /** Bounds of upstream's request histogram, in seconds. */
 const buckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
+/** Bounds of upstream's histogram of answers, in bytes. */
+const sizes = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const sizeLabels = ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 const maxKept = 10_000;
 
 interface Series {
-  count(): void;
-  observe(seconds: number): void;
+  readonly labels: Readonly<Record<string, string>>;
+  count: number;
+  readonly seconds: Tally;
+  /** Absent where upstream measures none: of what does not read. */
+  readonly bytes: Tally | undefined;
 }
 
 /** What the server counts of its requests. */
 export class RequestMetrics {
-  readonly #total: Counter<(typeof requestLabels)[number] | 'code'>;
-  readonly #duration: Histogram<(typeof requestLabels)[number]>;
+  readonly #duration: TallyHistogram;
+  readonly #sizes: TallyHistogram;
+  readonly #deprecated: Gauge<'group' | 'version' | 'resource' | 'subresource' | 'removed_release'>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
   readonly #watchEvents: Counter<'group' | 'version' | 'resource'>;
   readonly #series = new Map<string, Series>();
+  readonly #measured = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
+  #others: Series | undefined;
 
   constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }, version: string) {
     const registers = [registry];
-    this.#total = new Counter({
-      name: 'apiserver_request_total',
-      help: 'Requests by verb, resource and response code.',
-      labelNames: [...requestLabels, 'code'],
-      registers,
-    });
-    this.#duration = new Histogram({
+    readCounter(
+      registry,
+      {
+        name: 'apiserver_request_total',
+        help: 'Requests by verb, resource and response code.',
+        labelNames: [...requestLabels, 'code'],
+      },
+      () => [...this.#series.values(), ...(this.#others === undefined ? [] : [this.#others])].map(({ labels, count }) => [labels, count]),
+    );
+    this.#duration = new TallyHistogram({
       name: 'apiserver_request_duration_seconds',
       help: 'Seconds from the first byte of a request to the end of its response; watches are left out.',
-      labelNames: [...requestLabels],
+      labelNames: requestLabels,
       buckets,
+      registry,
+    });
+    this.#sizes = new TallyHistogram({
+      name: 'apiserver_response_sizes',
+      help: 'Bytes of the bodies of answers to what reads, as they went out; watches are left out.',
+      labelNames: sizeLabels,
+      buckets: sizes,
+      registry,
+    });
+    this.#deprecated = new Gauge({
+      name: 'apiserver_requested_deprecated_apis',
+      help: 'Always 1; its labels say which versions were asked for that should be used no more.',
+      labelNames: ['group', 'version', 'resource', 'subresource', 'removed_release'],
       registers,
     });
     this.#longRunning = new Gauge({
@@ -76,28 +103,45 @@ export class RequestMetrics {
     registry.registerMetric(current);
   }
 
-  finished(verb: string, route: Route | undefined, dryRun: boolean, code: number, seconds: number): void {
+  finished(verb: string, route: Route | undefined, dryRun: boolean, code: number, seconds: number, bytes: number): void {
+    const series = this.#of(verb, route, dryRun, code);
+    series.count++;
+    if (verb !== 'WATCH') series.seconds.observe(seconds);
+    series.bytes?.observe(bytes);
+    if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
+  }
+
+  #of(verb: string, route: Route | undefined, dryRun: boolean, code: number): Series {
     const scope = scopeOf(route);
     const { group = '', version = '', resource = '' } = route?.resource ?? {};
     const subresource = route?.subresource?.name ?? '';
-    const key = `${verb}|${group}/${version}/${resource}/${subresource}|${scope}|${dryRun}|${code}`;
-    let series = this.#series.get(key);
-    if (series === undefined) {
-      const labels = { verb, dry_run: dryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
-      const [total, duration] = [this.#total.labels({ ...labels, code: String(code) }), this.#duration.labels(labels)];
-      series = {
-        count: () => {
-          total.inc();
-        },
-        observe: (value) => {
-          duration.observe(value);
-        },
+    const request = `${verb}|${group}/${version}/${resource}/${subresource}|${scope}|${dryRun}`;
+    const key = `${request}|${code}`;
+    const known = this.#series.get(key);
+    if (known !== undefined) return known;
+    // beyond the bound all share one: what is not known is counted as other
+    if (this.#series.size >= maxKept) return (this.#others ??= this.#make({ verb: 'OTHER', component: 'apiserver' }, code, 'other'));
+    if (deprecationOf(group, version, resource) !== undefined)
+      this.#deprecated.set({ group, version, resource, subresource, removed_release: '' }, 1);
+    const labels = { verb, dry_run: dryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
+    const series = this.#make(labels, code, request);
+    this.#series.set(key, series);
+    return series;
+  }
+
+  /** Codes of one request share its times and sizes. */
+  #make(labels: Readonly<Record<string, string>>, code: number, request: string): Series {
+    let measured = this.#measured.get(request);
+    if (measured === undefined) {
+      const { verb = '' } = labels;
+      const { dry_run: _, ...sized } = labels;
+      measured = {
+        seconds: this.#duration.series(labels),
+        bytes: (verb === 'GET' || verb === 'LIST') && labels['resource'] !== '' ? this.#sizes.series(sized) : undefined,
       };
-      if (this.#series.size < maxKept) this.#series.set(key, series);
+      this.#measured.set(request, measured);
     }
-    series.count();
-    if (verb !== 'WATCH') series.observe(seconds);
-    if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
+    return { labels: { ...labels, code: String(code) }, count: 0, ...measured };
   }
 
   /** Counts the events of a watch. */
@@ -180,6 +224,27 @@ export function registerObjectCounts(
       },
     }),
   );
+}
+
+/** Takes the answers of health checks: the last of each, and how many of which kind there were. */
+export function healthMetrics(registry: Registry): (endpoint: string, name: string, healthy: boolean) => void {
+  const registers = [registry];
+  const last = new Gauge({
+    name: 'kubernetes_healthcheck',
+    help: 'Whether a health check passed when it was last asked.',
+    labelNames: ['name', 'type'],
+    registers,
+  });
+  const total = new Counter({
+    name: 'kubernetes_healthchecks_total',
+    help: 'Answers of health checks.',
+    labelNames: ['name', 'status', 'type'],
+    registers,
+  });
+  return (type, name, healthy) => {
+    last.set({ name, type }, healthy ? 1 : 0);
+    total.inc({ name, type, status: healthy ? 'success' : 'error' });
+  };
 }
 
 /** Memory, CPU, event loop delay and the like of this process. */

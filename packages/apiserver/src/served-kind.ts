@@ -82,6 +82,9 @@ export interface ServedKind {
 const deprecations: Readonly<Record<string, string>> = {
   '/v1/endpoints': 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
 };
+/** What whoever uses a version of a resource is warned of; undefined when nothing is wrong with it. */
+export const deprecationOf = (group: string, version: string, resource: string): string | undefined =>
+  deprecations[`${group}/${version}/${resource}`];
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
@@ -122,7 +125,7 @@ export function servedKind(
     gvk,
     apiVersion: apiVersionOf({ group, version }),
     namespaced,
-    warning: deprecations[`${group}/${version}/${kind.resource}`],
+    warning: deprecationOf(group, version, kind.resource),
     schema: schemaOf(gvk),
     strategy,
     allowLoopback,

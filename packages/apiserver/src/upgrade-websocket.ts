@@ -53,6 +53,9 @@ export function webSocketExchange(exchange: Exchange, upgrade: Upgrade, { text }
     get code() {
       return exchange.code;
     },
+    get sent() {
+      return exchange.sent;
+    },
     cancel: (reason) => exchange.cancel(reason),
     setHeader: (name, value) => exchange.setHeader(name, value),
     source: () => exchange.source(),

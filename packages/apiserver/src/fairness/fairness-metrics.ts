@@ -1,10 +1,22 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { PriorityAndFairness } from './priority-and-fairness.ts';
 
+/** Bounds of upstream's histogram, in seconds. */
+const waits = [0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30];
 const perFlow = ['priority_level', 'flow_schema'] as const;
 
 /** The series of upstream that tell how busy which level is. They are read when they are asked for: requests pay nothing for them. */
 export function registerFairnessMetrics(registry: Registry, fairness: PriorityAndFairness): void {
+  const waited = new Histogram({
+    name: 'apiserver_flowcontrol_request_wait_duration_seconds',
+    help: 'Seconds that requests waited in a queue, those that were given up among them.',
+    labelNames: [...perFlow, 'execute'],
+    buckets: waits,
+    registers: [registry],
+  });
+  fairness.onWaited = ({ level, schema }, executed, seconds) => {
+    waited.observe({ priority_level: level.name, flow_schema: schema, execute: String(executed) }, seconds);
+  };
   const flowGauge = (
     name: string,
     help: string,

@@ -51,6 +51,8 @@ export class PriorityAndFairness {
   #levels = new Map<string, PriorityLevel>();
   readonly #counts = new Map<string, FlowCounts>();
   #timer: Timer | undefined;
+  /** Told how many seconds a request has waited in a queue, and whether it was worked on then. */
+  onWaited: ((flow: FlowCounts, executed: boolean, seconds: number) => void) | undefined;
 
   /** `seats` is how much is worked on at a time; nobody waits longer than `waitMs`. */
   constructor(seats: number, waitMs: number, clock: Clock) {
@@ -115,8 +117,10 @@ export class PriorityAndFairness {
     if (typeof entered === 'string') throw this.#rejected(counts, entered);
     if (!(entered instanceof Promise)) return this.#place(matcher, counts, seats, entered);
     counts.queued += 1;
+    const since = this.#clock.monotonic();
     return entered.then((queue) => {
       counts.queued -= 1;
+      this.onWaited?.(counts, typeof queue !== 'string', (this.#clock.monotonic() - since) / 1000);
       if (typeof queue === 'string') throw this.#rejected(counts, queue);
       return this.#place(matcher, counts, seats, queue);
     });

@@ -14,6 +14,8 @@ export class EventRing {
   #start = 0;
   #length = 0;
   #floor: number;
+  #increases = 0;
+  #decreases = 0;
 
   constructor(floor: number, most = 16_384) {
     this.#floor = floor;
@@ -26,6 +28,17 @@ export class EventRing {
   }
   get length(): number {
     return this.#length;
+  }
+  /** Events that there is room for. */
+  get capacity(): number {
+    return this.#slots.length;
+  }
+  /** How often room was added, and given back. */
+  get increases(): number {
+    return this.#increases;
+  }
+  get decreases(): number {
+    return this.#decreases;
   }
 
   /** Forgets all; events count from `floor` anew. */
@@ -52,7 +65,9 @@ export class EventRing {
   /** Forgets what is older than anybody is expected to come back for. */
   trim(now: number): void {
     while (this.#length > 0 && now - (this.#times[this.#start] ?? now) > stale) this.#drop();
-    if (this.#length === 0 && this.#slots.length > least) this.reset(this.#floor);
+    if (this.#length > 0 || this.#slots.length <= least) return;
+    this.reset(this.#floor);
+    this.#decreases++;
   }
 
   /** Events after `revision`, oldest first. Only sound for `revision >= floor`. */
@@ -84,6 +99,7 @@ export class EventRing {
   }
 
   #grow(): void {
+    this.#increases++;
     const size = Math.min(Math.max(least, this.#slots.length * 2), this.#most);
     const slots: (CacheEvent | undefined)[] = Array.from({ length: size });
     const times = Array.from({ length: size }, () => 0);

@@ -63,6 +63,9 @@ export class ResourceCache {
   onEvent: ((event: CacheEvent) => void) | undefined;
   #contents: Contents;
   #changed = 0;
+  #received = 0;
+  #dispatched = 0;
+  #loads = 0;
   #filling: { readonly done: Promise<void>; readonly touched: Set<string> } | undefined;
 
   constructor(resource: StoredResource) {
@@ -86,6 +89,16 @@ export class ResourceCache {
   get changed(): number {
     return this.#changed;
   }
+  /** Changes that came, those that were offered to watches, and how often everything was loaded anew: for metrics. */
+  get received(): number {
+    return this.#received;
+  }
+  get dispatched(): number {
+    return this.#dispatched;
+  }
+  get loads(): number {
+    return this.#loads;
+  }
 
   get(key: string): Item | undefined {
     return this.#contents.items.get(key);
@@ -105,6 +118,7 @@ export class ResourceCache {
   fill(items: readonly Item[], revision: number): void {
     const touched = this.#filling?.touched;
     if (touched === undefined) return;
+    this.#loads++;
     for (const item of items) if (!touched.has(item.key)) this.#contents.set(item.key, undefined, item);
     this.#filling = undefined;
     this.ring.reset(revision);
@@ -115,6 +129,7 @@ export class ResourceCache {
   reset(contents: Contents, revision: number): void {
     this.#contents = contents;
     this.#filling = undefined;
+    this.#loads++;
     this.ring.reset(revision);
     this.#changed = revision;
   }
@@ -127,12 +142,14 @@ export class ResourceCache {
   put(item: Item, cause: Cause | undefined, now: number): void {
     const previous = this.#contents.items.get(item.key);
     this.#filling?.touched.add(item.key);
+    this.#received++;
     this.#tell(new CacheEvent(item.key, item.revision, item, previous, cause), now);
   }
 
   delete(key: string, revision: number, cause: Cause | undefined, now: number): void {
     const previous = this.#contents.items.get(key);
     this.#filling?.touched.add(key);
+    this.#received++;
     if (previous === undefined) return;
     this.#tell(new CacheEvent(key, revision, undefined, previous, cause), now);
   }
@@ -203,6 +220,7 @@ export class ResourceCache {
     const after = this.#contents.indexOf(event.current);
     this.#contents.set(event.key, event.previous, event.current);
     this.#changed = event.revision;
+    this.#dispatched++;
     this.ring.push(event, now);
     this.watchers.dispatch(event, before, after);
     this.onEvent?.(event);

@@ -83,6 +83,11 @@ export class WatchCache {
     return cache;
   }
 
+  /** Every resource that is followed. */
+  resources(): Iterable<ResourceCache> {
+    return this.#resources.values();
+  }
+
   /** Follows another resource from now on, or one that is followed already in another way of storing it. */
   add(resource: StoredResource): ResourceCache {
     const known = this.#resources.get(resource.name);

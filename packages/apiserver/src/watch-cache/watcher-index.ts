@@ -8,9 +8,14 @@ export class WatcherIndex {
   readonly #byIndex = new Map<string, Set<Watcher>>();
   readonly #byNamespace = new Map<string, Set<Watcher>>();
   #size = 0;
+  #cutOff = 0;
 
   get size(): number {
     return this.#size;
+  }
+  /** Watchers that went since they did not keep up. */
+  get cutOff(): number {
+    return this.#cutOff;
   }
 
   add(watcher: Watcher): void {
@@ -30,6 +35,7 @@ export class WatcherIndex {
     if (bucket?.delete(watcher) !== true) return;
     if (map !== undefined && bucket.size === 0) map.delete(value);
     this.#size--;
+    if (watcher.cutOff) this.#cutOff++;
   }
 
   /** `before` and `now` are the values of the index field. */

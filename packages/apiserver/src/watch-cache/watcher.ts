@@ -38,6 +38,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   #waiting: { resolve(result: IteratorResult<readonly WatchFrame[]>): void; reject(error: unknown): void } | undefined;
   #ended = false;
   #error: Error | undefined;
+  #cutOff = false;
   #timer: Timer | undefined;
   readonly #deadline: number;
   #abort: (() => void) | undefined;
@@ -60,6 +61,10 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
 
   get ended(): boolean {
     return this.#ended;
+  }
+  /** It ended since its reader did not keep up with the events. */
+  get cutOff(): boolean {
+    return this.#cutOff;
   }
 
   push(event: CacheEvent): void {
@@ -126,6 +131,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       return;
     }
     if (this.#queue.length >= maxQueued) {
+      this.#cutOff = true;
       this.fail(expired('too old resource version: the watcher did not keep up with the events'));
       return;
     }

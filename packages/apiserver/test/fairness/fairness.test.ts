@@ -323,6 +323,24 @@ describe('the configuration', () => {
     );
     place.leave();
   });
+
+  it('tells how long requests waited', async () => {
+    const { clock, fairness } = one(1, { queues: 1, handSize: 1, queueLengthLimit: 5 });
+    const registry = new Registry();
+    registerFairnessMetrics(registry, fairness);
+    const first = fairness.enter(asking('a', [])) as Place;
+    const [second, third] = [fairness.enter(asking('a', [])), fairness.enter(asking('a', []))];
+    await clock.advance(300);
+    first.leave();
+    await second;
+    const given = Promise.resolve(third).catch((error: unknown) => error);
+    await clock.advance(1_000);
+    await given;
+    const text = await registry.metrics();
+    const labels = 'priority_level="own",flow_schema="all"';
+    expect(text).toContain(`apiserver_flowcontrol_request_wait_duration_seconds_sum{${labels},execute="true"} 0.3`);
+    expect(text).toContain(`apiserver_flowcontrol_request_wait_duration_seconds_sum{${labels},execute="false"} 1`);
+  });
 });
 
 describe('what is going on', () => {

@@ -302,6 +302,8 @@ describe('metrics', () => {
       'apiserver_current_inflight_requests',
       'apiserver_longrunning_requests',
       'apiserver_watch_events_total',
+      'apiserver_response_sizes',
+      'apiserver_requested_deprecated_apis',
       'kubernetes_build_info',
     ])
       expect(names).toContain(name);
