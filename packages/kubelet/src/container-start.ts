@@ -108,6 +108,7 @@ export async function startContainer(
       volumes: record.volumes,
       mountedImages,
       devices: await node.devices?.prepare(pod, container, signal),
+      cdiDevices: node.claims?.devicesOf(pod, container) ?? [],
       image,
       targetId: target,
       event,

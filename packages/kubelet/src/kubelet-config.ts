@@ -114,6 +114,8 @@ export const kubeletConfig = z.strictObject({
     .prefault({}),
   /** Where device plugins register (`kubelet.sock`), as upstream's /var/lib/kubelet/device-plugins; by default there are none. */
   devicePluginDir: z.string().startsWith('/').max(90).optional(),
+  /** Where DRA drivers register, as upstream's /var/lib/kubelet/plugins_registry; by default there are none. */
+  pluginRegistryDir: z.string().startsWith('/').max(90).optional(),
   /** Pods that run without an API server: a directory of manifests (or one file), and a URL that gives one pod or a list. */
   staticPods: z
     .strictObject({

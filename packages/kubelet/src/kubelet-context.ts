@@ -13,6 +13,7 @@ import type { VolumeDriver } from '@oarlock/spi/volume';
 import { Deadlines } from './deadlines.ts';
 import type { PodFacts } from './field-values.ts';
 import { DeviceManager } from './devices/device-manager.ts';
+import { ResourceClaims } from './devices/resource-claims.ts';
 import { ImageManager } from './images.ts';
 import type { KubeletConfig } from './kubelet-config.ts';
 import { ownerId } from './labels.ts';
@@ -125,6 +126,10 @@ export function kubeletParts(
       config.devicePluginDir === undefined
         ? undefined
         : new DeviceManager({ directory: config.devicePluginDir, log, signal, changed: asked.devicesChanged }),
+    claims:
+      config.pluginRegistryDir === undefined
+        ? undefined
+        : new ResourceClaims({ registryDir: config.pluginRegistryDir, file: join(rootDir, 'dra_manager_state'), client, clock, log }),
     policy: defaultRuntime.hub.simulated ? undefined : needs.policy,
     hostname: hostname(),
     cgroupRoot: config.cgroupRoot,

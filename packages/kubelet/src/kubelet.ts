@@ -155,6 +155,7 @@ export class Kubelet {
     objects.close();
     await this.#booted?.catch(() => undefined);
     await this.context.devices?.stop();
+    await this.context.claims?.stop();
   }
 
   #agentOf(pod: Pod): NodeAgent | undefined {
@@ -202,6 +203,7 @@ export class Kubelet {
     const nodeName = config.count === undefined ? config.nodeName : undefined;
     await this.#openRuntimes();
     await this.context.devices?.start();
+    await this.context.claims?.start();
     this.#situation?.devicesChanged();
     const source = new PodSource(this.context, this.agents);
     const held = await source.look(this.runtimes);
@@ -214,7 +216,9 @@ export class Kubelet {
       .on({ added: observe, updated: observe });
     await Promise.all([this.#register(), source.follow(informers, nodeName)]);
     signal.throwIfAborted();
-    this.context.devices?.keep((uid) => [...this.agents.values()].some(({ pods }) => pods.get(uid) !== undefined));
+    const present = (uid: string) => [...this.agents.values()].some(({ pods }) => pods.get(uid) !== undefined);
+    this.context.devices?.keep(present);
+    void this.context.claims?.keep(present, signal);
     this.#up = true;
     this.#tick();
     this.#rotateLogs();

@@ -7,6 +7,7 @@ import type { NetworkDriver } from '@oarlock/spi/network';
 import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
 import type { DeviceManager } from './devices/device-manager.ts';
+import type { ResourceClaims } from './devices/resource-claims.ts';
 import type { ImageManager } from './images.ts';
 import type { NodePaths } from './node-paths.ts';
 import type { Pressure } from './node/thresholds.ts';
@@ -50,6 +51,7 @@ export interface KubeletContext {
   /** Absent: whatever policies say, everything passes. */
   /** Present where device plugins may register. */
   readonly devices: DeviceManager | undefined;
+  readonly claims: ResourceClaims | undefined;
   readonly policy: NetworkPolicies | undefined;
   readonly hostname: string;
   /** Below which pods get their cgroups; undefined: where the runtime puts them. */

@@ -56,7 +56,7 @@ export async function sandboxConfig(
   podIPs: readonly string[] | undefined,
 ): Promise<PodSandboxConfig> {
   const { name = '', namespace = '', uid = '' } = pod.metadata ?? {};
-  if (pod.spec?.hostUsers === false) throw new Error('user namespaces (hostUsers: false) are not supported on this node');
+  if (pod.spec?.hostUsers === false) throw new Error("can't set `spec.hostUsers: false`, runtime does not support user namespaces");
   const nodeNetwork = usesNodeNetwork(pod, node, runtime);
   const parent = cgroupParent(pod, node.cgroupRoot);
   const { sysctls } = pod.spec?.securityContext ?? {};
@@ -94,6 +94,8 @@ export interface ContainerRequest {
   readonly volumes: PodVolumes;
   /** What device plugins give it. */
   readonly devices?: ContainerDevices | undefined;
+  /** What its claims give it, by names in the Container Device Interface. */
+  readonly cdiDevices?: readonly string[];
   /** Images to mount, by volume name. */
   readonly mountedImages?: ReadonlyMap<string, string>;
   readonly image: { readonly reference: string; readonly image: Image | undefined };
@@ -138,6 +140,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
         ],
     ...deviceList([...(devices?.devices ?? []), ...(runtime.hollow ? [] : blockDevices(request))]),
     labels: containerLabels(pod, container, node.owner),
+    ...cdiList([...(devices?.cdiDevices ?? []).map(({ name }) => name), ...(request.cdiDevices ?? [])]),
     annotations: { ...devices?.annotations, ...containerAnnotations(pod, container, restartCount) },
     logPath: `${container.name}/${restartCount}.log`,
     stdin: container.stdin === true,
@@ -157,6 +160,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
   };
 }
 
+const cdiList = (names: readonly string[]) => (names.length > 0 ? { cdiDevices: [...new Set(names)] } : {});
 const deviceList = (devices: readonly Device[]) => (devices.length > 0 ? { devices } : {});
 
 /** Volumes that the container has as block devices. @throws Error for one that is not there */

@@ -274,6 +274,7 @@ export class PodLife {
     await this.#look(pass);
     record.probes?.stop();
     this.#content.release();
+    await this.#node.claims?.release(record.uid, pass.signal);
     this.stage = 'terminated';
     this.#options.released();
     // of a pod that had ended before this kubelet began, everything was said then

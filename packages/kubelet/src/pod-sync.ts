@@ -72,6 +72,7 @@ async function start(pass: SyncPass, actions: PodActions, listener: RuntimeListe
   }
   let sandbox: PodSandboxConfig;
   if (actions.createSandbox) {
+    if (!(await prepareClaims(pass))) return;
     try {
       sandbox = await createSandbox(pass, actions.attempt, listener);
     } catch (error) {
@@ -97,6 +98,24 @@ async function start(pass: SyncPass, actions: PodActions, listener: RuntimeListe
     if (!started && container && !isSidecar(container)) return;
   }
   for (const index of actions.toStart) await run('regular', index, containers[index]);
+}
+
+/** Has drivers prepare the pod's claims. Returns whether they are; why not is told by an event. */
+async function prepareClaims(pass: SyncPass): Promise<boolean> {
+  const { record } = pass;
+  const { node, pod } = record;
+  if (!pod.spec?.resourceClaims?.length) return true;
+  try {
+    if (!node.claims) throw new Error('this node takes no DRA drivers: pluginRegistryDir is not set');
+    await pass.step('prepare claims', ({ signal }) => node.claims?.prepare(pod, signal) ?? Promise.resolve());
+    return true;
+  } catch (error) {
+    pass.signal.throwIfAborted();
+    record.event('Warning', 'FailedPrepareDynamicResources', `Failed to prepare dynamic resources: ${messageOf(error)}`);
+    pass.fail(error);
+    pass.retryIn(sandboxRetryMs);
+    return false;
+  }
 }
 
 /** In a new sandbox initialization begins anew: what was left of it in the old one must not count. */

@@ -94,6 +94,8 @@ export interface ContainerConfig {
   readonly envs: readonly { readonly key: string; readonly value: string }[];
   readonly mounts: readonly Mount[];
   readonly devices?: readonly Device[];
+  /** Names in the Container Device Interface (`vendor.com/class=name`), which the runtime resolves. */
+  readonly cdiDevices?: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** Relative to the sandbox's log directory. */

@@ -46,8 +46,12 @@ export function sandboxConfig(given: PodSandboxConfig, cgroupParent: CgroupParen
   });
 }
 
+/** containerd before 1.7 reads no field for them; later ones take each device once. */
+const cdiAnnotation = 'cdi.k8s.io/oarlock';
+
 export function containerConfig(given: ContainerConfig): object {
   const { security } = given.linux;
+  const { cdiDevices = [] } = given;
   return present({
     metadata: given.metadata,
     image: present({ image: given.image.image, userSpecifiedImage: given.image.userSpecifiedImage }),
@@ -57,8 +61,9 @@ export function containerConfig(given: ContainerConfig): object {
     envs: given.envs,
     mounts: given.mounts.map(mount),
     devices: given.devices,
+    cdiDevices: cdiDevices.map((name) => ({ name })),
     labels: given.labels,
-    annotations: given.annotations,
+    annotations: cdiDevices.length > 0 ? { ...given.annotations, [cdiAnnotation]: cdiDevices.join(',') } : given.annotations,
     logPath: given.logPath,
     stdin: given.stdin,
     stdinOnce: given.stdinOnce,

@@ -183,6 +183,7 @@ export const criMessages: Readonly<Record<string, Readonly<Record<string, string
   },
   LinuxContainerConfig: { resources: '1 LinuxContainerResources', securityContext: '2 LinuxContainerSecurityContext' },
   ContainerMetadata: { name: '1 string', attempt: '2 uint32' },
+  CDIDevice: { name: '1 string' },
   ContainerConfig: {
     metadata: '1 ContainerMetadata',
     image: '2 ImageSpec',
@@ -199,6 +200,7 @@ export const criMessages: Readonly<Record<string, Readonly<Record<string, string
     stdinOnce: '13 bool',
     tty: '14 bool',
     linux: '15 LinuxContainerConfig',
+    cdiDevices: '17 repeated CDIDevice',
     stopSignal: '18 Signal',
   },
   CreateContainerRequest: { podSandboxId: '1 string', config: '2 ContainerConfig', sandboxConfig: '3 PodSandboxConfig' },

@@ -33,7 +33,7 @@ import { hasCode } from './engine-errors.ts';
 import { isNever, type EngineContainer, type EngineInfo, type ListedContainer } from './engine-shapes.ts';
 import { EventHub } from './event-hub.ts';
 import { Images } from './images.ts';
-import { KeyedLock } from './keyed-lock.ts';
+import { KeyedLock } from '@oarlock/kernel/keyed-lock';
 import { LogCopies } from './log-copies.ts';
 import {
   containerLabels,

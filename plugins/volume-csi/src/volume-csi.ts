@@ -13,7 +13,7 @@ import { CsiVolumes } from './csi-volumes.ts';
 import { runDriver } from './driver-process.ts';
 import { firstUse } from './first-use.ts';
 import { NodeExpansion } from './node-expansion.ts';
-import { PluginSockets } from './plugin-sockets.ts';
+import { PluginSockets } from '@oarlock/grpc/plugin-sockets';
 import { problemOf } from './registered-drivers.ts';
 import { announce, announceSnapshots, register, unregister } from './registration.ts';
 import type { Sidecar } from './sidecar.ts';

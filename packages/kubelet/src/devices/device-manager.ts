@@ -139,6 +139,7 @@ export class DeviceManager {
         mounts: [...all.mounts, ...one.mounts],
         devices: [...all.devices, ...one.devices],
         annotations: { ...all.annotations, ...one.annotations },
+        cdiDevices: [...(all.cdiDevices ?? []), ...(one.cdiDevices ?? [])],
       };
     }
     return all;

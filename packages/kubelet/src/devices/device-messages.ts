@@ -18,7 +18,9 @@ export const deviceMessages = new MessageTable(
       mounts: '2 repeated Mount',
       devices: '3 repeated DeviceSpec',
       annotations: '4 map<string,string>',
+      cdiDevices: '5 repeated CDIDevice',
     },
+    CDIDevice: { name: '1 string' },
     AllocateResponse: { containerResponses: '1 repeated ContainerAllocateResponse' },
     PreStartContainerRequest: { devicesIDs: '1 repeated string' },
     PreStartContainerResponse: {},
@@ -39,4 +41,6 @@ export interface ContainerDevices {
   readonly mounts: readonly { readonly containerPath: string; readonly hostPath: string; readonly readOnly: boolean }[];
   readonly devices: readonly { readonly containerPath: string; readonly hostPath: string; readonly permissions: string }[];
   readonly annotations: Readonly<Record<string, string>>;
+  /** Fully qualified names of the Container Device Interface. */
+  readonly cdiDevices?: readonly { readonly name: string }[];
 }

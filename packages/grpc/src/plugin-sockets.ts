@@ -1,17 +1,14 @@
 import { watch } from 'node:fs';
 import { lstat, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Backoff } from '@oarlock/client/backoff';
-import { PluginRegistration, type RegisteringPlugin } from '@oarlock/grpc/plugin-registration';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import { PluginRegistration, type RegisteringPlugin } from './plugin-registration.ts';
 
 export interface PluginSocketsOptions {
   /** Upstream's `plugins_registry`: plugins put sockets there when they are ready, and take them away when they end. */
   readonly directory: string;
   readonly type: string;
-  readonly clock: Clock;
-  readonly log: Logger;
+  readonly clock: { sleep(ms: number, signal?: AbortSignal): Promise<void> };
+  readonly log: { warn(fields: object, message: string): void };
   /** Takes a plugin in. What it throws is told to the plugin. The signal aborts when the plugin's socket has gone. */
   register(plugin: RegisteringPlugin, signal: AbortSignal): Promise<void>;
   /** Its socket has gone. */
@@ -25,6 +22,8 @@ interface Known {
   readonly ended: Promise<void>;
 }
 const deepest = 4;
+const firstWaitMs = 100;
+const longestWaitMs = 30_000;
 
 /** Watches a directory for the sockets of plugins that want to be registered, as kubelets do. */
 export class PluginSockets {
@@ -119,7 +118,7 @@ export class PluginSockets {
   async #follow(socket: string, signal: AbortSignal): Promise<void> {
     const { clock, log, type, register, deregister } = this.#options;
     const registration = new PluginRegistration(socket);
-    const backoff = new Backoff({ firstMs: 100, longestMs: 30_000, jitter: 0.2, random: Math.random });
+    let waitMs = firstWaitMs;
     let registered: RegisteringPlugin | undefined;
     try {
       for (let told = false; !told && !signal.aborted; ) {
@@ -135,9 +134,9 @@ export class PluginSockets {
           told = true;
         } catch (error) {
           if (signal.aborted) break;
-          const waitMs = backoff.next();
           log.warn({ socket, error: String(error), waitMs }, 'a plugin could not be registered');
           await clock.sleep(waitMs, signal).catch(() => undefined);
+          waitMs = Math.min(waitMs * 2, longestWaitMs);
         }
       }
       if (registered === undefined) return;

@@ -1,0 +1,157 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { registrationTable } from '@oarlock/grpc/plugin-registration';
+import { unixServer } from '@oarlock/grpc/unix-server';
+import { resourceClaims } from '@oarlock/api/resources';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { ContainerConfig } from '@oarlock/spi/runtime';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { claimMessages, type ClaimName } from '../src/devices/claim-messages.ts';
+import { app, Bench, podOf } from './bench.ts';
+
+const driver = 'gpu.example.com';
+
+/** A DRA driver that prepares what it is asked for, and remembers it. */
+class Driver {
+  readonly prepared: string[] = [];
+  readonly given: string[] = [];
+  refuses: string | undefined;
+  readonly #close: (() => Promise<void>)[] = [];
+
+  async start(directory: string): Promise<void> {
+    const endpoint = join(directory, 'dra.sock');
+    const of = (claims: readonly ClaimName[], answer: (claim: ClaimName) => object) => ({
+      claims: Object.fromEntries(claims.map((claim) => [claim.uid, answer(claim)])),
+    });
+    const plugin = await unixServer({
+      socket: endpoint,
+      table: claimMessages,
+      services: {
+        'k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin': {
+          NodePrepareResources: ({ claims }: { readonly claims: readonly ClaimName[] }) =>
+            of(claims, (claim) => {
+              if (this.refuses !== undefined) return { error: this.refuses };
+              this.prepared.push(claim.name);
+              const device = (request: string) => ({ requestNames: [request], cdiDeviceIds: [`${driver}/gpu=${claim.name}-${request}`] });
+              return { devices: [device('big'), device('small')] };
+            }),
+          NodeUnprepareResources: ({ claims }: { readonly claims: readonly ClaimName[] }) =>
+            of(claims, (claim) => {
+              this.given.push(claim.name);
+              return {};
+            }),
+        },
+      },
+    });
+    const registration = await unixServer({
+      socket: join(directory, 'registry', `${driver}-reg.sock`),
+      table: registrationTable,
+      types: { GetInfo: ['InfoRequest', 'PluginInfo'], NotifyRegistrationStatus: ['RegistrationStatus', 'RegistrationStatusResponse'] },
+      services: {
+        'pluginregistration.Registration': {
+          GetInfo: () => ({ type: 'DRAPlugin', name: driver, endpoint, supportedVersions: ['v1.DRAPlugin'] }),
+          NotifyRegistrationStatus: () => ({}),
+        },
+      },
+    });
+    this.#close.push(
+      () => plugin.close(),
+      () => registration.close(),
+    );
+  }
+  async stop(): Promise<void> {
+    for (const close of this.#close) await close();
+  }
+}
+
+describe('claims of pods', () => {
+  let directory: string;
+  let bench: Bench;
+  const plugin = { driver: new Driver() };
+  const created: ContainerConfig[] = [];
+  const eventually = (holds: () => boolean) =>
+    expect.poll(async () => (await bench.clock.advance(1000), holds()), { timeout: 30_000, interval: 10 }).toBe(true);
+  const phase = (name: string) => bench.pod(name)?.status?.phase;
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'oarlock-dra-'));
+    plugin.driver = new Driver();
+    created.length = 0;
+    bench = new Bench({
+      config: { pluginRegistryDir: join(directory, 'registry') },
+      wrap: (runtime) =>
+        new Proxy(runtime, {
+          get: (target, name) => {
+            const member: unknown = Reflect.get(target, name, target);
+            if (typeof member !== 'function') return member;
+            return (...args: unknown[]) => {
+              if (name === 'createContainer') created.push(args[1] as ContainerConfig);
+              return (member as (...all: unknown[]) => unknown).apply(target, args);
+            };
+          },
+        }),
+    });
+  });
+  afterEach(async () => {
+    await bench.dispose();
+    await plugin.driver.stop();
+    await rm(directory, { recursive: true, force: true });
+  });
+  const claim = (name: string, pods: readonly string[], allocated = true) =>
+    bench.api.seed(resourceClaims, {
+      metadata: { name, namespace: 'default' },
+      spec: {},
+      status: {
+        ...(allocated && { allocation: { devices: { results: [{ driver, pool: 'p', device: 'd', request: 'big' }] } } }),
+        reservedFor: pods.map((pod) => ({ resource: 'pods', name: pod, uid: bench.pod(pod)?.metadata?.uid ?? '' })),
+      },
+    });
+  const wants = (name: string, claimName: string, request?: string): Pod =>
+    podOf(name, {
+      resourceClaims: [{ name: 'gpu', resourceClaimName: claimName }],
+      containers: [app({ resources: { claims: [{ name: 'gpu', ...(request !== undefined && { request }) }] } })],
+    });
+
+  it('are prepared before containers begin, handed to who asks for them, and given back when the last pod has ended', async () => {
+    await bench.start();
+    bench.create(wants('one', 'shared'));
+    bench.create(wants('two', 'shared', 'small'));
+    claim('shared', ['one', 'two']);
+    await plugin.driver.start(directory);
+    await eventually(() => phase('one') === 'Running' && phase('two') === 'Running');
+    expect(plugin.driver.prepared.every((name) => name === 'shared')).toBe(true);
+    expect(created.map(({ cdiDevices }) => cdiDevices).sort()).toEqual([
+      [`${driver}/gpu=shared-big`, `${driver}/gpu=shared-small`],
+      [`${driver}/gpu=shared-small`],
+    ]);
+    await bench.delete('one', 1);
+    await eventually(() => bench.pod('one') === undefined);
+    expect(plugin.driver.given).toEqual([]);
+    await bench.restart();
+    await bench.delete('two', 1);
+    await eventually(() => bench.pod('two') === undefined);
+    expect(plugin.driver.given).toEqual(['shared']);
+    expect(JSON.parse(await readFile(join(bench.directory, 'dra_manager_state'), 'utf8'))).toEqual([]);
+  });
+
+  it('hold their pods up as long as there is no driver, no allocation, no right to them, or the driver refuses', async () => {
+    await bench.start();
+    const failed = (message: string) =>
+      eventually(() => bench.events.of('FailedPrepareDynamicResources').some((line) => line.includes(message)));
+    bench.create(wants('web', 'mine'));
+    await failed('failed to fetch ResourceClaim mine referenced by pod web: not found');
+    claim('mine', []);
+    await failed('is not allowed to use ResourceClaim mine');
+    claim('mine', ['web'], false);
+    await failed('ResourceClaim mine is not allocated');
+    claim('mine', ['web']);
+    await failed(`DRA driver ${driver} is not registered`);
+    plugin.driver.refuses = 'out of memory';
+    await plugin.driver.start(directory);
+    await failed('NodePrepareResources failed for claim default/mine: out of memory');
+    expect(created).toEqual([]);
+    plugin.driver.refuses = undefined;
+    await eventually(() => phase('web') === 'Running');
+  });
+});
