@@ -1,0 +1,196 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { csiTable } from '@oarlock/csi/csi-messages';
+import type { CsiSnapshot, CsiVolume, VolumeCapability } from '@oarlock/csi/csi-types';
+import { UnixClient } from '@oarlock/grpc/unix-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { driver } from '../src/driver.ts';
+import { Faults } from '../src/faults.ts';
+
+const run = promisify(execFile);
+const isRoot = process.getuid?.() === 0;
+const loops =
+  isRoot &&
+  (await run('losetup', ['--find']).then(
+    () => true,
+    () => false,
+  ));
+const writer = { accessMode: { mode: 'SINGLE_NODE_WRITER' } } as const;
+const kinds: readonly (readonly [string, VolumeCapability, boolean])[] = [
+  ['a directory', { mount: {}, ...writer }, true],
+  ['a block device', { block: {}, ...writer }, loops],
+];
+const timeoutMs = 30_000;
+
+interface Running {
+  readonly client: UnixClient;
+  /** Resolves when it is dead. */
+  readonly death: Promise<unknown>;
+  kill(): void;
+}
+
+/** A driver that a file tells to die, and that is there again then with what is on the disk and in the kernel. */
+class Mortal {
+  readonly directory: string;
+  readonly #begin: (mortal: Mortal) => Promise<Running>;
+  #running: Running | undefined;
+
+  constructor(directory: string, begin: (mortal: Mortal) => Promise<Running>) {
+    this.directory = directory;
+    this.#begin = begin;
+  }
+
+  async start(): Promise<void> {
+    this.#running = await this.#begin(this);
+  }
+  async stop(): Promise<void> {
+    this.#running?.client.close();
+    this.#running?.kill();
+    await this.#running?.death;
+  }
+
+  /** Calls, with the driver dying before anything is done, or after all is: and calls again, as whoever got no answer does. */
+  async call<T extends object>(
+    service: 'Controller' | 'Node',
+    method: string,
+    request: object,
+    kill: 'before' | 'after' | undefined,
+  ): Promise<T> {
+    if (kill !== undefined) {
+      await writeFile(this.faults, JSON.stringify({ [method]: { kill } }));
+      await expect(this.#ask(service, method, request), method).rejects.toMatchObject({ name: 'GrpcError' });
+      await this.stop();
+      expect(await readFile(this.faults, 'utf8'), method).toBe('{}');
+      await this.start();
+    }
+    return this.#ask(service, method, request);
+  }
+  #ask<T extends object>(service: string, method: string, request: object): Promise<T> {
+    if (this.#running === undefined) throw new Error('it was not started');
+    return this.#running.client.call<T>(`csi.v1.${service}`, method, request);
+  }
+
+  /** What is left on the machine. */
+  async left(): Promise<readonly string[]> {
+    const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').filter((line) => line.includes(this.directory));
+    const devices = loops
+      ? (await run('losetup', ['--list', '--noheadings'])).stdout.split('\n').filter((line) => line.includes(this.directory))
+      : [];
+    const files = await Promise.all(['state', 'content', 'published'].map((part) => readdir(join(this.directory, 'data', part))));
+    return [...mounts, ...devices, ...files.flat()];
+  }
+
+  get socket(): string {
+    return join(this.directory, 'csi.sock');
+  }
+  get faults(): string {
+    return join(this.directory, 'faults.json');
+  }
+  get client(): UnixClient {
+    return new UnixClient({ socket: this.socket, table: csiTable, timeoutMs });
+  }
+}
+
+/** In this process: what it remembered is lost, and calls get no answer. */
+async function inProcess(mortal: Mortal): Promise<Running> {
+  let die = () => {};
+  const death = new Promise<void>((resolve) => (die = resolve));
+  const server = await driver({
+    name: 'hostpath.csi.oarlock.dev',
+    endpoint: mortal.socket,
+    nodeId: 'here',
+    dataDir: join(mortal.directory, 'data'),
+    capacityBytes: 2 ** 30,
+    version: 'test',
+    now: Date.now,
+    attach: true,
+    faults: new Faults(mortal.faults, () => die()),
+  });
+  return { client: mortal.client, death: death.then(() => server.close()), kill: () => die() };
+}
+
+/** As a process of its own, which gets SIGKILL. */
+async function asProcess(mortal: Mortal): Promise<Running> {
+  const require = createRequire(import.meta.url);
+  const register = pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href;
+  const main = join(import.meta.dirname, '..', 'src', 'main.ts');
+  const own = [
+    '--endpoint',
+    mortal.socket,
+    '--node-id',
+    'here',
+    '--data-dir',
+    join(mortal.directory, 'data'),
+    '--attach',
+    '--faults',
+    mortal.faults,
+  ];
+  const child = spawn(process.execPath, ['--conditions=@oarlock/source', '--import', register, main, ...own], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const death = once(child, 'exit');
+  await Promise.race([once(createInterface({ input: child.stdout }), 'line'), death]);
+  return { client: mortal.client, death, kill: () => void child.kill('SIGKILL') };
+}
+
+const all = () => true;
+const lives = [
+  { title: 'before the work of each call', kill: 'before', begin: inProcess, dies: all },
+  { title: 'after the work of each call', kill: 'after', begin: inProcess, dies: all },
+  // a process takes its time to begin: the calls that leave something in the kernel
+  { title: 'by SIGKILL after what nodes do', kill: 'after', begin: asProcess, dies: (service: string) => service === 'Node' },
+] as const;
+
+describe.each(lives)('killed $title', ({ kill, begin, dies }) => {
+  let mortal: Mortal;
+  beforeEach(async () => {
+    mortal = new Mortal(await mkdtemp(join(tmpdir(), 'csi-kill-')), begin);
+    await mortal.start();
+  });
+  afterEach(async () => {
+    await mortal.stop();
+    await rm(mortal.directory, { recursive: true });
+  });
+
+  it.each(kinds.filter(([, , possible]) => possible))(
+    'the life of %s goes on, and leaves nothing behind',
+    async (_what, volumeCapability) => {
+      const call = <T extends object>(service: 'Controller' | 'Node', method: string, request: object) =>
+        mortal.call<T>(service, method, request, dies(service) ? kill : undefined);
+      const { volume } = await call<{ volume: CsiVolume }>('Controller', 'CreateVolume', {
+        name: 'one',
+        volumeCapabilities: [volumeCapability],
+        capacityRange: { requiredBytes: 8 * 2 ** 20 },
+      });
+      const { volumeId } = volume;
+      const stagingTargetPath = join(mortal.directory, 'staging');
+      const targetPath = join(mortal.directory, 'pods', 'one');
+      await call('Controller', 'ControllerPublishVolume', { volumeId, nodeId: 'here', volumeCapability, readonly: false });
+      await call('Node', 'NodeStageVolume', { volumeId, stagingTargetPath, volumeCapability });
+      await call('Node', 'NodePublishVolume', { volumeId, stagingTargetPath, targetPath, volumeCapability });
+      const file = volumeCapability.mount === undefined ? targetPath : join(targetPath, 'file');
+      await writeFile(file, 'here');
+      await call('Controller', 'ControllerExpandVolume', { volumeId, capacityRange: { requiredBytes: 16 * 2 ** 20 } });
+      await call('Node', 'NodeExpandVolume', { volumeId, volumePath: targetPath });
+      const { snapshot } = await call<{ snapshot: CsiSnapshot }>('Controller', 'CreateSnapshot', {
+        sourceVolumeId: volumeId,
+        name: 'then',
+      });
+      expect((await readFile(file)).subarray(0, 4).toString()).toBe('here');
+      await call('Node', 'NodeUnpublishVolume', { volumeId, targetPath });
+      await call('Node', 'NodeUnstageVolume', { volumeId, stagingTargetPath });
+      await call('Controller', 'ControllerUnpublishVolume', { volumeId, nodeId: 'here' });
+      await call('Controller', 'DeleteSnapshot', { snapshotId: snapshot.snapshotId });
+      await call('Controller', 'DeleteVolume', { volumeId });
+      expect(await mortal.left()).toEqual([]);
+    },
+    180_000,
+  );
+});
