@@ -80,8 +80,14 @@ export function splitKey(key: ObjectKey): { readonly namespace?: string; readonl
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
-  if (Array.isArray(value)) for (const item of value) deepFreeze(item);
-  else for (const key in value) deepFreeze(value[key]);
+  // most members are no objects, and most calls would be for nothing
+  if (Array.isArray(value)) {
+    for (const item of value as readonly unknown[]) if (typeof item === 'object') deepFreeze(item);
+  } else
+    for (const key in value) {
+      const member = value[key];
+      if (typeof member === 'object') deepFreeze(member);
+    }
   return value;
 }
 

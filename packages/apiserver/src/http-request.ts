@@ -25,41 +25,82 @@ export async function apiRequest(
   audit?: Pick<AuditTrail, 'annotate' | 'request'>,
 ): Promise<ApiRequest> {
   const { headers } = exchange;
-  const { verb, resource, subresource, namespace, name, optionsKind } = route;
+  const { verb, optionsKind } = route;
   const contentType = headers['content-type'];
   const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
   const patchType = writes && verb === 'patch' ? patchTypeOf(contentType) : undefined;
   const bytes = writes ? await exchange.read(maxBodyBytes) : noBytes;
   const binary = bytes.length > 0 && mediaTypeOf(contentType) === protobufType;
   const protobuf = binary ? (await import('./negotiation-protobuf.ts')).decodeProtobuf : undefined;
-  const cause = parseTraceparent(headers['traceparent'] as string | undefined);
-  let body: { readonly decoded: unknown } | undefined;
-  return {
-    verb,
-    resource,
-    subresource: subresource?.name ?? '',
-    namespace,
-    name,
-    identity,
-    authentication,
-    query: queryOf(route, query),
-    ...(patchType !== undefined && { patchType }),
-    ...(headers['user-agent'] !== undefined && { userAgent: headers['user-agent'] }),
-    ...(cause !== undefined && { cause }),
-    ...(audit !== undefined && { annotate: (key: string, value: string, level?: 'Request') => audit.annotate(key, value, level) }),
-    warn,
-    get body() {
-      if (!writes && optionsKind === undefined) return undefined;
-      if (body === undefined) {
-        body = { decoded: decodeBody(bytes, { route, query, contentType, protobuf, warn }) };
-        audit?.request(body.decoded);
-      }
-      return body.decoded;
-    },
-    get signal() {
-      return exchange.signal;
-    },
-  };
+  const decode =
+    writes || optionsKind !== undefined
+      ? () => {
+          const decoded = decodeBody(bytes, { route, query, contentType, protobuf, warn });
+          audit?.request(decoded);
+          return decoded;
+        }
+      : undefined;
+  const request = new HttpApiRequest(exchange, route, queryOf(route, query), identity, authentication, warn, decode);
+  if (patchType !== undefined) request.patchType = patchType;
+  if (audit !== undefined) request.annotate = (key, value, level) => audit.annotate(key, value, level);
+  return request;
+}
+
+/** One shape for all requests, with what only some ask for behind getters. */
+class HttpApiRequest implements ApiRequest {
+  readonly verb: ApiRequest['verb'];
+  readonly resource: ApiRequest['resource'];
+  readonly subresource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly query: ApiRequest['query'];
+  readonly identity: Identity;
+  readonly authentication: { readonly from: number; readonly to: number };
+  readonly cause: ApiRequest['cause'];
+  readonly warn: (message: string) => void;
+  declare patchType?: NonNullable<ApiRequest['patchType']>;
+  declare annotate?: NonNullable<ApiRequest['annotate']>;
+  declare readonly userAgent?: string;
+  readonly #exchange: Exchange;
+  #decode: (() => unknown) | undefined;
+  #body: unknown;
+
+  constructor(
+    exchange: Exchange,
+    { verb, resource, subresource, namespace, name }: Route,
+    query: ApiRequest['query'],
+    identity: Identity,
+    authentication: { readonly from: number; readonly to: number },
+    warn: (message: string) => void,
+    decode: (() => unknown) | undefined,
+  ) {
+    const { traceparent, 'user-agent': userAgent } = exchange.headers;
+    this.verb = verb;
+    this.resource = resource;
+    this.subresource = subresource?.name ?? '';
+    this.namespace = namespace;
+    this.name = name;
+    this.query = query;
+    this.identity = identity;
+    this.authentication = authentication;
+    this.cause = traceparent === undefined ? undefined : parseTraceparent(traceparent as string);
+    this.warn = warn;
+    if (userAgent !== undefined) this.userAgent = userAgent;
+    this.#exchange = exchange;
+    this.#decode = decode;
+  }
+
+  get body(): unknown {
+    const decode = this.#decode;
+    if (decode !== undefined) {
+      this.#body = decode();
+      this.#decode = undefined;
+    }
+    return this.#body;
+  }
+  get signal(): AbortSignal {
+    return this.#exchange.signal;
+  }
 }
 
 /** The deprecated paths that watch one object do by their path what others do by a selector. */

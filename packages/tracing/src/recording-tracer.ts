@@ -66,14 +66,7 @@ class RecordingSpan implements Span, EndedSpan {
   #error: string | undefined;
   #end: number | undefined;
 
-  constructor(
-    name: string,
-    parent: SpanContext | undefined,
-    options: SpanOptions,
-    scope: string,
-    process: string,
-    sink: SpanSink,
-  ) {
+  constructor(name: string, parent: SpanContext | undefined, options: SpanOptions, scope: string, process: string, sink: SpanSink) {
     this.#name = name;
     this.#parent = parent;
     this.#scope = scope;

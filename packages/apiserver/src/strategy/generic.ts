@@ -4,17 +4,26 @@ import { formatTime } from '@oarlock/api/time';
 import type { ServedKind } from '../served-kind.ts';
 import { part, withMeta, withParts, type StrategyContext, type UpdateRules } from './strategy.ts';
 
-const serverFields = ['selfLink', 'managedFields', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'resourceVersion'] as const;
+const serverFields: ReadonlySet<string> = new Set([
+  'selfLink',
+  'managedFields',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'resourceVersion',
+  'generation',
+]);
 
 const hasStatus = ({ kind }: ServedKind) => kind.subresources.some(({ name }) => name === 'status');
 
 /** What the server says about an object that is new: its identity, age and generation, and a status that nobody has reported yet. */
 export function prepareCreate(kind: ServedKind, object: KubeObject, uid: string, context: StrategyContext): KubeObject {
   const { strategy } = kind;
-  const metadata: Record<string, unknown> = { ...object.metadata, uid, creationTimestamp: formatTime(context.now) };
-  for (const field of serverFields) delete metadata[field];
-  if (strategy.generation === undefined || strategy.generation === false) delete metadata['generation'];
-  else metadata['generation'] = 1;
+  const metadata: Record<string, unknown> = {};
+  const given = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
+  for (const field in given) if (!serverFields.has(field)) metadata[field] = given[field];
+  metadata['uid'] = uid;
+  metadata['creationTimestamp'] = formatTime(context.now);
+  if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;
   let fresh: KubeObject = { ...object, metadata: metadata as ObjectMeta };
   if (hasStatus(kind) && strategy.keepsStatus !== true) fresh = withParts(fresh, { status: {} });
   return strategy.create?.(fresh, context) ?? fresh;

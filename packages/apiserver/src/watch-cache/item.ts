@@ -23,10 +23,10 @@ export class Codec {
 
   /** What is stored for an object. `kind`, `apiVersion` and `metadata` come first, whatever order the object has. */
   encode(object: KubeObject): Buffer {
-    const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = object;
-    const { resourceVersion: _revision, managedFields, ...meta } = metadata ?? {};
-    const head = JSON.stringify(meta);
-    const tail = JSON.stringify(rest);
+    const { metadata = {} } = object;
+    const { managedFields } = metadata;
+    const head = JSON.stringify(without(metadata, separate));
+    const tail = JSON.stringify(without(object, first));
     // managers are most of many objects, and seldom new
     const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
     return Buffer.from(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
@@ -56,6 +56,15 @@ export class Codec {
     };
     return stamp(object, revision);
   }
+}
+
+const first: ReadonlySet<string> = new Set(['kind', 'apiVersion', 'metadata']);
+const separate: ReadonlySet<string> = new Set(['resourceVersion', 'managedFields']);
+
+function without(object: object, names: ReadonlySet<string>): object {
+  const rest: Record<string, unknown> = {};
+  for (const name in object) if (!names.has(name)) rest[name] = (object as Readonly<Record<string, unknown>>)[name];
+  return rest;
 }
 
 /** The object at a revision, frozen in depth. */
