@@ -38,6 +38,8 @@ const templates: Readonly<Record<string, (object: KubeObject) => Pick<Pod, 'meta
       ?.spec?.template,
 };
 
+const noLabels: Readonly<Record<string, string>> = Object.freeze({});
+
 /** Faults in the labels of a namespace, in upstream's words. */
 function labelFault(labels: Readonly<Record<string, string>>): Verdict {
   for (const mode of modes) {
@@ -95,11 +97,16 @@ export default Admission.plugin({
       };
       return { level: parsed ?? 'restricted', minor: minor !== undefined && minor > latest ? undefined : minor };
     };
-    const policies = (labels: Readonly<Record<string, string>> = {}): Policies => ({
-      enforce: policyOf(labels, 'enforce'),
-      audit: policyOf(labels, 'audit'),
-      warn: policyOf(labels, 'warn'),
-    });
+    /** Many pods are made in one namespace, whose labels are the same object until it changes. */
+    const read = new WeakMap<Readonly<Record<string, string>>, Policies>();
+    const policies = (labels: Readonly<Record<string, string>> = noLabels): Policies => {
+      let known = read.get(labels);
+      if (known === undefined) {
+        known = { enforce: policyOf(labels, 'enforce'), audit: policyOf(labels, 'audit'), warn: policyOf(labels, 'warn') };
+        if (Object.isFrozen(labels)) read.set(labels, known);
+      }
+      return known;
+    };
     const isOpen = ({ enforce, audit, warn }: Policies) => [enforce, audit, warn].every((policy) => policy.level === 'privileged');
 
     const judge = (

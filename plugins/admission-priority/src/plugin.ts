@@ -1,3 +1,4 @@
+import type { KubeObject } from '@oarlock/api/object';
 import { priorityClasses } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -34,11 +35,14 @@ export default Admission.plugin({
           (least, each) => (least === undefined || (each.value ?? 0) < (least.value ?? 0) ? each : least),
           undefined,
         );
-    const created = async (pod: Pod): Promise<Pod | Verdict> => {
+    const created = (pod: Pod): Pod | Verdict | Promise<Pod | Verdict> => {
+      const name = pod.spec?.priorityClassName ?? '';
+      return name === '' ? ranked(pod, fallback()) : named(name).then((found) => ranked(pod, found));
+    };
+    const ranked = (pod: Pod, found: PriorityClass | undefined): Pod | Verdict => {
       const { spec } = pod;
       if (spec === undefined) return pod;
       const name = spec.priorityClassName ?? '';
-      const found = name === '' ? fallback() : await named(name);
       if (name !== '' && found === undefined) return deny(`no PriorityClass with name ${name} was found`);
       const priority = found?.value ?? 0;
       const preemptionPolicy = found?.preemptionPolicy ?? lower;
@@ -58,6 +62,13 @@ export default Admission.plugin({
       )
         return pod;
       return { ...pod, spec: { ...spec, priority, preemptionPolicy, ...(priorityClassName !== undefined && { priorityClassName }) } };
+    };
+    const onlyDefault = async (made: KubeObject | undefined): Promise<Verdict> => {
+      const { items } = await client.list(priorityClasses);
+      const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== made?.metadata?.name);
+      return other === undefined
+        ? allow
+        : deny(`PriorityClass ${other.metadata?.name ?? ''} is already marked as default. Only one default can exist`);
     };
     return {
       matches: [
@@ -79,13 +90,8 @@ export default Admission.plugin({
           spec: { ...spec, ...(priority !== undefined && { priority }), ...(preemptionPolicy !== undefined && { preemptionPolicy }) },
         };
       },
-      async validate({ resource, object }) {
-        if (resource.resource === 'pods' || (object as PriorityClass | undefined)?.globalDefault !== true) return allow;
-        const { items } = await client.list(priorityClasses);
-        const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== object?.metadata?.name);
-        return other === undefined
-          ? allow
-          : deny(`PriorityClass ${other.metadata?.name ?? ''} is already marked as default. Only one default can exist`);
+      validate({ resource, object }) {
+        return resource.resource === 'pods' || (object as PriorityClass | undefined)?.globalDefault !== true ? allow : onlyDefault(object);
       },
     };
   },

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { KubeObject } from '@oarlock/api/object';
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Container, Pod, ServiceAccount, Volume } from '@oarlock/api/types/core-v1';
@@ -11,20 +11,15 @@ const tokenPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 const mirror = 'kubernetes.io/config.mirror';
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789'; // that of generated names: no vowels, nothing that reads alike
 
-/** `kube-api-access-x7k2p`: token, CA and namespace, as every pod of Kubernetes finds them. */
-function accessVolume(name: string): Volume {
-  return {
-    name,
-    projected: {
-      defaultMode: 0o644,
-      sources: [
-        { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
-        { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
-        { downwardAPI: { items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }] } },
-      ],
-    },
-  };
-}
+/** Token, CA and namespace, as every pod of Kubernetes finds them. All pods share it, in memory, too. */
+const projected: NonNullable<Volume['projected']> = deepFreeze({
+  defaultMode: 0o644,
+  sources: [
+    { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
+    { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+    { downwardAPI: { items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }] } },
+  ],
+});
 
 const mountIn =
   (name: string) =>
@@ -54,7 +49,7 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
       ...spec,
       ...(spec.containers && { containers: spec.containers.map(mount) }),
       ...(spec.initContainers && { initContainers: spec.initContainers.map(mount) }),
-      ...(present === undefined && { volumes: [...(spec.volumes ?? []), accessVolume(volumeName)] }),
+      ...(present === undefined && { volumes: [...(spec.volumes ?? []), { name: volumeName, projected }] }),
     };
   }
   return spec === pod.spec ? pod : { ...pod, spec };
@@ -80,7 +75,12 @@ function mirrorFault({ spec }: Pod): string | undefined {
 }
 
 // unlike randomBytes this draws from a supply of its own
-const newSuffix = () => Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('');
+function newSuffix(): string {
+  let suffix = '';
+  for (let rest = randomInt(alphabet.length ** 5), i = 0; i < 5; i++, rest = Math.floor(rest / alphabet.length))
+    suffix += alphabet[rest % alphabet.length];
+  return suffix;
+}
 
 /** Gives every pod a service account and mounts its token, and refuses pods whose account does not exist. */
 export default Admission.plugin({
@@ -90,8 +90,6 @@ export default Admission.plugin({
   create({ client, informers }) {
     const known = informers.of(serviceAccounts);
     const find = async (namespace: string, name: string): Promise<ServiceAccount | undefined> => {
-      const cached = known.get(`${namespace}/${name}`);
-      if (cached !== undefined) return cached;
       try {
         return await client.get(serviceAccounts, { namespace, name });
       } catch (error) {
@@ -99,7 +97,7 @@ export default Admission.plugin({
         throw error;
       }
     };
-    const mutate = async ({ object, namespace, subresource }: AdmissionRequest): Promise<KubeObject | Verdict> => {
+    const mutate = ({ object, namespace, subresource }: AdmissionRequest): KubeObject | Verdict | Promise<KubeObject | Verdict> => {
       if (object === undefined || subresource !== '') return object ?? deny('a pod is required', { reason: 'BadRequest' });
       const pod: Pod = object;
       if (pod.metadata?.annotations?.[mirror] !== undefined) {
@@ -107,9 +105,12 @@ export default Admission.plugin({
         return fault === undefined ? pod : deny(fault);
       }
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
-      const account = await find(namespace, name);
-      if (account === undefined) return deny(`error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`);
-      return withAccount(pod, name, account, newSuffix);
+      const given = (account: ServiceAccount | undefined) =>
+        account === undefined
+          ? deny(`error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`)
+          : withAccount(pod, name, account, newSuffix);
+      const cached = known.get(`${namespace}/${name}`);
+      return cached === undefined ? find(namespace, name).then(given) : given(cached);
     };
     return { matches: [{ resources: ['pods'], operations: ['CREATE'] }], mutate };
   },
