@@ -6,24 +6,30 @@ import { run, type Running } from '@oarlock/cluster/run';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Plugin } from '@oarlock/kernel/plugin';
+import type { Plugin, PluginContext } from '@oarlock/kernel/plugin';
 import { Client, Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { Authn, abstained } from '@oarlock/spi/authn';
 import { Authz, noOpinion } from '@oarlock/spi/authz';
-import { Scheduling, success, unschedulable } from '@oarlock/spi/scheduling';
+import { Scheduling, success, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { isStatus } from '@oarlock/api/status';
+import { FakeClock } from '@oarlock/testing/fake-clock';
 import { pod } from '@oarlock/testing/objects';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { z } from 'zod';
 
 let dataDir: string;
-let running: Running;
+let running: Running | undefined;
+function started(): Running {
+  if (running === undefined) throw new Error('no cluster was started');
+  return running;
+}
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'oarlock-reload-'));
 });
 afterEach(async () => {
-  await running.stop();
+  await running?.stop();
+  running = undefined;
   await rm(dataDir, { recursive: true });
 });
 
@@ -50,13 +56,13 @@ async function start(
   });
 }
 async function replace(plugin: Plugin): Promise<void> {
-  const { host, plan } = running.composition;
+  const { host, plan } = started().composition;
   const { adapt } = plan.plugins.find(({ name }) => name === plugin.id) ?? {};
   const own = withOwnInformers(plugin);
   const { retired } = await host.replace(plugin.provides, plugin.id, adapt?.(own) ?? own, {});
   retired.catch(() => {}); // ends with the cluster
 }
-const client = () => running.composition.host.get(Client);
+const client = () => started().composition.host.get(Client);
 const none = z.strictObject({});
 
 it('a controller of another version sees every object anew, with indexes of its own', async () => {
@@ -131,6 +137,31 @@ it('a scheduling plugin of another version decides from the next pod on', async 
   expect(await placed('third')).toBe('node-0');
 });
 
+it('a scheduling plugin of another version has the scheduler, the arguments of its profile and the teams of its pods', () => {
+  const attached: string[] = [];
+  const handle = { activate: () => {}, held: () => undefined };
+  const version = (mark: string, size = 1): SchedulingPlugin => ({
+    name: 'Teams',
+    withArgs: (args) => version(mark, (args as { readonly size: number }).size),
+    attach: () => void attached.push(`${mark} ${size}`),
+    team: () => ({ key: mark, size }) as never,
+  });
+  const front = frontOf(Scheduling)?.(version('first'), { clock: new FakeClock() } as unknown as PluginContext);
+  const plugin = front?.instance as SchedulingPlugin;
+  const big = plugin.withArgs?.({ size: 3 });
+  for (const each of [plugin, big]) each?.attach?.(handle);
+  expect([plugin.team?.(pod()), big?.team?.(pod())]).toEqual([
+    { key: 'first', size: 1 },
+    { key: 'first', size: 3 },
+  ]);
+  void front?.swap(version('second'));
+  expect([plugin.team?.(pod()), big?.team?.(pod())]).toEqual([
+    { key: 'second', size: 1 },
+    { key: 'second', size: 3 },
+  ]);
+  expect(attached).toEqual(['first 1', 'first 3', 'second 1', 'second 3']);
+});
+
 it('an authorizer and an authenticator of another version answer the next request', async () => {
   const lets = (user: string) =>
     Authz.plugin({
@@ -142,7 +173,7 @@ it('an authorizer and an authenticator of another version answer the next reques
   expect(frontOf(nobody.provides)).toBeDefined();
   await start('authz', lets('ada'), { roles: ['apiserver'], authz: ['authz-masters', 'authz-lets'] });
   const may = (user: string) =>
-    running
+    started()
       .clientAs({ name: user, groups: ['system:authenticated'] })
       .list(namespaces)
       .then(

@@ -7,8 +7,9 @@ import { Admission, allow, reaches, type AdmissionPlugin, type AdmissionRequest 
 import { Authn, type Authenticator } from '@oarlock/spi/authn';
 import { Authz, type Authorizer } from '@oarlock/spi/authz';
 import { Controllers, type Controller, type Watch } from '@oarlock/spi/controller';
-import { Scheduling, skip, success, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { Scheduling, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { Generation } from './generation.ts';
+import { schedulingView } from './scheduling-view.ts';
 
 /** What a plugin of a slot is held by, so that another can take its place while requests run. */
 type MakeFront = (first: object, context: PluginContext) => Front;
@@ -130,34 +131,19 @@ function controllerFront(first: Controller, clock: Clock): Front {
   };
 }
 
-/** Every extension point is there and says nothing where the plugin has none, but for the queue's order, which one plugin alone may say. */
 function schedulingFront(first: SchedulingPlugin, clock: Clock): Front {
   const behind = new Swap(first, clock);
-  const plugin = () => behind.now.value;
-  const { name, queueSort } = first;
-  const instance: SchedulingPlugin = {
-    name,
-    get weight() {
-      return plugin().weight ?? 1;
+  const view = schedulingView(
+    first,
+    (call) => behind.now.run(call),
+    () => behind.now.value,
+  );
+  return {
+    instance: view.plugin,
+    swap(next) {
+      const drained = behind.swap(next as SchedulingPlugin);
+      view.attached(next as SchedulingPlugin);
+      return drained;
     },
-    // no requeueOn, which is read once: anything may help a pod that it refused
-    ...(queueSort && { queueSort: (a, b) => (plugin().queueSort ?? queueSort)(a, b) }),
-    ready: async (signal) => plugin().ready?.(signal),
-    preEnqueue: (pod) => plugin().preEnqueue?.(pod) ?? success,
-    preFilter: (state, pod) => plugin().preFilter?.(state, pod) ?? (plugin().filter === undefined ? skip : success),
-    addPod: (state, pod, added, node) => plugin().addPod?.(state, pod, added, node),
-    removePod: (state, pod, removed, node) => plugin().removePod?.(state, pod, removed, node),
-    filter: (state, pod, node) => plugin().filter?.(state, pod, node) ?? success,
-    postFilter: async (state, pod, refusals) => plugin().postFilter?.(state, pod, refusals) ?? skip,
-    preScore: (state, pod, nodes) => (plugin().score === undefined ? skip : (plugin().preScore?.(state, pod, nodes) ?? success)),
-    score: (state, pod, node) => plugin().score?.(state, pod, node) ?? 0,
-    normalize: (state, pod, nodes, scores) => plugin().normalize?.(state, pod, nodes, scores),
-    reserve: (state, pod, node) => plugin().reserve?.(state, pod, node) ?? success,
-    unreserve: (state, pod, node) => plugin().unreserve?.(state, pod, node),
-    permit: (state, pod, node) => plugin().permit?.(state, pod, node) ?? success,
-    preBind: async (state, pod, node, context) => behind.now.run((each) => each.preBind?.(state, pod, node, context) ?? success),
-    bind: async (state, pod, node, context) => behind.now.run((each) => each.bind?.(state, pod, node, context) ?? skip),
-    postBind: (state, pod, node) => plugin().postBind?.(state, pod, node),
   };
-  return { instance, swap: (next) => behind.swap(next as SchedulingPlugin) };
 }
