@@ -91,7 +91,12 @@ class Estimator {
           parts.map((part) => part[which].sizes).reduce<Sizes | undefined>((a, b) => (a === undefined ? b : either(a, b)), undefined);
         return {
           cost: plus(cost(30), ...parts.flatMap(([key, value]) => [key.cost, value.cost])),
-          sizes: { min: 0, max: parts.length, key: join(0), element: join(1) },
+          sizes: {
+            min: expr.entries.filter((entry) => !entry.optional).length,
+            max: parts.length,
+            key: join(0),
+            element: join(1),
+          },
         };
       }
       case 'struct':
@@ -149,7 +154,12 @@ class Estimator {
       Math.min(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...mins)))),
       Math.max(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...maxs)))),
     );
-    return { cost: plus(...costs, own), sizes: this.#result(expr, functions, given, mins, maxs) };
+    const sizes = functions[0]?.made === undefined ? this.#result(expr, functions, given, mins, maxs) : joined(first, second);
+    const made = cost(
+      Math.min(...functions.map((each) => each.made?.(sizes.min) ?? 0)),
+      Math.max(...functions.map((each) => each.made?.(sizes.max) ?? 0)),
+    );
+    return { cost: plus(...costs, own, made), sizes };
   }
 
   #result(expr: Call, functions: readonly Fn[], given: readonly Estimated[], mins: readonly number[], maxs: readonly number[]): Sizes {
@@ -179,31 +189,80 @@ class Estimator {
       this.#locals.set(second, element);
     }
     const body = this.of(expr.body);
-    const filter = expr.filter === undefined ? cost(0) : this.of(expr.filter).cost;
-    const [each, sizes] = ((): [CostEstimate, Sizes] => {
-      const upTo = { min: 0, max: range.sizes.max };
-      switch (expr.macro) {
-        case 'all':
-          return [cost(3), one];
-        case 'exists':
-          return [cost(4), one];
-        case 'existsOne':
-          return [cost(1, 2), one];
-        case 'filter':
-          return [cost(1, 13), { ...upTo, element: keyed ? key : element }];
-        case 'map':
-        case 'transformList':
-          return [cost(1, 12), { ...(expr.filter === undefined ? range.sizes : upTo), element: body.sizes, field: undefined }];
-        default:
-          return [cost(1, 32), { ...upTo, key, element: body.sizes }];
-      }
-    })();
-    return { cost: plus(range.cost, times(plus(each, filter, body.cost), range.sizes), cost(1)), sizes };
+    const filter = expr.filter === undefined ? undefined : this.of(expr.filter).cost;
+    const { start, each, result } = foldCost(expr.macro, filter, body.cost);
+    return {
+      cost: plus(range.cost, cost(start), times(each, range.sizes), cost(result)),
+      sizes: foldSizes(expr, range.sizes, keyed ? key : element, key, body.sizes),
+    };
   }
 }
 
-function scalar({ kind }: Type): boolean {
+/** Of a text that is made of a list of texts, and perhaps of one between each two. */
+function joined(list: Estimated | undefined, separator: Estimated | undefined): Sizes {
+  const { min, max, element = unknownSizes } = list?.sizes ?? unknownSizes;
+  const between = separator?.sizes ?? { min: 0, max: 0 };
+  return {
+    min: bounded(min * element.min + Math.max(0, min - 1) * between.min),
+    max: bounded(max * element.max + Math.max(0, max - 1) * between.max),
+  };
+}
+
+/** Opaque values that are compared at once. */
+const small: ReadonlySet<string> = new Set(['kubernetes.Quantity']);
+
+interface FoldCost {
+  /** Of what is made before the first element, and of what is made of the last. */
+  readonly start: number;
+  readonly result: number;
+  readonly each: CostEstimate;
+}
+
+/** What a macro's fold costs: with a filter at least the question, at most all that follows from it. */
+function foldCost(macro: Comprehension['macro'], filter: CostEstimate | undefined, body: CostEstimate): FoldCost {
+  const maybe = (step: number): CostEstimate =>
+    filter === undefined ? plus(cost(step), body) : { min: bounded(filter.min + 1), max: bounded(filter.max + step + body.max) };
+  switch (macro) {
+    case 'all':
+      return { start: 0, each: cost(3, bounded(3 + body.max)), result: 1 };
+    case 'exists':
+      return { start: 0, each: cost(4, bounded(4 + body.max)), result: 1 };
+    case 'existsOne':
+      return { start: 0, each: plus(body, cost(1, 2)), result: 2 };
+    case 'filter':
+      return { start: 10, each: plus(body, cost(1, 13)), result: 1 };
+    case 'map':
+    case 'transformList':
+      return { start: 10, each: maybe(12), result: 1 };
+    case 'transformMap':
+      return { start: 30, each: maybe(3), result: 1 };
+    case 'transformMapEntry':
+      return { start: 30, each: maybe(2), result: 1 };
+  }
+}
+
+/** `element` is what a filter of the range is made of. */
+function foldSizes({ macro, filter }: Comprehension, range: Sizes, element: Sizes, key: Sizes, body: Sizes): Sizes {
+  const upTo = { min: 0, max: range.max };
+  switch (macro) {
+    case 'all':
+    case 'exists':
+    case 'existsOne':
+      return one;
+    case 'filter':
+      return { ...upTo, element };
+    case 'map':
+    case 'transformList':
+      return { ...(filter === undefined ? range : upTo), element: body, field: undefined };
+    default:
+      return { ...upTo, key, element: body };
+  }
+}
+
+function scalar(type: Type): boolean {
+  const { kind } = type;
   return (
+    (kind === 'opaque' && small.has(type.name)) ||
     kind === 'bool' ||
     kind === 'int' ||
     kind === 'uint' ||

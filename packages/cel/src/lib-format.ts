@@ -43,31 +43,54 @@ const rules: Readonly<Record<string, NameRule>> = {
   datetime,
 };
 
+/** As long as upstream takes the pattern of a format to be. */
+const patternSizes: Readonly<Record<string, number>> = {
+  dns1123Label: 30,
+  dns1123Subdomain: 60,
+  dns1035Label: 30,
+  qualifiedName: 60,
+  dns1123LabelPrefix: 30,
+  dns1123SubdomainPrefix: 60,
+  dns1035LabelPrefix: 30,
+  labelValue: 40,
+};
+/** What estimates count with: they do not know which format it will be. */
+const mostPattern = 128;
+
 class FormatValue extends Opaque {
   readonly typeName = typeName;
   readonly validate: NameRule;
-  constructor(validate: NameRule) {
+  readonly #name: string;
+  constructor(name: string, validate: NameRule) {
     super();
+    this.#name = name;
     this.validate = validate;
   }
+  override get size(): number {
+    return patternSizes[this.#name] ?? mostPattern;
+  }
 }
-const formats = new Map(Object.entries(rules).map(([name, validate]) => [name, new FormatValue(validate)]));
+const formats = new Map(Object.entries(rules).map(([name, validate]) => [name, new FormatValue(name, validate)]));
 
 export const namedFormats: Library = {
   name: 'format',
   functions: [
-    fn(`format.named(string): optional<${typeName}>`, (name: string) => {
-      const found = formats.get(name);
-      return found === undefined ? none : new Optional(found);
-    }),
-    ...Array.from(formats, ([name, format]) => fn(`format.${name}(): ${typeName}`, () => format)),
+    fn(
+      `format.named(string): optional<${typeName}>`,
+      (name: string) => {
+        const found = formats.get(name);
+        return found === undefined ? none : new Optional(found);
+      },
+      { size: () => mostPattern },
+    ),
+    ...Array.from(formats, ([name, format]) => fn(`format.${name}(): ${typeName}`, () => format, { size: () => format.size })),
     fn(
       `(${typeName}).validate(string): optional<list<string>>`,
       (format: FormatValue, text: string) => {
         const faults = format.validate(text);
         return faults.length === 0 ? none : new Optional(faults);
       },
-      { cost: (_, size) => Math.max(1, traversal(size)) * 10 },
+      { cost: (pattern, text) => traversal(text + 1) * Math.ceil(pattern * 0.25) },
     ),
   ],
 };

@@ -117,8 +117,10 @@ const quote = (text: string) => `"${Array.from(text, (char) => quotes[char] ?? c
 
 const read = { cost: (size: number) => Math.max(1, traversal(size)), size: (size: number) => size };
 const reads = { cost: (size: number) => Math.max(1, traversal(size)) };
+/** Reading a text, and making the result of it. */
+const rewritten = (size: number) => Math.ceil(size * 2 * 0.1);
 const grows = {
-  cost: (size: number, _old: number, by: number) => Math.max(1, traversal(size) + traversal(by)),
+  cost: rewritten,
   size: (size: number, _old: number, by: number) => Math.min(size + size * by, Number.MAX_SAFE_INTEGER),
 };
 
@@ -134,8 +136,11 @@ export const strings: Library = {
     fn('(string).trim(): string', trim, read),
     fn('(string).reverse(): string', (text: string) => [...charsOf(text)].reverse().join(''), read),
     fn(['(string).replace(string, string): string', '(string).replace(string, string, int): string'], replace, grows),
-    fn(['(string).split(string): list<string>', '(string).split(string, int): list<string>'], split, read),
-    fn(['(list<string>).join(): string', '(list<string>).join(string): string'], join, { cost: (size) => Math.max(1, size) }),
+    fn(['(string).split(string): list<string>', '(string).split(string, int): list<string>'], split, {
+      cost: rewritten,
+      size: (size) => size,
+    }),
+    fn(['(list<string>).join(): string', '(list<string>).join(string): string'], join, { cost: () => 0, made: rewritten }),
     fn('(string).format(list<dyn>): string', (text: string, args: ListValue): Value => formatText(text, itemsOf(args)), reads),
     fn('strings.quote(string): string', quote, { ...read, size: (size) => size * 2 + 2 }),
   ],

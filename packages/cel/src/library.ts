@@ -37,6 +37,8 @@ export interface Fn {
   readonly call: (...args: never[]) => Value;
   /** 1 unless told. */
   readonly cost: SizeRule | undefined;
+  /** What it costs besides, by the size of what it returned. */
+  readonly made: ((size: number) => number) | undefined;
   /** Of what it returns, where the static estimate can know. */
   readonly size: SizeRule | undefined;
   /** It sees by itself what it is given, and refuses what none of its overloads takes. */
@@ -44,6 +46,7 @@ export interface Fn {
 }
 export interface FnRules {
   readonly cost?: SizeRule;
+  readonly made?: (size: number) => number;
   readonly size?: SizeRule;
   readonly dynamic?: boolean;
 }
@@ -112,7 +115,7 @@ function splitTop(text: string): string[] {
  * A function by its signatures, one per overload: `(string).contains(string): bool` is called on its receiver, `math.abs(int): int` by its
  * name, and `...` after the last parameter lets it repeat.
  */
-export function fn(signatures: string | readonly string[], call: Fn['call'], { cost, size, dynamic = false }: FnRules = {}): Fn {
+export function fn(signatures: string | readonly string[], call: Fn['call'], { cost, made, size, dynamic = false }: FnRules = {}): Fn {
   let name = '';
   const overloads = (typeof signatures === 'string' ? [signatures] : signatures).map((signature): Overload => {
     const match = /^(?:\(([^)]*)\)\.)?([^(]+)\((.*)\)\s*:\s*([^:]+)$/.exec(signature);
@@ -128,7 +131,7 @@ export function fn(signatures: string | readonly string[], call: Fn['call'], { c
       rest,
     };
   });
-  return { name, overloads, call, cost, size, dynamic };
+  return { name, overloads, call, cost, made, size, dynamic };
 }
 
 /** Whether a value is of a type, as far as one can see without looking into it. */

@@ -6,8 +6,14 @@ import { CelMap, isList, isMap, itemsOf, mapGet, mapKeys, type Value } from './v
 
 // what cel-go's folds cost beside the predicate: their condition, their step, their result
 const quantifierLoop = { all: 3, exists: 4 } as const;
+/** Of the condition alone, which is asked once more when there are elements left. */
+const quantifierCondition = { all: 2, exists: 3 } as const;
 const resultCost = 1;
 const appendCost = 12;
+/** The list or map that is made before the first element. */
+const startCost = { list: 10, map: 30 } as const;
+/** Of a key with its value, and of a map. */
+const insertCost = { value: 2, entries: 1 } as const;
 
 type Each = (frame: Frame, position: number) => void;
 
@@ -84,6 +90,7 @@ export function planComprehension(checked: Checked, expr: Comprehension, step: (
     case 'filter':
       return (frame) => {
         const range = open(frame);
+        charge(frame, startCost.list);
         const kept: Value[] = [];
         for (let i = 0; i < range.length; i++) {
           range.enter(frame, i);
@@ -99,7 +106,9 @@ export function planComprehension(checked: Checked, expr: Comprehension, step: (
     case 'transformList':
       return (frame) => {
         const made: Value[] = [];
-        each(frame, open(frame), () => {
+        const range = open(frame);
+        charge(frame, startCost.list);
+        each(frame, range, () => {
           if (!passes(frame)) return;
           made.push(body(frame));
           charge(frame, appendCost - 1);
@@ -110,17 +119,23 @@ export function planComprehension(checked: Checked, expr: Comprehension, step: (
       return (frame) => {
         const made = new CelMap();
         const range = open(frame);
+        charge(frame, startCost.map);
         each(frame, range, (_, i) => {
-          if (passes(frame)) made.set(range.key(i), body(frame));
+          if (!passes(frame)) return;
+          made.set(range.key(i), body(frame));
+          charge(frame, insertCost.value);
         });
         return made;
       };
     case 'transformMapEntry':
       return (frame) => {
         const made = new CelMap();
-        each(frame, open(frame), () => {
+        const range = open(frame);
+        charge(frame, startCost.map);
+        each(frame, range, () => {
           if (!passes(frame)) return;
           const entries = body(frame);
+          charge(frame, insertCost.entries);
           if (!isMap(entries)) throw noSuchOverload();
           for (const key of mapKeys(entries)) {
             if (made.get(key) !== undefined) throw new CelError('invalid-argument', `insert failed: key ${String(key)} already exists`);
@@ -158,7 +173,7 @@ function quantifier(open: (frame: Frame) => Range, body: Step, macro: 'all' | 'e
       try {
         const value = body(frame);
         if (value === decisive) {
-          charge(frame, resultCost);
+          charge(frame, i + 1 < range.length ? quantifierCondition[macro] + resultCost : resultCost);
           return decisive;
         }
         if (typeof value !== 'boolean') fault ??= noSuchOverload();

@@ -179,11 +179,24 @@ function planCall(checked: Checked, expr: Call, step: (expr: Expr) => Step): Ste
     const found = functions.find(({ overloads }) => overloads.some((overload) => accepts(overload, values)));
     if (found === undefined) throw noSuchOverload();
     charge(frame, found.cost === undefined ? 1 : found.cost(...values.map(sizeOf)));
-    return (found.call as (...args: Value[]) => Value)(...values);
+    const value = (found.call as (...args: Value[]) => Value)(...values);
+    if (found.made !== undefined) charge(frame, found.made(sizeOf(value)));
+    return value;
   };
 }
 
-function direct({ cost, call }: Fn, given: readonly Step[]): Step {
+function direct(fn: Fn, given: readonly Step[]): Step {
+  const step = called(fn, given);
+  const { made } = fn;
+  if (made === undefined) return step;
+  return (frame) => {
+    const value = step(frame);
+    charge(frame, made(sizeOf(value)));
+    return value;
+  };
+}
+
+function called({ cost, call }: Fn, given: readonly Step[]): Step {
   const run = call as (...args: Value[]) => Value;
   const [first, second] = given as [Step, Step];
   if (given.length === 1) {

@@ -70,6 +70,10 @@ export const none = new Optional(undefined);
 /** A value of a library: a URL, a quantity, an authorizer. */
 export abstract class Opaque {
   abstract readonly typeName: string;
+  /** How large it is for those that read it: costs go by it. */
+  get size(): number {
+    return 1;
+  }
   equals(other: Opaque): boolean {
     return this === other;
   }
@@ -371,5 +375,6 @@ export function sizeOf(value: Value | undefined): number {
   if (typeof value !== 'object' || value === null) return 1;
   if (value instanceof TypedList) return value.items.length;
   if (value instanceof Uint8Array) return value.length;
+  if (value instanceof Opaque) return value.size;
   return isMap(value) ? mapSize(value) : 1;
 }
