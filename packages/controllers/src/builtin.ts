@@ -14,7 +14,7 @@ import deviceTaintEviction from './device-taint-eviction/device-taint-eviction-c
 import disruption from './disruption/disruption-controller.ts';
 import garbageCollector from './garbage-collector/garbage-collector.ts';
 import horizontalPodAutoscaler from './horizontal-pod-autoscaler/horizontal-pod-autoscaler-controller.ts';
-import ipBlocks from './ip-blocks/ip-blocks-controller.ts';
+import ipBlocksController from './ip-blocks/ip-blocks-controller.ts';
 import job from './job/job-controller.ts';
 import namespace from './namespace/namespace-controller.ts';
 import nodeIpam from './node-ipam/node-ipam-controller.ts';
@@ -55,7 +55,7 @@ export const builtin: readonly Plugin[] = [
   endpointSlice,
   endpointSliceMirroring,
   nodeIpam,
-  ipBlocks,
+  ipBlocksController,
   nodeLifecycle,
   taintEviction,
   podGc,

@@ -25,7 +25,7 @@ const hard: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute']);
 const soft: ReadonlySet<string> = new Set(['PreferNoSchedule']);
 const softTolerations = Symbol('TaintToleration');
 const isSoft = ({ effect }: Taint) => soft.has(effect);
-const hasSoftTaint = ({ taints }: NodeInfo) => taints.length > 0 && taints.some(isSoft);
+const hasSoftTaint = ({ taints }: NodeInfo) => taints.some(isSoft);
 
 export const taintToleration = Scheduling.plugin({
   id: 'scheduling-taint-toleration',
