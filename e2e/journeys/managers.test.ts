@@ -17,10 +17,10 @@ interface Pod extends Item {
 describe('controllers and scheduler in processes of their own', () => {
   const machine = Machine.use();
 
-  it('lead by the leases of Kubernetes, know the server by certificate or token, and take over from one that is killed', async () => {
+  it('lead by the leases of Kubernetes, know the server by certificate or by a program that hands out tokens, and take over from one that is killed', async () => {
     const server = await machine.cluster({ spec: { roles: ['apiserver'], storage: 'storage-memory' } });
     const { api } = server;
-    // the second asks with a token instead of a certificate
+    // the second has a program that gives it a token instead of a certificate
     await server.kubectl.run(['create', 'serviceaccount', 'manager', '-n', 'kube-system']);
     await server.kubectl.run([
       'create',
@@ -31,13 +31,18 @@ describe('controllers and scheduler in processes of their own', () => {
     ]);
     const token = (await server.kubectl.run(['create', 'token', 'manager', '-n', 'kube-system'])).trim();
     const config = parse(await readFile(server.kubeconfig, 'utf8')) as { users: { user: object }[] };
-    const withToken = machine.path('token.kubeconfig');
-    await writeFile(withToken, stringify({ ...config, users: config.users.map((each) => ({ ...each, user: { token } })) }), {
+    const apiVersion = 'client.authentication.k8s.io/v1';
+    const credential = JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token } });
+    const program = machine.path('login');
+    await writeFile(program, `#!/bin/sh\ncat <<'end'\n${credential}\nend\n`, { mode: 0o700 });
+    const exec = { apiVersion, command: program, interactiveMode: 'Never' };
+    const withProgram = machine.path('program.kubeconfig');
+    await writeFile(withProgram, stringify({ ...config, users: config.users.map((each) => ({ ...each, user: { exec } })) }), {
       mode: 0o600,
     });
 
     const managers = await Promise.all(
-      [server.kubeconfig, withToken].map((kubeconfig) =>
+      [server.kubeconfig, withProgram].map((kubeconfig) =>
         machine.prepare({ spec: { roles: ['controllers', 'scheduler'] }, args: ['--kubeconfig', kubeconfig] }),
       ),
     );
