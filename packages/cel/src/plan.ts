@@ -1,25 +1,10 @@
-import type { Call, Expr, ListExpr, Logic, MapExpr, OptionalMap, Select, StructExpr } from './ast.ts';
+import type { Expr, ListExpr, Logic, MapExpr, OptionalMap, Select, StructExpr } from './ast.ts';
 import { absorbable, CelError, noSuchKey, noSuchOverload, type CelError as Fault } from './cel-error.ts';
 import type { Checked } from './checker.ts';
 import { charge, type Step } from './frame.ts';
-import { accepts, type Fn } from './library.ts';
+import { planCall, unresolved } from './plan-call.ts';
 import { planComprehension } from './plan-comprehension.ts';
-
-import {
-  CelMap,
-  FieldMap,
-  isMap,
-  kindOf,
-  mapGet,
-  none,
-  Optional,
-  sizeOf,
-  TypeValue,
-  itemsOf,
-  isList,
-  typeNameOf,
-  type Value,
-} from './value.ts';
+import { CelMap, FieldMap, isMap, kindOf, mapGet, none, Optional, TypeValue, itemsOf, isList, typeNameOf, type Value } from './value.ts';
 
 const listCost = 10;
 const mapCost = 30;
@@ -61,12 +46,6 @@ export function plan(checked: Checked, expr: Expr): Step {
     case 'optional-map':
       return planOptionalMap(checked, expr, step);
   }
-}
-
-function unresolved(name: string): Step {
-  return () => {
-    throw new CelError('no-such-attribute', `no such attribute(s): ${name}`);
-  };
 }
 
 function planName(checked: Checked, expr: Expr): Step | undefined {
@@ -154,69 +133,6 @@ function planLogic({ op, terms }: Logic, step: (expr: Expr) => Step): Step {
     }
     if (fault !== undefined) throw fault;
     return !decisive;
-  };
-}
-
-function planCall(checked: Checked, expr: Call, step: (expr: Expr) => Step): Step {
-  const { fn, target, args } = expr;
-  if (fn === '_?_:_') {
-    const [condition, then, otherwise] = args.map(step) as [Step, Step, Step];
-    return (frame) => {
-      const value = condition(frame);
-      if (value === true) return then(frame);
-      if (value === false) return otherwise(frame);
-      throw noSuchOverload();
-    };
-  }
-  const reference = checked.reference(expr);
-  if (reference?.to !== 'functions') return unresolved(fn);
-  const { functions, namespaced, exact } = reference;
-  const given = (target === undefined || namespaced ? args : [target, ...args]).map(step);
-  const [only] = functions;
-  if (functions.length === 1 && only !== undefined && (exact || only.dynamic)) return direct(only, given);
-  return (frame) => {
-    const values = given.map((each) => each(frame));
-    const found = functions.find(({ overloads }) => overloads.some((overload) => accepts(overload, values)));
-    if (found === undefined) throw noSuchOverload();
-    charge(frame, found.cost === undefined ? 1 : found.cost(...values.map(sizeOf)));
-    const value = (found.call as (...args: Value[]) => Value)(...values);
-    if (found.made !== undefined) charge(frame, found.made(sizeOf(value)));
-    return value;
-  };
-}
-
-function direct(fn: Fn, given: readonly Step[]): Step {
-  const step = called(fn, given);
-  const { made } = fn;
-  if (made === undefined) return step;
-  return (frame) => {
-    const value = step(frame);
-    charge(frame, made(sizeOf(value)));
-    return value;
-  };
-}
-
-function called({ cost, call }: Fn, given: readonly Step[]): Step {
-  const run = call as (...args: Value[]) => Value;
-  const [first, second] = given as [Step, Step];
-  if (given.length === 1) {
-    return (frame) => {
-      const value = first(frame);
-      charge(frame, cost === undefined ? 1 : cost(sizeOf(value)));
-      return run(value);
-    };
-  }
-  if (given.length === 2) {
-    return (frame) => {
-      const [a, b] = [first(frame), second(frame)];
-      charge(frame, cost === undefined || (typeof a === 'number' && typeof b === 'number') ? 1 : cost(sizeOf(a), sizeOf(b)));
-      return run(a, b);
-    };
-  }
-  return (frame) => {
-    const values = given.map((each) => each(frame));
-    charge(frame, cost === undefined ? 1 : cost(...values.map(sizeOf)));
-    return run(...values);
   };
 }
 

@@ -46,6 +46,15 @@ export default Storage.plugin({
     gauge('snapshots', 'Snapshots made since the start.', () => storage.stats.snapshots);
     gauge('snapshot_bytes', 'Bytes of the newest snapshot.', () => storage.stats.snapshotBytes);
     gauge('refusing', '1 while commits are refused because they cannot be written.', () => (storage.stats.refusing ? 1 : 0));
+    new Gauge({
+      name: 'apiserver_storage_size_bytes',
+      help: 'Bytes that the storage takes on its disk.',
+      labelNames: ['storage_cluster_id'],
+      registers: [metrics],
+      collect() {
+        this.set({ storage_cluster_id: 'embedded' }, storage.stats.logBytes + storage.stats.snapshotBytes);
+      },
+    });
     return storage;
   },
 });

@@ -69,6 +69,15 @@ export default Storage.plugin({
     gauge('database_in_use_bytes', 'What of it is in use; the rest is given back by defragmenting.', () => storage.stats.member.bytesInUse);
     gauge('defragment_advised', '1 when defragmenting would give back much.', () => (storage.stats.member.defragment ? 1 : 0));
     gauge('alarms', 'What the member complains of, such as NOSPACE.', () => storage.stats.member.alarms.length);
+    new Gauge({
+      name: 'apiserver_storage_size_bytes',
+      help: 'Bytes that the storage takes on its disk.',
+      labelNames: ['storage_cluster_id'],
+      registers: [metrics],
+      collect() {
+        this.set({ storage_cluster_id: 'etcd-0' }, storage.stats.member.bytes);
+      },
+    });
     return storage;
   },
 });

@@ -77,6 +77,9 @@ describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${
     await host.start();
     expect(await host.get(Storage).commit([{ key: '/a', value: Buffer.from('1') }], [])).toMatchObject({ ok: true });
     expect(await host.units[0]?.metrics.getSingleMetricAsString('oarlock_storage_etcd_calls')).toMatch(/oarlock_storage_etcd_calls [2-9]/);
+    expect(await host.units[0]?.metrics.getSingleMetricAsString('apiserver_storage_size_bytes')).toMatch(
+      /^apiserver_storage_size_bytes\{storage_cluster_id="etcd-0"\} \d+$/m,
+    );
     await host.stop();
     await server.remove();
   });
