@@ -104,6 +104,7 @@ export async function startContainer(
       restartCount,
       node,
       runtime,
+      handler: record.handler,
       podIPs,
       volumes: record.volumes,
       mountedImages,

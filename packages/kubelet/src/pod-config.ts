@@ -92,6 +92,8 @@ export interface ContainerRequest {
   readonly runtime: PodRuntime;
   readonly podIPs: readonly string[];
   readonly volumes: PodVolumes;
+  /** Of its RuntimeClass; '' without one. */
+  readonly handler?: string;
   /** What device plugins give it. */
   readonly devices?: ContainerDevices | undefined;
   /** What its claims give it, by names in the Container Device Interface. */
@@ -177,6 +179,8 @@ const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> 
   Bidirectional: 'BIDIRECTIONAL',
 };
 
+const isRecursive = ({ recursiveReadOnly }: VolumeMount) => recursiveReadOnly === 'Enabled' || recursiveReadOnly === 'IfPossible';
+
 async function mountsOf(request: ContainerRequest, lookup: (name: string) => string | undefined): Promise<readonly Mount[]> {
   const { pod, container, node, restartCount, podIPs } = request;
   const mounts: Mount[] = [];
@@ -184,7 +188,8 @@ async function mountsOf(request: ContainerRequest, lookup: (name: string) => str
     const volume = request.volumes.get(mount.name);
     if (!volume) throw new Error(`cannot find volume "${mount.name}" to mount into container "${container.name}"`);
     const subPath = subPathOf(mount, lookup);
-    if (mount.recursiveReadOnly === 'Enabled')
+    const recursive = request.runtime.hub.supports(request.handler ?? '', 'recursiveReadOnlyMounts');
+    if (mount.recursiveReadOnly === 'Enabled' && !recursive)
       throw new Error(`volume "${mount.name}" requested recursive read-only mode, but it is not supported by the runtime`);
     const image = request.mountedImages?.get(mount.name);
     if (image !== undefined) {
@@ -212,6 +217,7 @@ async function mountsOf(request: ContainerRequest, lookup: (name: string) => str
       containerPath: mount.mountPath,
       hostPath,
       ...(mount.readOnly && { readonly: true }),
+      ...(mount.readOnly && recursive && isRecursive(mount) && { recursiveReadOnly: true }),
       ...(propagation && { propagation }),
     });
   }

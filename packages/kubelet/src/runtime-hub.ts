@@ -8,6 +8,7 @@ import {
   type PodSandboxStatus,
   type RuntimeDriver,
   type RuntimeEvent,
+  type RuntimeFeatures,
 } from '@oarlock/spi/runtime';
 import { names } from './labels.ts';
 import type { PodState } from './pod-state.ts';
@@ -48,6 +49,8 @@ export class RuntimeHub {
   /** `containerd`: known after `open`. */
   name = '';
   version = '';
+  /** What the runtime said that it can do, at the last look at everything. */
+  features: RuntimeFeatures | undefined;
   readonly #options: RuntimeHubOptions;
   readonly #bySandbox = new Map<string, RuntimeListener>();
   readonly #listeners = new Set<RuntimeListener>();
@@ -67,8 +70,14 @@ export class RuntimeHub {
     const { name, version } = await this.driver.version({ signal });
     this.name = name;
     this.version = version;
+    this.features = await this.driver.features?.({ signal });
     void this.#listen(signal);
     this.#arm(signal);
+  }
+
+  /** Whether what a handler runs can have this. */
+  supports(handler: string, feature: 'recursiveReadOnlyMounts' | 'userNamespaces'): boolean {
+    return this.features?.handlers.find(({ name }) => name === handler)?.[feature] === true;
   }
 
   /** What this process's owners have in the runtime, by owner and pod uid. */
@@ -216,6 +225,8 @@ export class RuntimeHub {
         this.driver.listPodSandbox({}, { signal }),
         this.driver.listContainers({}, { signal }),
       ]);
+      // another version of it may have been started
+      this.features = await this.driver.features?.({ signal });
       const now = new Map<string, string>();
       for (const { id, state } of sandboxes) now.set(id, state);
       for (const { id, state } of containers) now.set(id, state);

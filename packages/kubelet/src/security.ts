@@ -53,6 +53,10 @@ function groupsOf(pod: Pod): readonly number[] {
   return fsGroup === undefined ? supplementalGroups : [...new Set([...supplementalGroups, fsGroup])];
 }
 
+function policyOf({ spec }: Pod): { readonly supplementalGroupsPolicy?: 'Strict' } {
+  return spec?.securityContext?.supplementalGroupsPolicy === 'Strict' ? { supplementalGroupsPolicy: 'Strict' } : {};
+}
+
 export function sandboxSecurity(pod: Pod, facts: SecurityFacts): LinuxSandboxSecurity {
   const context = pod.spec?.securityContext;
   const privileged = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].some(
@@ -70,6 +74,7 @@ export function sandboxSecurity(pod: Pod, facts: SecurityFacts): LinuxSandboxSec
     ...(context?.runAsUser !== undefined && { runAsUser: context.runAsUser }),
     ...(context?.runAsGroup !== undefined && { runAsGroup: context.runAsGroup }),
     ...(groups.length > 0 && { supplementalGroups: groups }),
+    ...policyOf(pod),
   };
 }
 
@@ -101,6 +106,7 @@ export function containerSecurity(
     ...(group !== undefined && { runAsGroup: group }),
     ...(asUser === undefined && image?.username && { runAsUsername: image.username }),
     ...(groups.length > 0 && { supplementalGroups: groups }),
+    ...policyOf(pod),
     ...(own?.readOnlyRootFilesystem !== undefined && { readonlyRootfs: own.readOnlyRootFilesystem }),
     ...(own?.capabilities && { capabilities: { add: own.capabilities.add ?? [], drop: own.capabilities.drop ?? [] } }),
     noNewPrivs: own?.allowPrivilegeEscalation === false,

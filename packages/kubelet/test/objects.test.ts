@@ -6,6 +6,33 @@ import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { kubeletConfig } from '../src/kubelet-config.ts';
 import { app, Bench, container, podOf, withTraits } from './bench.ts';
 
+describe('what the runtime can do', () => {
+  it('is in the status of the node, and pods that need it are taken in', async () => {
+    const features = {
+      handlers: [{ name: '', recursiveReadOnlyMounts: true, userNamespaces: false }],
+      supplementalGroupsPolicy: true,
+    };
+    const bench = await new Bench({
+      wrap: (runtime) => Object.assign(withTraits(runtime, {}), { features: () => Promise.resolve(features) }),
+    }).start();
+    try {
+      expect(bench.api.object(nodes, { name: 'node-a' })?.status).toMatchObject({
+        features: { supplementalGroupsPolicy: true },
+        runtimeHandlers: [{ name: '', features: { recursiveReadOnlyMounts: true, userNamespaces: false } }],
+      });
+      bench.create(podOf('strict', { securityContext: { supplementalGroups: [7], supplementalGroupsPolicy: 'Strict' } }));
+      await bench.ready('strict');
+      bench.create(podOf('apart', { hostUsers: false }));
+      await bench.clock.advance(5000);
+      expect(bench.events.of('FailedCreatePodSandBox')[0]).toBe(
+        "apart Warning FailedCreatePodSandBox: Failed to create pod sandbox: can't set `spec.hostUsers: false`, runtime does not support user namespaces",
+      );
+    } finally {
+      await bench.dispose();
+    }
+  });
+});
+
 describe('what a container is given', () => {
   let bench: Bench;
   beforeEach(async () => {

@@ -193,7 +193,7 @@ describe('a kubelet in trouble', () => {
     expect(causeOf({ spanContext: () => write } as unknown as Span)).toEqual(write);
   });
 
-  it('looks after a thousand nodes with one status for each pod, and no timers for pods that run', async () => {
+  it('looks after a thousand nodes with one status for each pod, and no timers for pods that run', { timeout: 600_000 }, async () => {
     bench = await new Bench({ config: { count: 1000, nodeName: 'sim' } }).start();
     expect(bench.api.objects(nodes).length).toBe(1000);
     const timers = bench.clock.pending;

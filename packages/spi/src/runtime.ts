@@ -33,6 +33,8 @@ export interface LinuxSandboxSecurity {
   readonly runAsUser?: number;
   readonly runAsGroup?: number;
   readonly supplementalGroups?: readonly number[];
+  /** `Strict`: no others, also not those of the image. */
+  readonly supplementalGroupsPolicy?: 'Merge' | 'Strict';
   readonly readonlyRootfs?: boolean;
   readonly privileged?: boolean;
   readonly seccomp?: SecurityProfile;
@@ -72,6 +74,8 @@ export interface Mount {
   readonly containerPath: string;
   readonly hostPath: string;
   readonly readonly?: boolean;
+  /** With `readonly`: what is mounted below it can be only read, too. */
+  readonly recursiveReadOnly?: boolean;
   readonly propagation?: 'PRIVATE' | 'HOST_TO_CONTAINER' | 'BIDIRECTIONAL';
   readonly selinuxRelabel?: boolean;
   /** Mounts the content of this image, or of a directory in it, instead of `hostPath` (KEP-4639). It is there already. */
@@ -226,6 +230,14 @@ export interface RuntimeCondition {
   readonly message: string;
 }
 
+/** What a runtime can do that not all can. Runtimes that do not say so cannot. */
+export interface RuntimeFeatures {
+  /** By handler; '' is the default one. */
+  readonly handlers: readonly { readonly name: string; readonly recursiveReadOnlyMounts: boolean; readonly userNamespaces: boolean }[];
+  /** Groups of the image can be left out (KEP-3619). */
+  readonly supplementalGroupsPolicy: boolean;
+}
+
 /** What every call may carry on: cancellation and its cause for tracing. */
 export interface RuntimeCall {
   readonly signal?: AbortSignal;
@@ -258,6 +270,8 @@ export interface RuntimeDriver {
   };
   version(call?: RuntimeCall): Promise<RuntimeInfo>;
   status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]>;
+  /** Undefined: the runtime does not say, as those before 2023. */
+  features?(call?: RuntimeCall): Promise<RuntimeFeatures | undefined>;
 
   runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string>;
   stopPodSandbox(id: string, call?: RuntimeCall): Promise<void>;

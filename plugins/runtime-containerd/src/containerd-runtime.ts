@@ -17,6 +17,7 @@ import {
   type RuntimeDriver,
   RuntimeError,
   type RuntimeEvent,
+  type RuntimeFeatures,
   type RuntimeInfo,
   type SandboxFilter,
   type Streams,
@@ -119,6 +120,11 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     return (status?.conditions ?? [])
       .filter(({ type }) => required(type))
       .map(({ type, status: holds, reason, message }) => ({ type, status: holds, reason, message }));
+  }
+
+  async features(call?: RuntimeCall): Promise<RuntimeFeatures | undefined> {
+    const { runtimeHandlers, features } = await this.#channel.cri<wire.WireFeatures>('Status', {}, call);
+    return wire.features(runtimeHandlers, features);
   }
 
   async runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string> {

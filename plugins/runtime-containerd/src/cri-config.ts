@@ -37,6 +37,7 @@ export function sandboxConfig(given: PodSandboxConfig, cgroupParent: CgroupParen
         runAsUser: id(security.runAsUser),
         runAsGroup: id(security.runAsGroup),
         supplementalGroups: security.supplementalGroups,
+        supplementalGroupsPolicy: security.supplementalGroupsPolicy,
         readonlyRootfs: security.readonlyRootfs,
         privileged: security.privileged,
         seccomp: profile(security.seccomp),
@@ -82,6 +83,7 @@ export function containerConfig(given: ContainerConfig): object {
         runAsUsername: security.runAsUsername,
         readonlyRootfs: security.readonlyRootfs,
         supplementalGroups: security.supplementalGroups,
+        supplementalGroupsPolicy: security.supplementalGroupsPolicy,
         noNewPrivs: security.noNewPrivs,
         maskedPaths: security.maskedPaths,
         readonlyPaths: security.readonlyPaths,
@@ -92,11 +94,12 @@ export function containerConfig(given: ContainerConfig): object {
   });
 }
 
-const mount = ({ containerPath, hostPath, readonly, propagation, selinuxRelabel, image, imageSubPath }: Mount) =>
+const mount = ({ containerPath, hostPath, readonly, recursiveReadOnly, propagation, selinuxRelabel, image, imageSubPath }: Mount) =>
   present({
     containerPath,
     hostPath,
     readonly,
+    recursiveReadOnly,
     selinuxRelabel,
     propagation: propagation && `PROPAGATION_${propagation}`,
     image: image === undefined ? undefined : { image, userSpecifiedImage: image },

@@ -10,6 +10,7 @@ import type {
   PodSandboxStatus,
   SandboxFilter,
   SandboxState,
+  RuntimeFeatures,
 } from '@oarlock/spi/runtime';
 
 /** Messages are null when they are absent on the wire. */
@@ -140,6 +141,27 @@ export function image({ id, repoTags, repoDigests, size, uid, username, pinned }
     ...(uid && { uid: uid.value }),
     ...(username !== '' && { username }),
     ...(pinned && { pinned }),
+  };
+}
+
+export interface WireFeatures {
+  readonly runtimeHandlers: readonly {
+    readonly name: string;
+    readonly features: { readonly recursiveReadOnlyMounts: boolean; readonly userNamespaces: boolean } | null;
+  }[];
+  readonly features: { readonly supplementalGroupsPolicy: boolean } | null;
+}
+
+/** Undefined where the runtime says nothing of the kind. */
+export function features(handlers: WireFeatures['runtimeHandlers'], all: WireFeatures['features']): RuntimeFeatures | undefined {
+  if (handlers.length === 0 && !all) return undefined;
+  return {
+    handlers: handlers.map(({ name, features: can }) => ({
+      name,
+      recursiveReadOnlyMounts: can?.recursiveReadOnlyMounts === true,
+      userNamespaces: can?.userNamespaces === true,
+    })),
+    supplementalGroupsPolicy: all?.supplementalGroupsPolicy === true,
   };
 }
 

@@ -191,6 +191,51 @@ describe('configs on the wire', () => {
     ]);
   });
 
+  it('tells what the runtime can do, where it says so, and hands over what is made of it', async () => {
+    const can = (userNamespaces: boolean) => ({ recursiveReadOnlyMounts: true, userNamespaces });
+    const { server, driver } = await open({
+      unary: {
+        Status: () => ({
+          runtimeHandlers: [
+            { name: '', features: can(true) },
+            { name: 'gvisor', features: can(false) },
+          ],
+          features: { supplementalGroupsPolicy: true },
+        }),
+        CreateContainer: () => ({ containerId: 'c1' }),
+      },
+    });
+    expect(await driver.features()).toEqual({
+      handlers: [
+        { name: '', ...can(true) },
+        { name: 'gvisor', ...can(false) },
+      ],
+      supplementalGroupsPolicy: true,
+    });
+    const cdiDevices = ['vendor.com/gpu=0', 'vendor.com/gpu=1'];
+    const [first] = container.mounts;
+    await driver.createContainer(
+      's1',
+      {
+        ...container,
+        cdiDevices,
+        mounts: first ? [{ ...first, recursiveReadOnly: true }] : [],
+        linux: { ...container.linux, security: { ...container.linux.security, supplementalGroupsPolicy: 'Strict' } },
+      },
+      sandbox,
+    );
+    expect(server.calls.find(({ method }) => method === 'CreateContainer')?.request).toMatchObject({
+      config: {
+        cdiDevices: cdiDevices.map((name) => ({ name })),
+        annotations: { a: 'v', 'cdi.k8s.io/oarlock': cdiDevices.join(',') },
+        mounts: [{ recursiveReadOnly: true }],
+        linux: { securityContext: { supplementalGroupsPolicy: 'Strict' } },
+      },
+    });
+    const silent = await open({ unary: { Status: () => ({ status: { conditions: [] } }) } });
+    expect(await silent.driver.features()).toBeUndefined();
+  });
+
   it("leaves the hostname out on the host's network", async () => {
     const { server, driver } = await open({ unary: { RunPodSandbox: () => ({ podSandboxId: 's1' }) } });
     const { cgroupParent: _, ...linux } = sandbox.linux;

@@ -89,8 +89,6 @@ export async function sandboxRequest(
       IpcMode: security.namespaces.ipc === 'NODE' ? 'host' : 'shareable',
       CgroupParent: cgroupParent,
       Sysctls: sysctls,
-      // the engine resolves them from version 25 on, and refuses them before
-      DeviceRequests: config.cdiDevices && [{ Driver: 'cdi', DeviceIDs: config.cdiDevices }],
       Privileged: security.privileged,
       ReadonlyRootfs: security.readonlyRootfs,
       GroupAdd: security.supplementalGroups?.map(String),
@@ -153,6 +151,8 @@ export async function containerRequest(
         PathInContainer: containerPath,
         CgroupPermissions: permissions,
       })),
+      // the engine resolves them from version 25 on, and refuses them before
+      DeviceRequests: config.cdiDevices && [{ Driver: 'cdi', DeviceIDs: config.cdiDevices }],
       Privileged: security.privileged,
       ReadonlyRootfs: security.readonlyRootfs,
       CapAdd: security.capabilities?.add,

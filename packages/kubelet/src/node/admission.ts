@@ -74,8 +74,11 @@ export class NodeAdmission {
       };
     if (pod.spec?.os?.name !== undefined && pod.spec.os.name !== 'linux')
       return { reason: 'PodOSNotSupported', message: "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS" };
-    // runtimes are not asked for it, so groups of the image would be added nevertheless (KEP-3619)
-    if (pod.spec?.securityContext?.supplementalGroupsPolicy === 'Strict')
+    // the groups of the image would be added nevertheless (KEP-3619)
+    if (
+      pod.spec?.securityContext?.supplementalGroupsPolicy === 'Strict' &&
+      this.#node()?.status?.features?.supplementalGroupsPolicy !== true
+    )
       return {
         reason: 'SupplementalGroupsPolicyNotSupported',
         message: 'Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node',

@@ -2,7 +2,7 @@ import { jsonEqual } from '@oarlock/api/json';
 import { Amount, subQuantity, value } from '@oarlock/api/quantity';
 import { formatTime } from '@oarlock/api/time';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
-import type { Image } from '@oarlock/spi/runtime';
+import type { Image, RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { Amounts } from '../resources.ts';
 import type { MachineFacts } from './machine.ts';
 import { amountOf, type Pressure } from './thresholds.ts';
@@ -17,6 +17,8 @@ export interface NodeStatusSources {
   readonly kubeletVersion: string;
   /** `containerd://1.6.20`. */
   readonly runtimeVersion: string;
+  /** What the default runtime can do, where it says so. */
+  readonly features: RuntimeFeatures | undefined;
   readonly images: readonly Image[];
   readonly pressure: Pressure;
   /** Why the node is not ready; empty: it is. */
@@ -95,7 +97,7 @@ function conditionsOf({
 
 /** The whole status; a transition time changes when its condition's status does. */
 export function nodeStatus(sources: NodeStatusSources, before: NodeStatus | undefined, now: number): NodeStatus {
-  const { machine, capacity, allocatable, hostname, addresses, port, kubeletVersion, runtimeVersion, images } = sources;
+  const { machine, capacity, allocatable, hostname, addresses, port, kubeletVersion, runtimeVersion, images, features } = sources;
   const time = formatTime(now);
   return {
     addresses: [...addresses.map((address) => ({ type: 'InternalIP', address })), { type: 'Hostname', address: hostname }],
@@ -111,6 +113,10 @@ export function nodeStatus(sources: NodeStatusSources, before: NodeStatus | unde
     }),
     daemonEndpoints: { kubeletEndpoint: { Port: port } },
     images: imagesOf(images),
+    ...(features && {
+      features: { supplementalGroupsPolicy: features.supplementalGroupsPolicy },
+      runtimeHandlers: features.handlers.map(({ name, ...can }) => ({ name, features: can })),
+    }),
     nodeInfo: {
       architecture: machine.architecture,
       bootID: machine.bootID,
@@ -138,7 +144,7 @@ export function sameNodeStatus(a: NodeStatus | undefined, b: NodeStatus): boolea
 /** The strategic merge patch for what differs. Conditions always come along: they carry the heartbeat. */
 export function nodeStatusPatch(before: NodeStatus | undefined, after: NodeStatus): { readonly status: Readonly<Record<string, unknown>> } {
   const status: Record<string, unknown> = { conditions: after.conditions };
-  for (const field of ['capacity', 'allocatable', 'daemonEndpoints', 'nodeInfo', 'images'] as const)
+  for (const field of ['capacity', 'allocatable', 'daemonEndpoints', 'nodeInfo', 'images', 'features', 'runtimeHandlers'] as const)
     if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
   // several addresses may be of one type, which is what they are merged by
   if (!jsonEqual(before?.addresses, after.addresses)) status['addresses'] = [{ $patch: 'replace' }, ...(after.addresses ?? [])];

@@ -71,6 +71,7 @@ export class Situation {
       port: options.port,
       kubeletVersion: options.kubeletVersion,
       runtimeVersion: '',
+      features: undefined,
       images: [],
       pressure: noPressure,
       problems: ['container runtime is not known yet'],
@@ -129,6 +130,7 @@ export class Situation {
     }
     this.#becomes({
       runtimeVersion: `${hub.name}://${hub.version}`,
+      features: hub.features,
       images: this.#images,
       problems: this.#current.goingDown ? [...problems, goingDown] : problems,
       networkReady: networkProblem === undefined,
