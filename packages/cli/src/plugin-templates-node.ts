@@ -6,65 +6,107 @@ const probe = `  // take this away when it does something
 const empty = '`{}`: none yet';
 
 export const storage: PluginTemplate = {
+  dependencies: ['@oarlock/mvcc'],
+  devDependencies: ['@oarlock/testing'],
   section: { key: 'storage', many: false },
-  config: '{}',
-  summary:
-    'A skeleton of a storage: every call is refused with `StorageError` `Unavailable`, and its probe says that it cannot be used yet.',
-  keys: [empty],
-  tests: 'The storage contract, skipped with a reason until there is something to test.',
-  steps: [
-    'Read the comments of `StorageDriver` in `@oarlock/spi/storage`, and docs/slots/storage.md.',
-    'Write `commit`, `get` and `range` in `src/storage.ts`; then `watch` and `requestProgress`; then `compact` and time to live.',
-    'In `test/contract.test.ts` take away `unavailable` and give the fixture what it asks for: `tick`, and `reopen` once it is durable.',
-    'Set `declares` and `traits` to the same truth, write a probe that looks for what is needed, and state the config here.',
-  ],
+  config: '{ maxValueBytes: 1572864 }',
+  summary: 'Keeps everything in memory: a whole storage to begin with. `#apply` in `src/storage.ts` is where yours writes things down.',
+  keys: ['| `maxValueBytes` | 1572864 | the longest value that is taken |'],
+  tests: 'The storage contract, on a clock of its own.',
   files: {
-    'src/storage.ts': `|import { StorageError, type ChangeBatch, type StorageDriver } from '@oarlock/spi/storage';
+    'src/storage.ts': `|import type { Clock } from '@oarlock/kernel/clock';
+|import { mvccDefaults, MvccStore } from '@oarlock/mvcc/mvcc-store';
+|import { checkWrites, refusal } from '@oarlock/mvcc/write-rules';
+|import {
+  StorageError,
+  type ChangeBatch,
+  type Commit,
+  type Entry,
+  type Expectation,
+  type Page,
+  type RangeOptions,
+  type Revision,
+  type StorageDriver,
+  type Write,
+} from '@oarlock/spi/storage';
 
-const refuse = (call: string): Promise<never> =>
-  Promise.reject(new StorageError('Unavailable', \`__ID__ cannot do this yet: \${call}\`));
-
+/** Keys with their past are kept by @oarlock/mvcc: this class says when a commit counts. */
 export class __Class__ implements StorageDriver {
-  readonly traits = { durable: false, shared: false, maxValueBytes: 1_572_864 };
+  readonly traits: StorageDriver['traits'];
+  readonly #store: MvccStore;
 
-  get(): Promise<never> {
-    return refuse('get');
+  constructor({ clock, maxValueBytes }: { readonly clock: Clock; readonly maxValueBytes: number }) {
+    this.traits = { durable: false, shared: false, maxValueBytes };
+    this.#store = new MvccStore({
+      ...mvccDefaults,
+      clock,
+      expired: (due) => {
+        this.#apply(due.map(({ key }) => ({ key, value: null })));
+      },
+    });
   }
-  range(): Promise<never> {
-    return refuse('range');
+
+  async stop(): Promise<void> {
+    this.#store.fail(new StorageError('Unavailable', '__ID__ is stopped'));
   }
-  commit(): Promise<never> {
-    return refuse('commit');
+
+  async get(key: string, { revision }: { readonly revision?: Revision } = {}): Promise<{ entry: Entry | undefined; revision: Revision }> {
+    return this.#store.get(key, revision);
   }
-  async *watch(): AsyncGenerator<ChangeBatch> {
-    yield await refuse('watch');
+
+  async range(options: RangeOptions): Promise<Page> {
+    return this.#store.range(options);
   }
-  requestProgress(): Promise<never> {
-    return refuse('requestProgress');
+
+  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+    this.#store.checkRunning();
+    checkWrites(writes, this.traits.maxValueBytes);
+    return refusal(expect, (key) => this.#store.standing(key)) ?? { ok: true, revision: this.#apply(writes) };
   }
-  compact(): Promise<never> {
-    return refuse('compact');
+
+  watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
+    return this.#store.watch(prefix, options);
+  }
+
+  async requestProgress(): Promise<Revision> {
+    return this.#store.progress();
+  }
+
+  async compact(revision: Revision): Promise<void> {
+    if (this.#store.compactable(revision)) await this.#store.compact(revision);
+  }
+
+  async skipTo(revision: Revision): Promise<void> {
+    this.#store.checkRunning();
+    this.#store.skipTo(revision);
+  }
+
+  /** One that is durable writes down first what it applies, and says so in its traits. Returns the revision after it. */
+  #apply(writes: readonly Write[]): Revision {
+    this.#store.apply(writes, this.#store.revision + 1);
+    return this.#store.revision;
   }
 }
 `,
-    'src/plugin.ts': `|import { unavailable } from '@oarlock/kernel/plugin';
-|import { Storage } from '@oarlock/spi/storage';
+    'src/plugin.ts': `|import { Storage } from '@oarlock/spi/storage';
 |import { z } from 'zod';
 |import { __Class__ } from './storage.ts';
 
 export default Storage.plugin({
   id: '__ID__',
-  config: z.strictObject({}),
+  config: z.strictObject({ maxValueBytes: z.int().min(1_048_576).default(1_572_864) }),
   declares: { durable: false, shared: false },
-${probe}
-  create: () => new __Class__(),
+  create: ({ config }, { clock }) => new __Class__({ clock, ...config }),
 });
 `,
     'test/contract.test.ts': `|import { storageContract } from '@oarlock/spi/storage.contract';
+|import { FakeClock } from '@oarlock/testing/fake-clock';
 |import { __Class__ } from '../src/storage.ts';
 
-storageContract('__ID__', async () => ({ driver: new __Class__(), dispose: async () => {} }), {
-  unavailable: 'its methods are still to be written',
+storageContract('__ID__', async () => {
+  const clock = new FakeClock();
+  const driver = new __Class__({ clock, maxValueBytes: 1_572_864 });
+  return { driver, dispose: () => driver.stop(), tick: (ms) => clock.advance(ms) };
 });
 `,
   },

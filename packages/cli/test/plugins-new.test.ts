@@ -11,7 +11,7 @@ import { oarlock, runNode } from './plugins-command.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const slots = [...pluginTemplates.keys()];
-const skeletons = ['storage', 'runtime', 'network', 'proxy'];
+const skeletons = ['runtime', 'network', 'proxy'];
 const name = 'made-4-test';
 
 /** A checkout that shares the packages of this one and has no plugins but the written ones. */
