@@ -11,7 +11,7 @@ import { Authz, noOpinion, type Authorizer } from '@oarlock/spi/authz';
 export interface GuardOptions {
   /** How long one answer may take, in milliseconds; undefined where somebody else sees to it. */
   readonly deadlineMs: number | undefined;
-  /** What becomes of a request on which the plugin fails: it fails with 500, or goes on as if the plugin were not there. */
+  /** What becomes of a request on which the plugin fails: it fails with 500 (of an authenticator: its sender is not known by it, and not anonymous), or goes on as if the plugin were not there. */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 export const defaultDeadlineMs = 10_000; // as for webhooks
