@@ -61,7 +61,7 @@ export async function announceSnapshots(name: string, { storageClass }: DriverCo
       driver: name,
       deletionPolicy: 'Delete',
     })
-    .catch(exists);
+    .catch(existsOrElsewhere);
 }
 
 /** Says in the API that this node has the driver: in its CSINode, and by its labels where volumes are not everywhere. */

@@ -184,11 +184,11 @@ export const snapshotDefinitions: readonly CustomResourceDefinition[] = kinds.ma
   }),
 );
 
-/** Makes the kinds where they are not there, and waits until they are served. What others have made is left as it is. */
+/** Makes the kinds where they are not there and this node may, and waits until they are served. What others have made is left as it is. */
 export async function defineSnapshots(client: Client, informers: Informers, signal: AbortSignal): Promise<void> {
   for (const definition of snapshotDefinitions)
     await client.create(customResourceDefinitions, definition, { signal }).catch((error: unknown) => {
-      if (!isStatus(error, 'AlreadyExists')) throw error;
+      if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
     });
   const waited = new Set(snapshotDefinitions.map(({ metadata }) => metadata?.name ?? ''));
   const informer = informers.of(customResourceDefinitions);
