@@ -36,11 +36,10 @@ export class SwitchedNode {
   async start(spec: object): Promise<void> {
     const file = join(this.dir, 'node.yaml');
     await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }));
+    // not `ip netns exec`: what it mounts, namespaces of pods too, is to outlive it
     const own = ['--node-name', this.name, '-f', file, '--data-dir', this.dataDir];
-    this.#daemon = new Daemon('ip', [
-      'netns',
-      'exec',
-      this.#namespace,
+    this.#daemon = new Daemon('nsenter', [
+      `--net=/run/netns/${this.#namespace}`,
       oarlock.file,
       ...oarlock.args,
       'node',

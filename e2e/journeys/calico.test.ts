@@ -80,7 +80,7 @@ describe.skipIf(reason !== undefined)(
           storage: spec.storage ?? 'storage-memory',
           roles: ['apiserver', 'controllers', 'scheduler'],
           server: { address: '0.0.0.0', names: [rack.address] },
-          networking: { podCIDRs: ['10.233.0.0/24'] },
+          networking: { podCIDRs: ['10.233.0.0/16'] },
           policy: 'policy-nftables',
         },
       });
