@@ -74,7 +74,7 @@ export async function startCluster(options: StartClusterOptions = {}): Promise<T
 }
 
 function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleName[], plugins: readonly PlacedPlugin[]): ClusterFile {
-  const nodesOf = { runtimes: ['runtime-simulated'], settings: { kubelet: { nodeName: 'node', count: nodes } } };
+  const nodesOf = { runtimes: ['runtime-simulated'], settings: { kubelet: { nodeName: 'node', count: nodes, port: 0 } } };
   const document = clusterSchema.parse({
     apiVersion: 'oarlock.dev/v1',
     kind: 'Cluster',
