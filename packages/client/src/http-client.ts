@@ -3,25 +3,14 @@ import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { failure, StatusError } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { formatTraceparent, type Cause } from '@oarlock/kernel/tracing';
-import type {
-  CallOptions,
-  Client,
-  DeleteOptions,
-  GetOptions,
-  ListOptions,
-  ObjectName,
-  PatchOptions,
-  PatchType,
-  WatchEvent,
-  WatchOptions,
-  WriteOptions,
-} from '@oarlock/spi/client';
+import type { CallOptions, Client, DeleteOptions, ListOptions, PatchType, WatchEvent, WatchOptions } from '@oarlock/spi/client';
 import { BearerToken, type TokenSource } from './bearer-token.ts';
 import type { CredentialSource } from './exec-credential.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
 import { HttpTransport } from './http-transport.ts';
 import { TransportError } from './http-connection.ts';
-import { createCall, deleteCall, deleteCollectionCall, getCall, listCall, patchCall, updateCall, watchCall, type Call } from './request.ts';
+import { ObjectCalls } from './object-calls.ts';
+import { deleteCollectionCall, listCall, watchCall, type Call } from './request.ts';
 import { watchFrames } from './watch-frames.ts';
 
 export interface HttpClientOptions {
@@ -134,21 +123,18 @@ const methods = {
   deletecollection: 'DELETE',
 } as const;
 
-class HttpsClient implements HttpClient {
+class HttpsClient extends ObjectCalls implements HttpClient {
   readonly #transport: HttpTransport;
   readonly #exchange: HttpExchange;
   readonly #maxEventBytes: number;
   readonly #cause: Cause | undefined;
 
   constructor(transport: HttpTransport, exchange: HttpExchange, maxEventBytes: number, cause: Cause | undefined) {
+    super();
     this.#transport = transport;
     this.#exchange = exchange;
     this.#maxEventBytes = maxEventBytes;
     this.#cause = cause;
-  }
-
-  async get<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: GetOptions): Promise<T> {
-    return this.#json<T>(getCall(resource, name, options));
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> {
@@ -171,33 +157,6 @@ class HttpsClient implements HttpClient {
       if (signal.aborted) return;
       throw unavailable(error);
     }
-  }
-
-  async create<T extends KubeObject>(
-    resource: Resource<T>,
-    object: T,
-    options?: WriteOptions & { readonly name?: ObjectName },
-  ): Promise<T> {
-    return this.#json<T>(createCall(resource, object, options));
-  }
-
-  async update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
-    return this.#json<T>(updateCall(resource, object, options));
-  }
-
-  async patch<T extends KubeObject>(
-    resource: Resource<T>,
-    name: ObjectName,
-    type: PatchType,
-    patch: unknown,
-    options?: PatchOptions,
-  ): Promise<T> {
-    return this.#json<T>(patchCall(resource, name, type, patch, options));
-  }
-
-  async delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined> {
-    const left = await this.#json<T>(deleteCall(resource, name, options));
-    return left.kind === 'Status' ? undefined : left;
   }
 
   async deleteCollection<T extends KubeObject>(
@@ -228,6 +187,10 @@ class HttpsClient implements HttpClient {
 
   close(): void {
     this.#transport.close();
+  }
+
+  protected object<T extends KubeObject>(call: Call): Promise<T> {
+    return this.#json<T>(call);
   }
 
   async #json<T>(call: Call): Promise<T> {

@@ -3,21 +3,10 @@ import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
-import type {
-  CallOptions,
-  Client,
-  DeleteOptions,
-  GetOptions,
-  ListOptions,
-  ObjectName,
-  PatchOptions,
-  PatchType,
-  WatchEvent,
-  WatchOptions,
-  WriteOptions,
-} from '@oarlock/spi/client';
+import type { CallOptions, Client, DeleteOptions, ListOptions, WatchEvent, WatchOptions } from '@oarlock/spi/client';
 import type { ApiHandler, ApiResponse, LoopbackSwitch } from '@oarlock/spi/loopback';
-import { createCall, deleteCall, deleteCollectionCall, getCall, listCall, patchCall, updateCall, watchCall, type Call } from './request.ts';
+import { ObjectCalls } from './object-calls.ts';
+import { deleteCollectionCall, listCall, watchCall, type Call } from './request.ts';
 
 interface Waiter {
   resolve(handler: ApiHandler): void;
@@ -89,21 +78,18 @@ export function loopbackClient(
   return new LoopbackClient(switchboard, identity, userAgent, undefined);
 }
 
-class LoopbackClient implements Client {
+class LoopbackClient extends ObjectCalls implements Client {
   readonly #switchboard: LoopbackSwitchboard;
   readonly #identity: Identity;
   readonly #userAgent: string;
   readonly #cause: Cause | undefined;
 
   constructor(switchboard: LoopbackSwitchboard, identity: Identity, userAgent: string, cause: Cause | undefined) {
+    super();
     this.#switchboard = switchboard;
     this.#identity = identity;
     this.#userAgent = userAgent;
     this.#cause = cause;
-  }
-
-  async get<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: GetOptions): Promise<T> {
-    return this.#object<T>(getCall(resource, name, options));
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> {
@@ -122,33 +108,6 @@ class LoopbackClient implements Client {
       if (signal.aborted && error === signal.reason) return;
       throw error;
     }
-  }
-
-  async create<T extends KubeObject>(
-    resource: Resource<T>,
-    object: T,
-    options?: WriteOptions & { readonly name?: ObjectName },
-  ): Promise<T> {
-    return this.#object<T>(createCall(resource, object, options));
-  }
-
-  async update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
-    return this.#object<T>(updateCall(resource, object, options));
-  }
-
-  async patch<T extends KubeObject>(
-    resource: Resource<T>,
-    name: ObjectName,
-    type: PatchType,
-    patch: unknown,
-    options?: PatchOptions,
-  ): Promise<T> {
-    return this.#object<T>(patchCall(resource, name, type, patch, options));
-  }
-
-  async delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined> {
-    const left = await this.#object<T>(deleteCall(resource, name, options));
-    return left.kind === 'Status' ? undefined : left;
   }
 
   async deleteCollection<T extends KubeObject>(
@@ -172,7 +131,7 @@ class LoopbackClient implements Client {
     return handler.handle({ ...call, identity: this.#identity, userAgent: this.#userAgent, cause: this.#cause });
   }
 
-  async #object<T extends KubeObject>(call: Call): Promise<T> {
+  protected async object<T extends KubeObject>(call: Call): Promise<T> {
     const response = await this.#send(call);
     if (response.kind !== 'object') throw unexpected(response);
     return response.object as T;
