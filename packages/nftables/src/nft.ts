@@ -13,9 +13,13 @@ export class NftError extends Error {
   }
 }
 
-/** Runs commands as one transaction: all of them or none. @throws NftError */
-export async function nft(commands: string): Promise<void> {
-  const { failed, exitCode, stderr, timedOut, code } = await execa('nft', ['-f', '-'], {
+/**
+ * Runs commands as one transaction: all of them or none. `enter`: a program and its arguments to run nft with, for another network.
+ * @throws NftError
+ */
+export async function nft(commands: string, enter: readonly string[] = []): Promise<void> {
+  const [file = '', ...args] = [...enter, 'nft', '-f', '-'];
+  const { failed, exitCode, stderr, timedOut, code } = await execa(file, args, {
     input: commands,
     reject: false,
     timeout: timeoutMs,

@@ -1,18 +1,20 @@
 import type { NetworkPolicySpec } from '@oarlock/api/types/networking-v1';
 
+export type CaseProtocol = 'TCP' | 'UDP' | 'SCTP';
+
 /** Where a packet may come from or go to. */
 export interface CaseEnd {
   readonly key: string;
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** On the node that is tried; the others are elsewhere. */
+  /** On a node that is tried; the others are elsewhere. */
   readonly local: boolean;
   /** No pod, but a machine outside. */
   readonly outside?: boolean;
-  readonly ports: readonly { readonly name: string; readonly protocol: 'TCP' | 'UDP'; readonly containerPort: number }[];
+  readonly ports: readonly { readonly name: string; readonly protocol: CaseProtocol; readonly containerPort: number }[];
 }
 
-const port = (name: string, containerPort: number, protocol: 'TCP' | 'UDP' = 'TCP') => ({ name, containerPort, protocol });
+const port = (name: string, containerPort: number, protocol: CaseProtocol = 'TCP') => ({ name, containerPort, protocol });
 
 export const caseNamespaces: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   a: { team: 'red' },
@@ -26,7 +28,7 @@ export const caseEnds: readonly CaseEnd[] = [
     namespace: 'a',
     labels: { app: 'web', tier: 'front' },
     local: true,
-    ports: [port('http', 8080), port('metrics', 9090), port('dns', 5353, 'UDP')],
+    ports: [port('http', 8080), port('metrics', 9090), port('dns', 5353, 'UDP'), port('m3ua', 2905, 'SCTP')],
   },
   { key: 'a/db', namespace: 'a', labels: { app: 'db', tier: 'back' }, local: true, ports: [port('http', 9090)] },
   { key: 'a/client', namespace: 'a', labels: { app: 'client' }, local: true, ports: [] },
@@ -37,13 +39,14 @@ export const caseEnds: readonly CaseEnd[] = [
 ];
 
 export interface CaseDoor {
-  readonly protocol: 'TCP' | 'UDP';
+  readonly protocol: CaseProtocol;
   readonly port: number;
 }
 export const caseDoors: readonly CaseDoor[] = [
   { protocol: 'TCP', port: 8080 },
   { protocol: 'TCP', port: 9090 },
   { protocol: 'UDP', port: 5353 },
+  { protocol: 'SCTP', port: 2905 },
 ];
 
 /** A set of policies by namespace and name, and what passes under them. `block` makes a CIDR of one end, in the family that is tried. */
@@ -60,7 +63,7 @@ const app = (name: string) => ({ matchLabels: { app: name } });
 const team = (name: string) => ({ matchLabels: { team: name } });
 const labelled = (end: CaseEnd, key: string, value: string) => end.labels[key] === value;
 const teamOf = (end: CaseEnd) => caseNamespaces[end.namespace]?.['team'];
-/** Only pods of this node are held to policies here. */
+/** Only pods of nodes that are tried are held to policies here. */
 const heldTo = (end: CaseEnd, namespace: string) => end.local && end.namespace === namespace;
 
 export const policyCases: readonly PolicyCase[] = [
@@ -177,6 +180,22 @@ export const policyCases: readonly PolicyCase[] = [
       'a/udp': { podSelector: app('web'), policyTypes: ['Ingress'], ingress: [{ ports: [{ port: 5353, protocol: 'UDP' }] }] },
     }),
     passes: (_from, to, door) => !is(to, 'a/web') || door.protocol === 'UDP',
+  },
+  {
+    title: 'ports of SCTP: by number, of another number, and all of them',
+    policies: () => ({
+      'a/number': { podSelector: app('web'), policyTypes: ['Ingress'], ingress: [{ ports: [{ port: 2905, protocol: 'SCTP' }] }] },
+      'b/other': { podSelector: app('web'), policyTypes: ['Ingress'], ingress: [{ ports: [{ port: 2906, protocol: 'SCTP' }] }] },
+      'a/all': { podSelector: app('db'), policyTypes: ['Ingress'], ingress: [{ ports: [{ protocol: 'SCTP' }] }] },
+    }),
+    passes: (_from, to, door) => !is(to, 'b/web') && (!is(to, 'a/web', 'a/db') || door.protocol === 'SCTP'),
+  },
+  {
+    title: 'a named port of SCTP',
+    policies: () => ({
+      'a/named': { podSelector: app('client'), policyTypes: ['Egress'], egress: [{ ports: [{ port: 'm3ua', protocol: 'SCTP' }] }] },
+    }),
+    passes: (from, to, door) => !is(from, 'a/client') || (is(to, 'a/web') && door.protocol === 'SCTP'),
   },
   {
     title: 'a protocol without a port is every port of it',
@@ -345,7 +364,23 @@ export const policyCases: readonly PolicyCase[] = [
       'c/deny': { podSelector: {}, policyTypes: ['Ingress', 'Egress'] },
       'b/web': { podSelector: app('web'), policyTypes: ['Ingress'], ingress: [{ from: [{ podSelector: app('web') }] }] },
     }),
-    passes: (_from, to) => !is(to, 'b/web'),
+    passes: (from, to) => !is(to, 'b/web') && !heldTo(from, 'c') && !heldTo(to, 'c'),
+  },
+  {
+    title: 'between nodes, egress of the one end and ingress of the other have to hold both',
+    policies: () => ({
+      'c/out': {
+        podSelector: {},
+        policyTypes: ['Egress'],
+        egress: [{ to: [{ namespaceSelector: team('red') }], ports: [{ port: 8080 }] }],
+      },
+      'c/in': { podSelector: {}, policyTypes: ['Ingress'], ingress: [{ from: [{ namespaceSelector: {}, podSelector: app('web') }] }] },
+      'a/in': { podSelector: app('db'), policyTypes: ['Ingress'], ingress: [{ from: [{ podSelector: {} }] }] },
+    }),
+    passes: (from, to, door) =>
+      (!is(to, 'a/db') || from.namespace === 'a') &&
+      (!heldTo(from, 'c') || (teamOf(to) === 'red' && tcp(door, 8080))) &&
+      (!heldTo(to, 'c') || is(from, 'a/web', 'b/web')),
   },
   {
     title: 'many policies for one pod add up',

@@ -26,6 +26,8 @@ export interface PolicyWorld {
   /** Another process on the same node, as after a kill. The first one is not used any more. */
   restart(): Promise<NetworkPolicies>;
   readonly nodeName: string;
+  /** Of a second node, named `elsewhere`, which has the ends that are not on the first. Absent: nobody holds them to anything. */
+  readonly elsewhere?: NetworkPolicies;
   /** Of the API that the plugin follows. */
   readonly client: Client;
   /** Resolves when everything written has been told to the plugin. */
@@ -58,12 +60,24 @@ export function policyContract(name: string, make: () => Promise<PolicyWorld>): 
       const made = await world.client.create(pods, pod);
       await world.client.update(pods, { ...made, status: pod.status ?? {} }, { subresource: 'status' });
     };
+    /** With a second node, all pods are held to their policies. */
+    const ends = () => (world.elsewhere === undefined ? caseEnds : caseEnds.map((end) => ({ ...end, local: end.outside !== true })));
     const inForce = async () => {
       await world.settle();
-      const [end] = places;
+      await holdsOn(
+        policies,
+        places.find(({ local }) => local),
+      );
+      if (world.elsewhere !== undefined)
+        await holdsOn(
+          world.elsewhere,
+          places.find(({ local }) => !local),
+        );
+    };
+    const holdsOn = async (node: NetworkPolicies, end: CaseEnd | undefined) => {
       if (end === undefined) throw new Error('there are no pods');
       const pod = await world.client.get(pods, { namespace: end.namespace, name: end.key.split('/')[1] ?? '' });
-      await policies.protect({
+      await node.protect({
         namespace: end.namespace,
         name: pod.metadata?.name ?? '',
         uid: pod.metadata?.uid ?? '',
@@ -91,6 +105,7 @@ export function policyContract(name: string, make: () => Promise<PolicyWorld>): 
       for (const [namespace, labels] of Object.entries(caseNamespaces))
         await world.client.create(namespaces, { metadata: { name: namespace, labels } });
       policies.guard(world.nodeName);
+      world.elsewhere?.guard('elsewhere');
       for (const end of places) await put(podOf(end));
       await inForce();
     });
@@ -102,9 +117,9 @@ export function policyContract(name: string, make: () => Promise<PolicyWorld>): 
           for (const family of world.families) {
             const everywhere = family === 4 ? '0.0.0.0/0' : '::/0';
             await set(specs((end) => `${world.address(end, family)}/${family === 4 ? 32 : 128}`, everywhere));
-            const tried = caseEnds.flatMap((from) =>
-              caseEnds
-                .filter((to) => to !== from && (from.local || to.local))
+            const tried = ends().flatMap((from) =>
+              ends()
+                .filter((to) => to.key !== from.key && (from.local || to.local))
                 .flatMap((to) => caseDoors.map((door) => ({ from, to, door, family }))),
             );
             const passed = await world.send(tried.map(({ from, to, door }) => ({ from: from.key, to: to.key, door, family })));

@@ -69,7 +69,7 @@ function runThere(file: string): readonly Outcome[] {
         env: { ...process.env, [marker]: 'own', VITEST: undefined, VITEST_POOL_ID: undefined, VITEST_WORKER_ID: undefined },
         cwd: root,
         encoding: 'utf8',
-        timeout: 300_000,
+        timeout: 1_200_000,
         maxBuffer: 64 << 20,
       },
     );

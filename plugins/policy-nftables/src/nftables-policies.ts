@@ -20,6 +20,8 @@ export interface NftablesPoliciesOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
+  /** A program and its arguments to run nft with, for a network that is not this process's. */
+  readonly enter?: readonly string[];
 }
 
 const retryMs = 1_000;
@@ -127,7 +129,7 @@ export class NftablesPolicies implements NetworkPolicies {
 
   /** Takes all rules away. */
   async clear(): Promise<void> {
-    await nft(`table inet ${table} {}\ndelete table inet ${table}\n`);
+    await nft(`table inet ${table} {}\ndelete table inet ${table}\n`, this.#options.enter);
     this.#ruleset = undefined;
   }
 
@@ -185,13 +187,15 @@ export class NftablesPolicies implements NetworkPolicies {
   }
 
   async #program(): Promise<void> {
-    const { log, tracer } = this.#options;
+    const { log, tracer, enter } = this.#options;
     const [cause, ...links] = this.#causes;
     this.#causes = [];
     const { ruleset, commands } = this.#next();
     if (commands === '') return;
     try {
-      await inSpan(tracer, 'apply policies', { cause, links, attributes: { 'oarlock.node': this.#nodeName ?? '' } }, () => nft(commands));
+      await inSpan(tracer, 'apply policies', { cause, links, attributes: { 'oarlock.node': this.#nodeName ?? '' } }, () =>
+        nft(commands, enter),
+      );
       this.#ruleset = ruleset;
     } catch (error) {
       // what is in force is not known any more: next time it is replaced as a whole

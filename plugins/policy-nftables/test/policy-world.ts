@@ -1,0 +1,46 @@
+import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { census } from '@oarlock/nftables/census';
+import type { PolicyWorld } from '@oarlock/spi/policy.contract';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { trace } from '@opentelemetry/api';
+import { NftablesPolicies } from '../src/nftables-policies.ts';
+import { PodNetwork } from './pod-network.ts';
+
+/** The plugin on one node or on two, with pods behind cables. To be called in a network namespace of the test's own. */
+export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
+  const network = await PodNetwork.begin({ nodes });
+  const api = memoryApi({ clock: new FakeClock() });
+  const options = { informers: api.informers, clock: systemClock, log: silentLogger, tracer: trace.getTracer('test') };
+  const { enterElsewhere } = network;
+  const elsewhere = enterElsewhere && new NftablesPolicies({ ...options, enter: enterElsewhere });
+  let policies = new NftablesPolicies(options);
+  await policies.start();
+  await elsewhere?.start();
+  return {
+    policies,
+    nodeName: 'here',
+    ...(elsewhere && { elsewhere }),
+    client: api.client(),
+    settle: () => api.settle(),
+    families: [4, 6],
+    address: (end, family) => network.address(end, family),
+    send: (packets) => network.send(packets),
+    converse: (packet) => network.converse(packet),
+    restart: async () => {
+      await policies.stop();
+      policies = new NftablesPolicies(options);
+      await policies.start();
+      return policies;
+    },
+    census: () => census('inet', 'oarlock-policy'),
+    dispose: async () => {
+      await policies.stop();
+      await elsewhere?.stop();
+      await policies.clear();
+      await network.close();
+      await api.stop();
+    },
+  };
+}
