@@ -13,6 +13,7 @@ const benches = {
   memory: outside('memory'),
   watch: outside('watch'),
   'pod-start': outside('pod-start'),
+  volumes: outside('volumes'),
   scheduler: [...source, 'packages/scheduler/bench/drain.ts', '1000', '3000'],
   'scheduler-cluster': outside('scheduler'),
   'scheduler-5000': [...source, 'packages/scheduler/bench/drain.ts', '5000', '3000'],
@@ -24,7 +25,7 @@ const benches = {
   hosting: [...source, 'packages/cluster/bench/hosting.ts'],
   containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
 };
-const withComponents = ['services', 'cold-start', 'api', 'pod-start', 'containerd'];
+const withComponents = ['services', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));

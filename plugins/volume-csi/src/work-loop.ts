@@ -59,7 +59,7 @@ export class WorkLoop {
         const retryMs = this.#queue.addRateLimited(key);
         // somebody was faster: what they wrote brings the key again
         if (!isStatus(error, 'Conflict'))
-          this.#options.log.warn({ key, error: String(error), retryMs }, 'a volume is not as it should be yet');
+          this.#options.log.warn({ about: key, error: String(error), retryMs }, 'a volume is not as it should be yet');
       } finally {
         this.#queue.done(key);
       }
