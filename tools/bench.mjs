@@ -22,10 +22,11 @@ const benches = {
   embedded: [...source, 'plugins/storage-embedded/bench/commits.ts'],
   auth: [...source, 'e2e/bench/auth.ts'],
   services: [...source, 'e2e/bench/services.ts'],
+  policies: [...source, 'e2e/bench/policies.ts'],
   hosting: [...source, 'packages/cluster/bench/hosting.ts'],
   containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
 };
-const withComponents = ['services', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
+const withComponents = ['services', 'policies', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));
