@@ -29,6 +29,7 @@ import { container, containerStatus, listedName, sandbox, stateOf } from './cont
 import { ContainerUsage } from './container-usage.ts';
 import { containerRequest, resources, sandboxRequest } from './create-request.ts';
 import { EngineClient } from './engine-client.ts';
+import { EngineContainers } from './engine-containers.ts';
 import { hasCode } from './engine-errors.ts';
 import { isNever, type EngineContainer, type EngineInfo, type ListedContainer } from './engine-shapes.ts';
 import { EventHub } from './event-hub.ts';
@@ -74,6 +75,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   readonly #logs: LogCopies;
   readonly #sessions: Sessions;
   readonly #images: Images;
+  readonly #containers: EngineContainers;
   readonly #usage: ContainerUsage;
   readonly #records: SandboxRecords;
   readonly #network: SandboxNetwork;
@@ -88,6 +90,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     this.#config = config;
     this.#context = context;
     this.#engine = new EngineClient({ socket: config.socket, timeoutMs: config.requestTimeoutSeconds * 1000, clock });
+    this.#containers = new EngineContainers(this.#engine, this.#locks, clock);
     this.#logs = new LogCopies(this.#engine, { clock, log });
     this.#hub = new EventHub({
       engine: this.#engine,
@@ -165,7 +168,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     });
     try {
       await this.#engine.call('POST', `/containers/${id}/start`, { signal });
-      const { NetworkSettings, ResolvConfPath } = await this.#inspect(id, signal);
+      const { NetworkSettings, ResolvConfPath } = await this.#containers.inspect(id, signal);
       if (config.dns) await writeResolvConf(ResolvConfPath, config.dns);
       if (config.linux.security.namespaces.network !== 'NODE') await this.#network.connect(id, NetworkSettings.SandboxKey, config, call);
     } catch (error) {
@@ -181,30 +184,30 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   async stopPodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
     call.signal?.throwIfAborted();
     await this.#locks.run(id, async () => {
-      const containers = await this.#listed('container', { sandboxId: id }, call.signal);
+      const containers = await this.#containers.list('container', { sandboxId: id }, call.signal);
       await Promise.all(
-        containers.filter(({ State }) => stateOf({ Status: State, ExitCode: 0 }) === 'RUNNING').map(({ Id }) => this.#kill(Id)),
+        containers.filter(({ State }) => stateOf({ Status: State, ExitCode: 0 }) === 'RUNNING').map(({ Id }) => this.#containers.kill(Id)),
       );
       await this.#network.disconnect(id, call);
-      await this.#kill(id);
+      await this.#containers.kill(id);
     });
   }
 
   async removePodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
     await this.stopPodSandbox(id, call);
-    const containers = await this.#listed('container', { sandboxId: id }, call.signal);
-    await Promise.all(containers.map(({ Id }) => this.#remove(Id, call)));
-    await this.#remove(id, call);
+    const containers = await this.#containers.list('container', { sandboxId: id }, call.signal);
+    await Promise.all(containers.map(({ Id }) => this.#containers.remove(Id, call)));
+    await this.#containers.remove(id, call);
   }
 
   async podSandboxStatus(id: string, { signal }: RuntimeCall = {}): Promise<PodSandboxStatus> {
-    const found = await this.#sandbox(id, signal);
+    const found = await this.#containers.sandbox(id, signal);
     const ready = this.#isReady(id, found.State.Running, found.HostConfig.NetworkMode === 'host');
     return { ...sandbox(found.Id, found.Name, found.Config.Labels ?? {}, Date.parse(found.Created), ready), ips: this.#network.ipsOf(id) };
   }
 
   async listPodSandbox({ id, labels, state }: SandboxFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly PodSandbox[]> {
-    const listed = await this.#listed('podsandbox', { id, labels }, signal);
+    const listed = await this.#containers.list('podsandbox', { id, labels }, signal);
     return listed
       .map((one) =>
         sandbox(
@@ -248,7 +251,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
 
   async startContainer(id: string, { signal }: RuntimeCall = {}): Promise<void> {
     await this.#locks.run(id, async () => {
-      const found = await this.#inspect(id, signal);
+      const found = await this.#containers.inspect(id, signal);
       // the engine would run it once more
       if (stateOf(found.State) !== 'CREATED' || !isNever(found.State.StartedAt))
         throw new RuntimeError('FailedPrecondition', `container ${id} was started before: it is ${found.State.Status}`);
@@ -256,7 +259,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
       try {
         await this.#engine.call('POST', `/containers/${id}/start`, { signal });
       } catch (error) {
-        const after = await this.#inspect(id, undefined).catch(() => undefined); // what failed first is what is told
+        const after = await this.#containers.inspect(id, undefined).catch(() => undefined); // what failed first is what is told
         if (after && stateOf(after.State) === 'EXITED') this.#hub.tell('STOPPED', after.Config.Labels?.[sandboxLabel] ?? '', id);
         throw error;
       } finally {
@@ -267,7 +270,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
 
   async stopContainer(id: string, timeoutSeconds: number, { signal }: RuntimeCall = {}): Promise<void> {
     const seconds = Math.max(0, Math.ceil(timeoutSeconds));
-    if (seconds === 0) await this.#kill(id);
+    if (seconds === 0) await this.#containers.kill(id);
     else
       await unlessGone(
         this.#engine.call('POST', `/containers/${id}/stop`, {
@@ -280,11 +283,11 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async removeContainer(id: string, call: RuntimeCall = {}): Promise<void> {
-    await this.#remove(id, call);
+    await this.#containers.remove(id, call);
   }
 
   async containerStatus(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStatus> {
-    const found = await this.#inspect(id, signal);
+    const found = await this.#containers.inspect(id, signal);
     const status = containerStatus(found, this.#hub.starved(id));
     if (status.state === 'EXITED') await this.#logsOf(id);
     return status;
@@ -294,9 +297,11 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     { id, sandboxId, state, labels }: ContainerFilter = {},
     { signal }: RuntimeCall = {},
   ): Promise<readonly Container[]> {
-    const listed = await this.#listed('container', { id, sandboxId, labels }, signal);
+    const listed = await this.#containers.list('container', { id, sandboxId, labels }, signal);
     const found = await Promise.all(
-      listed.map(async (one) => container(one.Id, listedName(one), one.Labels ?? {}, one.Created * 1000, await this.#stateOf(one, signal))),
+      listed.map(async (one) =>
+        container(one.Id, listedName(one), one.Labels ?? {}, one.Created * 1000, await this.#containers.stateOf(one, signal)),
+      ),
     );
     return found.filter((one) => (state ?? one.state) === one.state);
   }
@@ -306,7 +311,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async reopenContainerLog(id: string, { signal }: RuntimeCall = {}): Promise<void> {
-    const { State } = await this.#inspect(id, signal);
+    const { State } = await this.#containers.inspect(id, signal);
     if (!State.Running) throw new RuntimeError('FailedPrecondition', `container ${id} does not run`);
     await this.#logs.reopen(id);
   }
@@ -353,7 +358,7 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async containerStats(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStats> {
-    const found = await this.#inspect(id, signal);
+    const found = await this.#containers.inspect(id, signal);
     if (!found.State.Running) throw new RuntimeError('FailedPrecondition', `container ${id} does not run`);
     return this.#usage.of(found, signal);
   }
@@ -406,80 +411,13 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async #adopt(signal: AbortSignal): Promise<void> {
-    const listed = await this.#listed('container', { labels: { [ownerLabel]: this.#owner } }, signal);
+    const listed = await this.#containers.list('container', { labels: { [ownerLabel]: this.#owner } }, signal);
     for (const { Id, State, Labels } of listed) {
       if (State === 'created') continue;
-      const { Config } = await this.#inspect(Id, signal);
+      const { Config } = await this.#containers.inspect(Id, signal);
       await this.#logs.prepare({ id: Id, path: Labels?.[logPathLabel] ?? '', tty: Config.Tty });
       this.#logs.begin(Id);
     }
-  }
-
-  async #listed(
-    type: 'container' | 'podsandbox',
-    {
-      id,
-      sandboxId,
-      labels = {},
-    }: { readonly id?: string | undefined; readonly sandboxId?: string | undefined; readonly labels?: Labels | undefined },
-    signal: AbortSignal | undefined,
-  ): Promise<readonly ListedContainer[]> {
-    const wanted = { [typeLabel]: type, ...(sandboxId !== undefined && { [sandboxLabel]: sandboxId }), ...labels };
-    const filters = { label: Object.entries(wanted).map(([key, value]) => `${key}=${value}`), ...(id !== undefined && { id: [id] }) };
-    const found = await this.#engine.call<readonly ListedContainer[]>('GET', '/containers/json', {
-      query: { all: true, filters: JSON.stringify(filters) },
-      signal,
-    });
-    return id === undefined ? found : found.filter(({ Id }) => Id === id);
-  }
-
-  /** The list does not say of one that was never started whether that was tried. */
-  async #stateOf({ Id, State }: ListedContainer, signal: AbortSignal | undefined): Promise<Container['state']> {
-    if (State !== 'created') return stateOf({ Status: State, ExitCode: 0 });
-    try {
-      return stateOf((await this.#inspect(Id, signal)).State);
-    } catch (error) {
-      if (hasCode(error, 'NotFound')) return 'EXITED'; // removed meanwhile
-      throw error;
-    }
-  }
-
-  #inspect(id: string, signal: AbortSignal | undefined): Promise<EngineContainer> {
-    return this.#engine.call<EngineContainer>('GET', `/containers/${id}/json`, { signal });
-  }
-
-  /** @throws RuntimeError `NotFound` */
-  async #sandbox(id: string, signal: AbortSignal | undefined): Promise<EngineContainer> {
-    const found = await this.#inspect(id, signal);
-    if (found.Config.Labels?.[typeLabel] !== 'podsandbox') throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
-    return found;
-  }
-
-  /** Returns when it has ended. */
-  async #kill(id: string): Promise<void> {
-    try {
-      await this.#engine.call('POST', `/containers/${id}/kill`);
-    } catch (error) {
-      // it does not run, or is not there
-      if (!hasCode(error, 'NotFound', 'FailedPrecondition')) throw error;
-    }
-  }
-
-  async #remove(id: string, { signal }: RuntimeCall): Promise<void> {
-    signal?.throwIfAborted();
-    await this.#locks.run(id, async () => {
-      for (let pause = 20; ; pause = Math.min(pause * 2, 500)) {
-        try {
-          await this.#engine.call('DELETE', `/containers/${id}`, { query: { force: true, v: true } });
-          return;
-        } catch (error) {
-          if (hasCode(error, 'NotFound')) return;
-          // somebody else removes it: it is gone when that is done
-          if (!hasCode(error, 'FailedPrecondition') || !/already in progress/.test((error as Error).message)) throw error;
-        }
-        await this.#context.clock.sleep(pause, signal);
-      }
-    });
   }
 
   async #forget(id: string): Promise<void> {
