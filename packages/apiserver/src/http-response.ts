@@ -66,6 +66,7 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
       return;
     }
     case 'watch': {
+      addWarnings(exchange, [...sending.warnings, ...(response.warnings ?? [])]);
       const encoding = encodingOf(accepted, 'watch', response.resource, options);
       await sendWatch(exchange, response.frames, {
         encoding,

@@ -283,7 +283,9 @@ export class Pipeline {
     // who only reads a built-in kind may be an older kubectl that describes something else
     if (kind.warning === undefined || (kind.custom === undefined && !writes.has(verb))) return this.#served(kind, what, call);
     call.warn(kind.warning);
-    return this.#served(kind, what, call).then((answer) => (answer.kind === 'list' ? { ...answer, warnings: call.warnings } : answer));
+    return this.#served(kind, what, call).then((answer) =>
+      answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: call.warnings } : answer,
+    );
   }
 
   #served(kind: ServedKind, what: string, call: Call): Promise<PipelineResponse> {

@@ -57,7 +57,13 @@ export type PipelineResponse =
    * Batches in order. The source buffers at most a fixed number of frames for a reader that does not come back, then ends with
    * `Expired`; it ends without error at its timeout or when the request's signal aborts.
    */
-  | { readonly kind: 'watch'; readonly resource: Resource; readonly frames: AsyncIterable<readonly WatchFrame[]> }
+  | {
+      readonly kind: 'watch';
+      readonly resource: Resource;
+      readonly frames: AsyncIterable<readonly WatchFrame[]>;
+      /** None when absent. */
+      readonly warnings?: readonly string[];
+    }
   /** Go on at the node's kubelet: logs, exec, attach, port-forward. `path` begins with `/` and has the query. */
   | {
       readonly kind: 'kubelet';

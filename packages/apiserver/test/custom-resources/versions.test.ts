@@ -60,10 +60,13 @@ describe('versions without conversion', () => {
       versions: [{ name: 'v2' }, { name: 'v1beta1', deprecated: true }, { name: 'v1', deprecated: true, deprecationWarning: 'go away' }],
     });
     await establish(server, made);
-    const warnings = async (version: string) => {
-      const response = await server.handle('list', resourceOf(made, version), {});
-      return response.kind === 'list' ? response.warnings : [];
+    const abort = new AbortController();
+    const warnings = async (version: string, verb: 'list' | 'watch' = 'list') => {
+      const response = await server.handle(verb, resourceOf(made, version), { signal: abort.signal });
+      return response.kind === 'list' || response.kind === 'watch' ? (response.warnings ?? []) : [];
     };
+    for (const version of ['v2', 'v1', 'v1beta1']) expect(await warnings(version, 'watch')).toEqual(await warnings(version));
+    abort.abort();
     expect(await warnings('v2')).toEqual([]);
     expect(await warnings('v1')).toEqual(['go away']);
     expect(await warnings('v1beta1')).toEqual(['example.com/v1beta1 Widget is deprecated; use example.com/v2 Widget']);
