@@ -15,15 +15,7 @@ import {
 } from './snapshot-kinds.ts';
 import { finalizers, gone, notes, setFinalizers } from './snapshot-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
-
-/** Why a snapshot cannot be made; `reason` is that of its event. */
-class SnapshotProblem extends Error {
-  readonly reason: string;
-  constructor(reason: string, message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
+import { same, SnapshotProblem } from './snapshot-status.ts';
 
 /** Binds each VolumeSnapshot to a VolumeSnapshotContent: to one that it makes, or to one that is there. */
 export class SnapshotSync {
@@ -295,15 +287,6 @@ export class SnapshotSync {
   }
 }
 
-function same(one: VolumeSnapshot['status'], other: NonNullable<VolumeSnapshot['status']>): boolean {
-  return (
-    one?.boundVolumeSnapshotContentName === other.boundVolumeSnapshotContentName &&
-    one?.readyToUse === other.readyToUse &&
-    one?.creationTime === other.creationTime &&
-    one?.restoreSize === other.restoreSize &&
-    one?.error?.message === other.error?.message
-  );
-}
 /** What was changed meanwhile is looked at again. */
 function conflict(error: unknown): undefined {
   if (isStatus(error, 'Conflict')) return undefined;
