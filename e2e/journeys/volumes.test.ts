@@ -1,10 +1,14 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { busyboxImage } from '../fixtures/test-image.ts';
+import { isReady, type PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { missing } from '../harness/machine-parts.ts';
-import { untilValue } from '../harness/until.ts';
+import { killPid, processesBelow, runProgram } from '../harness/programs.ts';
+import { until, untilValue } from '../harness/until.ts';
 
 const runtimes = { containerd: await missing.containerd(), process: undefined };
 
@@ -28,8 +32,9 @@ const statefulSet = (image: string) => ({
             command: [
               'sh',
               '-c',
-              'd="$OARLOCK_ROOT/data"; [ -e "$d/owner" ] || hostname > "$d/owner"; echo started >> "$d/starts"; exec sleep 3600',
+              'd="$OARLOCK_ROOT/data"; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo started >> "$d/starts"; exec sleep 3600',
             ],
+            env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
             volumeMounts: [{ name: 'data', mountPath: '/data' }],
           },
         ],
@@ -40,6 +45,80 @@ const statefulSet = (image: string) => ({
     ],
   },
 });
+
+const snapshotOf = (claim: string) => ({
+  apiVersion: 'snapshot.storage.k8s.io/v1',
+  kind: 'VolumeSnapshot',
+  metadata: { name: 'taken' },
+  spec: { source: { persistentVolumeClaimName: claim } },
+});
+interface Snapshot {
+  readonly status?: { readonly readyToUse?: boolean; readonly restoreSize?: string };
+}
+const restored = {
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: 'restored', labels: { app: 'reader' } },
+  spec: {
+    accessModes: ['ReadWriteOncePod'],
+    dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'taken' },
+    resources: { requests: { storage: '16Mi' } },
+  },
+};
+/** A pod with what was restored, with a volume of its own spec, and where there are devices with a block device of its own, too. */
+const reader = (image: string, runtime: 'containerd' | 'process') => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'reader', labels: { app: 'reader' } },
+  spec: {
+    terminationGracePeriodSeconds: 0,
+    containers: [
+      {
+        name: 'main',
+        image,
+        command: ['sleep', '3600'],
+        volumeMounts: [
+          { name: 'data', mountPath: '/data' },
+          { name: 'scratch', mountPath: '/scratch' },
+        ],
+        ...(runtime === 'containerd' && { volumeDevices: [{ name: 'disk', devicePath: '/dev/disk' }] }),
+      },
+    ],
+    volumes: [
+      { name: 'data', persistentVolumeClaim: { claimName: 'restored' } },
+      { name: 'scratch', csi: { driver: 'hostpath.csi.oarlock.dev' } },
+      ...(runtime === 'containerd' ? [{ name: 'disk', ephemeral: { volumeClaimTemplate: blockTemplate } }] : []),
+    ],
+  },
+});
+/** A directory and a block device that go with their pod. */
+const victim = (name: string) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, labels: { app: 'victim' } },
+  spec: {
+    terminationGracePeriodSeconds: 0,
+    containers: [
+      {
+        name: 'main',
+        image: busyboxImage,
+        command: ['sleep', '3600'],
+        volumeMounts: [{ name: 'data', mountPath: '/data' }],
+        volumeDevices: [{ name: 'disk', devicePath: '/dev/disk' }],
+      },
+    ],
+    volumes: [
+      {
+        name: 'data',
+        ephemeral: { volumeClaimTemplate: { spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '16Mi' } } } } },
+      },
+      { name: 'disk', ephemeral: { volumeClaimTemplate: blockTemplate } },
+    ],
+  },
+});
+const blockTemplate = {
+  spec: { accessModes: ['ReadWriteOnce'], volumeMode: 'Block', resources: { requests: { storage: '8Mi' } } },
+};
 
 interface Claim {
   readonly status: { readonly phase: string; readonly capacity?: { readonly storage: string } };
@@ -60,13 +139,15 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
           async () => (await cluster.kubectl.try(['exec', pod, '--', 'sh', '-c', 'wc -l < "$OARLOCK_ROOT/data/starts"'])).stdout.trim(),
           (count) => count === times,
         );
+      const image = runtime === 'containerd' ? busyboxImage : 'host';
+      const inPod = async (pod: string, command: string) => (await cluster.kubectl.run(['exec', pod, '--', 'sh', '-c', command])).trim();
       const claim = (name: string) => cluster.api.get<Claim>(`/api/v1/namespaces/default/persistentvolumeclaims/${name}`);
 
       beforeAll(async () => {
         const containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
         const spec = composition({ storage: 'memory', runtime, network, ...(containerd && { containerd }) });
         cluster = await machine.cluster({ spec: { ...spec, volumes: ['volume-csi'] } });
-        await cluster.kubectl.apply([statefulSet(runtime === 'containerd' ? busyboxImage : 'host')]);
+        await cluster.kubectl.apply([statefulSet(image)]);
         await cluster.api.untilReady('default', 'db', 2);
       });
 
@@ -88,6 +169,69 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
           async () => (await claim('data-db-0')).status.capacity?.storage,
           (size) => size === '32Mi',
         );
+      });
+
+      it('are snapshots of each other', async () => {
+        const snapshots = '/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots';
+        await cluster.kubectl.apply([snapshotOf('data-db-1')]);
+        const taken = await until('it is ready', async () => {
+          const { status } = await cluster.api.get<Snapshot>(`${snapshots}/taken`);
+          return status?.readyToUse === true && status;
+        });
+        expect(taken.restoreSize).toBe('16Mi');
+        await cluster.kubectl.apply([restored, reader(image, runtime)]);
+        await cluster.api.untilReady('default', 'reader', 1);
+        await untilValue(
+          'it has what was there',
+          () => inPod('reader', 'cat "$OARLOCK_ROOT/data/owner"'),
+          (text) => text === 'db-1',
+        );
+        if (runtime === 'containerd') {
+          // a file system of a loop device's own size, and a directory for this pod alone
+          expect(await inPod('reader', 'blockdev --getsize64 /dev/disk')).toBe(String(8 * 2 ** 20));
+          expect(await inPod('reader', 'echo hello | dd of=/dev/disk conv=notrunc 2>/dev/null && head -c 5 /dev/disk')).toBe('hello');
+        }
+        expect(await inPod('reader', 'touch "$OARLOCK_ROOT/scratch/file" && ls "$OARLOCK_ROOT/scratch"')).toBe('file');
+        await cluster.kubectl.run(['delete', 'pod', 'reader', '--wait=true']);
+        await cluster.kubectl.run(['delete', 'pvc', '-l', 'app=reader', '--wait=true']);
+        await cluster.kubectl.run(['delete', 'volumesnapshot', 'taken', '--wait=true']);
+        const contents = '/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents';
+        expect((await cluster.api.get<{ items: readonly unknown[] }>(contents)).items).toEqual([]);
+      });
+
+      it.runIf(runtime === 'containerd')('survive kill -9 of their driver, and leave nothing on the machine', async () => {
+        const driver = join(cluster.dataDir, 'plugins', 'volume-csi', 'driver-0');
+        const killDriver = async () => {
+          const pids = await until('the driver runs', async () => {
+            const all = await processesBelow(driver);
+            return all.length > 0 && all;
+          });
+          for (const pid of pids) killPid(pid, 'SIGKILL');
+        };
+        const listed = async (path: string) => (await cluster.api.get<{ items: readonly PodItem[] }>(path)).items;
+        const volumes = '/api/v1/persistentvolumes';
+        // what other tests have made may still be on its way out
+        const before = 2;
+        await until('there are the volumes of the set alone', async () => (await listed(volumes)).length === before);
+        const left = async () => {
+          const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').filter((line) => line.includes(`${cluster.dir}/`));
+          const { stdout } = await runProgram('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE']);
+          return [...mounts, ...stdout.split('\n').filter((line) => line.includes(driver))].sort();
+        };
+        const leftBefore = await left();
+        await cluster.kubectl.apply(['one', 'two', 'three', 'four'].map(victim));
+        // while they are made, and while they are mounted
+        await until('a volume is there', async () => (await listed(volumes)).length > before);
+        await killDriver();
+        await until('a pod is ready', async () => (await listed(cluster.api.pods('default', 'victim'))).some(isReady));
+        await killDriver();
+        await cluster.api.untilReady('default', 'victim', 4);
+        await cluster.kubectl.run(['delete', 'pods', '-l', 'app=victim', '--wait=false']);
+        await killDriver();
+        await until('the pods are gone', async () => (await listed(cluster.api.pods('default', 'victim'))).length === 0);
+        await until('the volumes are gone', async () => (await listed(volumes)).length === before);
+        expect(await left()).toEqual(leftBefore);
+        expect(await readdir(join(driver, 'data', 'content'))).toHaveLength(before);
       });
 
       it('go when they are deleted, and their volumes with them', async () => {
