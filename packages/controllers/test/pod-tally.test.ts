@@ -4,7 +4,9 @@ import { PodTally } from '@oarlock/controllers/replica-set/pod-tally';
 import { isActive, isReady, isTerminating } from '@oarlock/controllers/pod-state';
 import { CachedInformer } from '@oarlock/client/informer';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 const owners = ['a', 'b', undefined];
 const anyPod = fc.record({

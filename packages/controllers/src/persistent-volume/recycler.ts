@@ -96,11 +96,15 @@ async function remove(pod: Pod, client: Client): Promise<void> {
   }
 }
 
+function sourceOf({ hostPath, nfs }: NonNullable<PersistentVolume['spec']> = {}): Pick<Volume, 'hostPath' | 'nfs'> | undefined {
+  if (hostPath !== undefined) return { hostPath };
+  return nfs === undefined ? undefined : { nfs };
+}
+
 function podFor({ metadata, spec }: PersistentVolume, image: string): Pod | undefined {
-  const kind = spec?.hostPath !== undefined ? 'hostPath' : spec?.nfs !== undefined ? 'nfs' : undefined;
-  if (kind === undefined || spec === undefined) return undefined;
-  const { least, perGib } = patience[kind];
-  const source: Partial<Volume> = kind === 'hostPath' ? { hostPath: spec.hostPath } : { nfs: spec.nfs };
+  const source = sourceOf(spec);
+  if (spec === undefined || source === undefined) return undefined;
+  const { least, perGib } = patience['nfs' in source ? 'nfs' : 'hostPath'];
   return {
     apiVersion: 'v1',
     kind: 'Pod',
