@@ -48,8 +48,10 @@ export async function hostState(): Promise<HostState> {
     // iptables makes its own tables when it is first asked anything
     tables: lines(await said('nft', ['list', 'tables'])).filter((table) => table.includes('oarlock')),
     rules: lines(await said('iptables-save', [])).filter((line) => /oarlock|CNI-/.test(line)),
+    // iproute2 mounts its folder when it first makes a namespace
     mounts: lines(await readFile('/proc/self/mountinfo', 'utf8'))
       .map((line) => line.split(' ')[4] ?? '')
+      .filter((path) => !/^(\/var)?\/run\/netns$/.test(path))
       .sort(),
     supervisors: await supervisors(),
   };
