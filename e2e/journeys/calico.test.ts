@@ -140,6 +140,7 @@ describe.skipIf(reason !== undefined)(
       if (mode !== 'direct') {
         await Promise.all(nodes.map((node) => node.stop()));
         await startAll(mode);
+        pods = await cluster.api.untilReady('default', 'far', 6, 90_000);
       }
       await allReachAll();
       const [node] = nodes;

@@ -43,7 +43,6 @@ const parallel = 8;
 
 interface Serving {
   readonly book: AddressBook;
-  readonly handler: CniHandler;
   readonly socket: CniSocket;
   ways?: Ways;
   off?(): void;
@@ -62,6 +61,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly #records: EndpointRecords;
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
+  readonly #handler: CniHandler;
   #serving: Serving | undefined;
 
   constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Context, api?: Api) {
@@ -74,6 +74,14 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     this.#plane = new DataPlane(context.clock);
     this.#records = new EndpointRecords(join(context.dataDir, 'endpoints'));
     this.#node = new NodeSetup(context.clock, context.log);
+    this.#handler = new CniHandler({
+      book: () => this.#serving?.book,
+      records: this.#records,
+      plane: this.#plane,
+      interfacePrefix: config.interfacePrefix,
+      clock: context.clock,
+      log: context.log,
+    });
     this.#attachments = new Attachments({
       name: 'network-calico',
       directory: join(context.dataDir, 'attachments'),
@@ -119,11 +127,11 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     ]);
     if (!this.#serving) await this.#forgetLost();
     const serving = (this.#serving ??= this.#begin(node.nodeName));
-    const { book, handler, socket } = serving;
+    const { book, socket } = serving;
     await book.use(pools, new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))));
     serving.ways ??= this.#follow(serving);
     await serving.ways.use(node, pools);
-    handler.ready = { pools, mtu };
+    this.#handler.ready = { pools, mtu };
     await socket.listen();
     const plugins = [ownPlugin(socket.path), ...others];
     if (confDir !== null) {
@@ -160,7 +168,6 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
 
   #begin(nodeName: string): Serving {
     const { log, clock, dataDir } = this.#context;
-    const { interfacePrefix } = this.#config;
     const all = this.#api?.informers.of(nodes);
     const book = new AddressBook({
       store: this.#shared && this.#api ? new ApiBlocks(this.#api.client, nodeName) : new OwnBlocks(),
@@ -170,8 +177,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       isGone: (name) => all?.synced === true && all.get(name) === undefined,
       changed: () => this.#serving?.ways?.changed(),
     });
-    const handler = new CniHandler({ book, records: this.#records, plane: this.#plane, interfacePrefix, clock, log });
-    return { book, handler, socket: new CniSocket(socketPath(dataDir), handler, clock, log) };
+    return { book, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
   }
 
   /** The kind is served by now: a cache of it would wait for nothing. */
@@ -200,9 +206,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   #run(type: string, command: CniCommand, call: CniCall): Promise<unknown> {
     if (type !== pluginType) return this.#plugins.run(type, command, call);
     const { containerId = '', ifName = '', netns = '', args = '', stdin } = call;
-    const handler = this.#serving?.handler;
-    if (!handler) throw new NetworkError('TryAgain', 'network-calico has not been told of its node yet');
-    return handler.handle(command, { containerId, ifName, netns, args, config: stdin as Readonly<Record<string, unknown>> });
+    return this.#handler.handle(command, { containerId, ifName, netns, args, config: stdin as Readonly<Record<string, unknown>> });
   }
 }
 

@@ -17,7 +17,8 @@ export interface CniRequest {
   readonly config: Readonly<Record<string, unknown>>;
 }
 export interface CniHandlerOptions {
-  readonly book: AddressBook;
+  /** Undefined before the first `setup`: what is there can be checked and taken back until then, by its records. */
+  book(): AddressBook | undefined;
   readonly records: EndpointRecords;
   readonly plane: DataPlane;
   readonly interfacePrefix: string;
@@ -74,9 +75,10 @@ export class CniHandler {
   }
 
   async #add(request: CniRequest): Promise<CniResult> {
-    const { book, records, plane, interfacePrefix, clock, log } = this.#options;
+    const { records, plane, interfacePrefix, clock, log } = this.#options;
     const { ready } = this;
-    if (!ready) throw new NetworkError('TryAgain', 'the node has not been set up yet');
+    const book = this.#options.book();
+    if (!ready || !book) throw new NetworkError('TryAgain', 'the node has not been set up yet');
     if (!path.test(request.netns))
       throw new NetworkError('InvalidConfig', `not a path of a network namespace: ${JSON.stringify(request.netns)}`);
     const key = endpointKey(request);
@@ -129,11 +131,12 @@ export class CniHandler {
 
   /** The cable goes first: an address is free only when nobody can send from it. */
   async #remove(endpoint: Endpoint): Promise<void> {
-    const { book, records, plane } = this.#options;
+    const { records, plane } = this.#options;
     await plane.disconnect(endpoint.hostInterface);
     this.#whole.delete(endpointKey(endpoint));
     await records.remove(endpoint);
-    for (const ip of endpoint.ips) book.release(ip, endpointKey(endpoint));
+    const book = this.#options.book();
+    for (const ip of endpoint.ips) book?.release(ip, endpointKey(endpoint));
   }
 
   async #gc(valid: unknown): Promise<void> {
