@@ -4,9 +4,7 @@ import { PodTally } from '@oarlock/controllers/replica-set/pod-tally';
 import { isActive, isReady, isTerminating } from '@oarlock/controllers/pod-state';
 import { CachedInformer } from '@oarlock/client/informer';
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
-
-vi.setConfig({ testTimeout: 60_000 });
+import { describe, expect, it } from 'vitest';
 
 const owners = ['a', 'b', undefined];
 const anyPod = fc.record({

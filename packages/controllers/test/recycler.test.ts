@@ -3,10 +3,8 @@ import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types
 import persistentVolume from '@oarlock/controllers/persistent-volume/persistent-volume-controller';
 import { cutEveryWrite } from '@oarlock/testing/controller-cuts';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { at, live } from './life.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const volume = (more: Partial<NonNullable<PersistentVolume['spec']>> = { hostPath: { path: '/x' } }): PersistentVolume => ({
   apiVersion: 'v1',
