@@ -1,6 +1,7 @@
 // Claims on csi-hostpath with containerd: from a claim and its pod to a container that has it, one after the other and a hundred at once.
 // Reference: the same pods without a claim.
 import { busyboxImage } from '../fixtures/test-image.ts';
+import type { Item } from '../harness/api.ts';
 import { composition } from '../harness/composition.ts';
 import { median, print, quantile } from './figures.ts';
 import { Stage } from './stage.ts';
@@ -72,11 +73,10 @@ await Stage.with(async (stage) => {
       await pod(`many-${at}`, 'many', true);
     }),
   );
-  await api.until(
+  await api.until<Item & { readonly status?: { readonly phase?: string } }>(
     'all are bound',
     claims,
-    (all: readonly { readonly status?: { readonly phase?: string } }[]) =>
-      all.length === together && all.every(({ status }) => status?.phase === 'Bound'),
+    (all) => all.length === together && all.every(({ status }) => status?.phase === 'Bound'),
     600_000,
   );
   const bound = performance.now() - began;

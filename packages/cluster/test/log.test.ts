@@ -10,7 +10,9 @@ it('writes errors down that hold what is frozen, with what they came from', asyn
   const directory = await mkdtemp(join(tmpdir(), 'log-'));
   const file = join(directory, 'oarlock.log');
   const { log, close } = openLog(file, 'info');
-  const cause = new StatusError(deepFreeze({ kind: 'Status', status: 'Failure', message: 'too old', reason: 'Expired', code: 410 }));
+  const cause = new StatusError(
+    deepFreeze({ apiVersion: 'v1', kind: 'Status', metadata: {}, status: 'Failure', message: 'too old', reason: 'Expired', code: 410 }),
+  );
   log.info({ err: cause }, 'one');
   log.info({ err: new Error('could not look', { cause }) }, 'two');
   const lines = await vi.waitFor(async () => {
