@@ -75,13 +75,14 @@ else
       await rm(directory, { recursive: true, force: true });
     });
 
-    it.each([
+    const cases: readonly (readonly [string, Partial<BirdOptions>])[] = [
       ['a mesh', {}],
       ['a node that reflects', { own: node('node-a', 1, true), bgp: { ...bgp, reflectors: 'r=1' } }],
       ['routers', { bgp: { ...bgp, mesh: false, peers: [{ address: '192.0.2.99', asNumber: 65_001 }] } }],
       ['one family', { own: { ...node('node-a', 1), addresses: ['192.0.2.1'] }, pools: ['10.244.0.0/16'] }],
       ['a node with an IPv6 address alone', { own: { ...node('node-a', 1), addresses: ['2001:db8::1'] } }],
-    ] as const)('takes what is written for %s', async (_, more) => {
+    ];
+    it.each(cases)('takes what is written for %s', async (_, more) => {
       const file = join(directory, 'try.conf');
       await writeFile(file, birdConfig(options(more)));
       expect(await runProgram(systemClock, program, ['-p', '-c', file], { timeoutMs: 10_000 })).toMatchObject({ exitCode: 0, stderr: '' });
