@@ -126,7 +126,7 @@ let thread: Worker;
 const send = (method: string, path: string, type: string, body: string) =>
   new Promise<number>((resolve) => {
     thread.once('message', resolve);
-    thread.postMessage({ method, path, type, body });
+    thread.postMessage({ method, path, type, body }, []);
   });
 
 beforeAll(async () => {

@@ -48,7 +48,6 @@ const requiredPlugins = ['bridge', 'host-local', 'portmap', 'loopback'];
 export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: BridgeNetworkConfig;
-  readonly #context: Context;
   readonly #plugins: CniPlugins;
   readonly #chain: CniChain;
   readonly #attachments: Attachments;
@@ -60,7 +59,6 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   constructor(config: BridgeNetworkConfig, traits: NetworkDriver['traits'], context: Context, routes?: NodeRoutes) {
     this.traits = traits;
     this.#config = config;
-    this.#context = context;
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);

@@ -31,22 +31,12 @@ import { containerRequest, resources, sandboxRequest } from './create-request.ts
 import { EngineClient } from './engine-client.ts';
 import { EngineContainers } from './engine-containers.ts';
 import { hasCode } from './engine-errors.ts';
-import { isNever, type EngineContainer, type EngineInfo, type ListedContainer } from './engine-shapes.ts';
+import { isNever, type EngineInfo } from './engine-shapes.ts';
 import { EventHub } from './event-hub.ts';
 import { Images } from './images.ts';
 import { KeyedLock } from '@oarlock/kernel/keyed-lock';
 import { LogCopies } from './log-copies.ts';
-import {
-  containerLabels,
-  containerName,
-  logPathLabel,
-  ownerLabel,
-  sandboxLabel,
-  sandboxLabels,
-  sandboxName,
-  typeLabel,
-  type Labels,
-} from './names.ts';
+import { containerLabels, containerName, logPathLabel, ownerLabel, sandboxLabel, sandboxLabels, sandboxName } from './names.ts';
 import { lowestOomScore } from './oom-score.ts';
 import { ensureOwnPauseImage, ownPauseImage } from './pause-image.ts';
 import { portForward } from './port-forward.ts';

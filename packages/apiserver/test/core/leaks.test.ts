@@ -42,7 +42,9 @@ async function round(nth: number): Promise<void> {
   await watch({}, abort.signal);
   const names = Array.from({ length: objects }, (_, at) => `leak-${nth}-${at}`);
   for (const [at, name] of names.entries()) {
-    const first = noted(await server.create('configmaps', configMap(name, { nth: String(nth) }, { labels: { odd: String(at % 2 === 1) } })));
+    const first = noted(
+      await server.create('configmaps', configMap(name, { nth: String(nth) }, { labels: { odd: String(at % 2 === 1) } })),
+    );
     const changed = noted(await server.update('configmaps', { ...first, ...{ data: { nth: String(nth), at: String(at) } } }));
     expect((await refusal(server.update('configmaps', first))).status.reason).toBe('Conflict');
     noted(await server.patch('configmaps', name, { metadata: { annotations: { seen: changed.metadata?.resourceVersion } } }));

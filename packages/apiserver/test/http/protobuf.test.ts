@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { jsonEqual } from '@oarlock/api/json';
-import { protobufTable } from '@oarlock/api/generated/protobuf-table';
 import { kinds } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
