@@ -15,7 +15,9 @@ export class BirdControl {
 
   private constructor(socket: Socket) {
     this.#socket = socket;
-    createInterface({ input: socket }).on('line', (line) => {
+    const lines = createInterface({ input: socket });
+    lines.on('error', () => socket.destroy()); // it repeats the socket's: a BIRD that is killed resets its connections
+    lines.on('line', (line) => {
       const waiting = this.#waiting;
       if (!waiting) return;
       waiting.lines.push(line);

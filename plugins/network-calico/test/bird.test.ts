@@ -1,5 +1,7 @@
+import { EventEmitter, once } from 'node:events';
 import { accessSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '@oarlock/kernel/clock';
@@ -38,6 +40,28 @@ const options = (more: Partial<BirdOptions> = {}): BirdOptions => ({
   interfacePrefix: 'cali',
   logFile: '/dev/null',
   ...more,
+});
+
+it('takes a control connection that is reset for the end of BIRD', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'bird-'));
+  const path = join(directory, 'bird.ctl');
+  // what came in and was not read makes the end a reset
+  const server = createServer({ pauseOnConnect: true }, (socket) => {
+    socket.write('0001 BIRD ready.\n');
+    reset = () => socket.destroy();
+  });
+  let reset: () => void = () => undefined;
+  server.listen(path);
+  await once(server, 'listening');
+  const open = new EventEmitter();
+  const control = await BirdControl.open(path, () => open.emit('ended'));
+  const ended = once(open, 'ended');
+  const answer = control.command('configure');
+  reset();
+  await expect(answer).rejects.toThrow('BIRD ended before it answered');
+  await ended;
+  server.close();
+  await rm(directory, { recursive: true });
 });
 
 describe('neighbors', () => {
