@@ -8,8 +8,8 @@ export interface Combination {
   /** `none`: pods that only pretend to run are connected to nothing. */
   readonly network: NetworkName | 'none';
   readonly name: string;
-  /** `impossible` follows from what the plugins declare; `unavailable` from what this machine lacks. */
-  readonly verdict: 'runs' | 'impossible' | 'unavailable';
+  /** `impossible` follows from what the plugins declare; `unavailable` from what this machine lacks; `on request` says how to ask. */
+  readonly verdict: 'runs' | 'impossible' | 'unavailable' | 'on request';
   readonly because?: string;
 }
 
@@ -43,10 +43,15 @@ export async function combinations(): Promise<readonly Combination[]> {
           all.push({ storage, runtime, network, name, verdict: 'impossible', because });
           continue;
         }
+        const request = onRequest.get(`network-${network}`);
+        if (request !== undefined) {
+          all.push({ storage, runtime, network, name, verdict: 'on request', because: request });
+          continue;
+        }
         const reasons = plugins.flatMap((id) => {
           const plugin = find(id);
           if (plugin === undefined) return [`${id} is not installed`];
-          const reason = onRequest.get(id) ?? (lacks.has(id) ? lacks.get(id) : plugin.available ? undefined : plugin.because);
+          const reason = lacks.has(id) ? lacks.get(id) : plugin.available ? undefined : plugin.because;
           return reason === undefined ? [] : [reason];
         });
         all.push({
