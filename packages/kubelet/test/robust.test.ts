@@ -142,15 +142,17 @@ describe('a kubelet in trouble', () => {
     bench = await new Bench({
       wrap: (driver) =>
         new Proxy(driver, {
-          get: (target, key) =>
-            key === 'events'
-              ? async function* silent(signal: AbortSignal) {
-                  yield 'resync';
-                  await new Promise((resolve) => {
-                    signal.addEventListener('abort', resolve);
-                  });
-                }
-              : ((Reflect.get(target, key) as { bind?: (to: unknown) => unknown }).bind?.(target) ?? Reflect.get(target, key)),
+          get: (target, key) => {
+            if (key === 'events')
+              return async function* silent(signal: AbortSignal) {
+                yield 'resync';
+                await new Promise((resolve) => {
+                  signal.addEventListener('abort', resolve);
+                });
+              };
+            const value: unknown = Reflect.get(target, key);
+            return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+          },
         }),
     }).start();
     bench.create(podOf('web'));
