@@ -69,7 +69,7 @@ const head = `# Which plugins run together
 
 Storage x runtime x network, and what was tried on each combination with a real etcd, a real containerd, a real docker engine and the standard CNI plugins.
 The list is made from what the plugins declare of themselves; \`npm run e2e -- matrix --write-matrix\` runs everything and writes this page.
-On CI only as many rows run as it takes for each two plugins to meet; `OARLOCK_MATRIX=all` runs all. Rows of network-calico run when `OARLOCK_CALICO_MATRIX=1`
+On CI only as many rows run as it takes for each two plugins to meet; \`OARLOCK_MATRIX=all\` runs all. Rows of network-calico run when \`OARLOCK_CALICO_MATRIX=1\`
 asks for them: they have not been seen green as a whole.
 
 ✔ passed, ✖ failed, – does not apply: pods that run on a clock have no traffic, and only images have a file system of their own to copy to.
