@@ -22,7 +22,7 @@ const map = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({
 const secret = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({ ...map(name, ...ownerReferences), kind: 'Secret' });
 const left = (api: MemoryApi) => [...named(api.objects(configMaps, 'd')), ...named(api.objects(secrets, 'd'))];
 
-describe('Garbage collector', () => {
+describe('[sig-api-machinery] Garbage collector', () => {
   it('should keep the owner around until all its dependents are deleted, if the deletion asks for it', async () => {
     const { api, clock } = await live([garbageCollector], plain);
     const [owner] = api.seed(configMaps, map('owner'));

@@ -117,7 +117,7 @@ admissionContract('admission-webhooks', async () => {
   };
 });
 
-describe('AdmissionWebhook [Privileged:ClusterAdmin]', () => {
+describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () => {
   it('should be able to deny pod and configmap creation', async () => {
     server.handler = () => ({
       allowed: false,

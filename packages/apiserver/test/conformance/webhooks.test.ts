@@ -230,28 +230,51 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     });
   });
 
-  it.each(['Validating', 'Mutating'] as const)(
-    'listing %s webhooks should work [Conformance], and deleting a collection of them',
-    async (sort) => {
-      const answer: Answering =
-        sort === 'Mutating'
-          ? () => patching({ op: 'add', path: '/data/mutated', value: 'yes' })
-          : () => ({ allowed: false, status: { message: 'no' } });
-      const labels = { list: sort };
-      for (let i = 0; i < 10; i++)
-        await wire.create(
-          collections[sort],
-          configuration(sort, `list-${sort.toLowerCase()}-${i}`, answer, { resources: ['configmaps'] }, labels),
-        );
-      const selected = `${collections[sort]}?labelSelector=list%3D${sort}`;
-      expect((await wire.list(selected)).items).toHaveLength(10);
-      const untouched = async () => {
-        const { code, bytes } = await wire.call('POST', `${markers()}?dryRun=All`, { body: marker('list', { a: 'b' }) });
-        return code === 201 && !bytes.includes('mutated');
-      };
-      await eventually(untouched, (untouchedNow) => !untouchedNow);
-      await wire.remove(selected);
-      await eventually(untouched, (untouchedNow) => untouchedNow);
-    },
-  );
+  const answers: Readonly<Record<Sort, Answering>> = {
+    Mutating: () => patching({ op: 'add', path: '/data/mutated', value: 'yes' }),
+    Validating: () => ({ allowed: false, status: { message: 'no' } }),
+  };
+  /** Whether a ConfigMap comes through as it is. */
+  const untouched = async () => {
+    const { code, bytes } = await wire.call('POST', `${markers()}?dryRun=All`, { body: marker('list', { a: 'b' }) });
+    return code === 201 && !bytes.includes('mutated');
+  };
+
+  it.each([
+    ['patching/updating a mutating webhook should work [Conformance]', 'Mutating'],
+    ['patching/updating a validating webhook should work [Conformance]', 'Validating'],
+  ] as const)('%s', async (_, sort) => {
+    const name = `changing-${sort.toLowerCase()}`;
+    const made = (operations: readonly string[]) => configuration(sort, name, answers[sort], { resources: ['configmaps'], operations });
+    const rules = (operations: readonly string[]) => made(operations)['webhooks'];
+    const path = `${collections[sort]}/${name}`;
+    await registered(
+      sort,
+      made(['CREATE']),
+      async () => !(await untouched()),
+      async () => {
+        await wire.update(path, { ...(await wire.get(path)), webhooks: rules(['UPDATE']) });
+        await eventually(untouched, (untouchedNow) => untouchedNow);
+        await wire.patch(path, { webhooks: rules(['CREATE']) });
+        await eventually(untouched, (untouchedNow) => !untouchedNow);
+      },
+    ); // prettier-ignore
+  });
+
+  it.each([
+    ['listing mutating webhooks should work [Conformance], and deleting a collection of them', 'Mutating'],
+    ['listing validating webhooks should work [Conformance], and deleting a collection of them', 'Validating'],
+  ] as const)('%s', async (_, sort) => {
+    const labels = { list: sort };
+    for (let i = 0; i < 10; i++)
+      await wire.create(
+        collections[sort],
+        configuration(sort, `list-${sort.toLowerCase()}-${i}`, answers[sort], { resources: ['configmaps'] }, labels),
+      );
+    const selected = `${collections[sort]}?labelSelector=list%3D${sort}`;
+    expect((await wire.list(selected)).items).toHaveLength(10);
+    await eventually(untouched, (untouchedNow) => !untouchedNow);
+    await wire.remove(selected);
+    await eventually(untouched, (untouchedNow) => untouchedNow);
+  });
 });

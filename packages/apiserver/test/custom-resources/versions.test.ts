@@ -123,7 +123,7 @@ const split: Convert = (object, desired) => {
   return { ...object, apiVersion: desired, spec };
 };
 
-describe('should be able to convert from CR v1 to CR v2 [sig-api-machinery CustomResourceConversionWebhook]', () => {
+describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to convert from CR v1 to CR v2', () => {
   async function start(conversion: CustomResourceDefinition['spec']['conversion']) {
     const server: TestServer = await startServer();
     const made = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }], ...(conversion && { conversion }) });

@@ -234,7 +234,7 @@ function available(status: string, reason: string): Promise<APIService> {
   });
 }
 
-describe('Aggregator', () => {
+describe('[sig-api-machinery] Aggregator', () => {
   it('Should be able to support the 1.17 Sample API Server using the current Aggregator [LinuxOnly] [Conformance], as far as it is proxied: with who asks, and who this is', async () => {
     await register();
     expect((await available('True', 'Passed')).status?.conditions?.[0]?.message).toBe('all checks passed');

@@ -62,7 +62,7 @@ const applied = (server: TestServer, of: Resource, body: unknown, fieldManager: 
 const fieldsOf = (object: KubeObject, manager: string) =>
   object.metadata?.managedFields?.find((entry) => entry.manager === manager)?.fieldsV1;
 
-describe('applied custom resources', () => {
+describe('[sig-api-machinery] applied custom resources', () => {
   it('FieldValidation should create/apply a valid CR for CRD with validation schema: lists and maps merge as the schema says', async () => {
     const { server, widgets } = await started();
     const widget = (spec: object) => custom(widgets, 'a', { spec });

@@ -14,7 +14,7 @@ function decode(text: string, contentType: string, fieldValidation?: string) {
   return { body, warnings };
 }
 
-describe('FieldValidation should detect duplicates in a CR when preserving unknown fields, in patches of each type', () => {
+describe('[sig-api-machinery] FieldValidation should detect duplicates in a CR when preserving unknown fields, in patches of each type', () => {
   const json = '{"data":{"a":"1","a":"2"}}';
   const yaml = 'data:\n  a: "1"\n  a: "2"\n';
 

@@ -11,7 +11,7 @@ afterEach(() => server.stop());
 const patch = (body: unknown, fieldValidation: string, patchType: 'merge' | 'strategic' | 'json') =>
   server.handle('patch', 'pods', { namespace: 'default', name: 'p', body, patchType, query: { fieldValidation } });
 
-describe('FieldValidation should detect unknown and duplicate fields of a typed object', () => {
+describe('[sig-api-machinery] FieldValidation should detect unknown and duplicate fields of a typed object', () => {
   const body = { metadata: { odd: '1' }, spec: { containers: [{ name: 'main', image: 'j', wrong: true }] } };
 
   it('refuses patches that bring unknown fields', async () => {
