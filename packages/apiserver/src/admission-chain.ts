@@ -1,9 +1,9 @@
 import { jsonEqual, isObject } from '@oarlock/api/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import { groupResource, type Resource } from '@oarlock/api/resource';
-import { badRequest, conflict, failure, forbidden, StatusError } from '@oarlock/api/status';
+import type { Resource } from '@oarlock/api/resource';
 import {
   isVerdict,
+  reaches,
   type AdmissionPlugin,
   type AdmissionRequest,
   type MutationRound,
@@ -11,6 +11,8 @@ import {
   type Verdict,
   type Versions,
 } from '@oarlock/spi/admission';
+import type { Span } from '@opentelemetry/api';
+import { refuse } from './admission-refusal.ts';
 import type { Names } from './authorization.ts';
 import type { Call } from './call.ts';
 
@@ -36,19 +38,19 @@ interface Stages {
   readonly mutate: readonly Place[];
   readonly validate: readonly Place[];
 }
+type Mutated = Admitted & { readonly object: KubeObject };
 
 const maxChanged = 32;
 const mutating = Object.freeze({ 'oarlock.phase': 'mutate' });
 const validating = Object.freeze({ 'oarlock.phase': 'validate' });
-const busy =
-  (operation: Operation, resource: Resource, subresource: string) =>
-  ({ plugin }: Place): boolean =>
-    plugin.idle?.(operation, resource, subresource) !== true;
 
-/** The admission plugins, in order; which of them a request reaches is looked up, not asked. */
+/**
+ * The admission plugins, in order; which of them a request reaches is looked up, not asked. Most answer at once: only who does not is
+ * waited for.
+ */
 export class AdmissionChain {
   readonly #places: readonly Place[];
-  readonly #stages = new Map<string, Stages>();
+  readonly #stages = new WeakMap<Resource, Map<string, Stages>>();
   readonly #versions: VersionsOf;
 
   constructor(plugins: readonly AdmissionPlugin[], names: Names = [], versions: VersionsOf = () => undefined) {
@@ -57,29 +59,41 @@ export class AdmissionChain {
   }
 
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
-    return this.#of(operation, resource, subresource).mutate.some(busy(operation, resource, subresource));
+    for (const { plugin } of this.#of(operation, resource, subresource).mutate)
+      if (plugin.idle?.(operation, resource, subresource) !== true) return true;
+    return false;
   }
 
   /** The object to go on with; the same one when nobody changed it. @throws StatusError as the first refusal says */
-  async mutate(call: Call, admitted: Admitted & { readonly object: KubeObject }): Promise<KubeObject> {
-    const { operation, resource } = admitted;
-    const { subresource } = call.request;
-    const places = this.#of(operation, resource, subresource).mutate.filter(busy(operation, resource, subresource));
+  mutate(call: Call, admitted: Mutated): KubeObject | Promise<KubeObject> {
+    const places = this.#busy('mutate', call, admitted);
     if (places.length === 0) return admitted.object;
     let again = false;
     const memory = new Map<object, unknown>();
     const reinvoke = () => {
       again = true;
     };
-    const object = await this.#round(call, admitted, places, { again: false, reinvoke, memory });
-    if (!again) return object;
-    return this.#round(call, { ...admitted, object }, places, { again: true, reinvoke, memory });
+    const once = (object: KubeObject) =>
+      again ? this.#round(call, { ...admitted, object }, places, { again: true, reinvoke, memory }) : object;
+    const object = this.#round(call, admitted, places, { again: false, reinvoke, memory });
+    return object instanceof Promise ? object.then(once) : once(object);
   }
 
-  #request(call: Call, admitted: Admitted): AdmissionRequest {
-    const { operation, resource, object, old, options, name } = admitted;
+  /** @throws StatusError as the first refusal says */
+  validate(call: Call, admitted: Admitted): Promise<void> | undefined {
+    const places = this.#busy('validate', call, admitted);
+    if (places.length === 0) return undefined;
+    const { object } = admitted;
+    return this.#judge(call, admitted, places, this.#request(call, admitted, object && deepFreeze(object)));
+  }
+
+  #request(
+    call: Call,
+    { operation, resource, old, options, name }: Admitted,
+    object?: KubeObject,
+    round?: MutationRound,
+  ): AdmissionRequest {
     const { subresource, namespace, identity, name: requested } = call.request;
-    const { cause } = call;
     return {
       operation,
       resource,
@@ -92,122 +106,108 @@ export class AdmissionChain {
       identity,
       dryRun: call.dryRun,
       warn: (message) => call.warn(message),
-      annotate: (key, value) => call.annotate(key, value),
+      annotate: (key, value, level) => call.annotate(key, value, level),
       versions: () => this.#versions(resource),
-      ...(cause && { cause }),
+      ...(call.cause && { cause: call.cause }),
+      ...(round && { round }),
     };
   }
 
-  async #round(
-    call: Call,
-    admitted: Admitted & { readonly object: KubeObject },
-    places: readonly Place[],
-    round: MutationRound,
-  ): Promise<KubeObject> {
+  /** Asks the plugins from `from` on. */
+  #round(call: Call, admitted: Mutated, places: readonly Place[], round: MutationRound, from = 0): KubeObject | Promise<KubeObject> {
     let { object } = admitted;
     let asked: AdmissionRequest | undefined;
-    for (const { plugin, step } of places) {
+    for (let at = from; at < places.length; at++) {
+      const { plugin, step } = places[at] as Place;
       const span = call.child(step, mutating);
+      const before = object;
       try {
-        asked ??= { ...this.#request(call, { ...admitted, object: deepFreeze(object) }), round };
-        const given = plugin.mutate?.(asked);
-        const answer = given instanceof Promise ? await given : given;
-        if (answer === undefined || answer === object) continue;
-        if (isVerdict(answer)) refuse(answer, admitted, call);
-        else {
-          span?.setAttribute('oarlock.changed', JSON.stringify(changedPaths(object, answer)));
-          object = answer;
-          asked = undefined;
-        }
-      } finally {
+        asked ??= this.#request(call, admitted, deepFreeze(object), round);
+        const answer = plugin.mutate?.(asked);
+        if (answer instanceof Promise)
+          return ended(answer, span, (late) => changed(before, late, call, admitted, span)).then((next) =>
+            this.#round(call, { ...admitted, object: next }, places, round, at + 1),
+          );
+        object = changed(before, answer, call, admitted, span);
+      } catch (error) {
         span?.end();
+        throw error;
       }
+      span?.end();
+      if (object !== before) asked = undefined;
     }
     return object;
   }
 
-  /** @throws StatusError as the first refusal says */
-  async validate(call: Call, admitted: Admitted): Promise<void> {
-    const { operation, resource } = admitted;
-    const { subresource } = call.request;
-    const validate = this.#of(operation, resource, subresource).validate.filter(busy(operation, resource, subresource));
-    if (validate.length === 0) return;
-    const asked = this.#request(call, { ...admitted, object: admitted.object && deepFreeze(admitted.object) });
-    for (const { plugin, step } of validate) {
+  #judge(call: Call, admitted: Admitted, places: readonly Place[], asked: AdmissionRequest, from = 0): Promise<void> | undefined {
+    for (let at = from; at < places.length; at++) {
+      const { plugin, step } = places[at] as Place;
       const span = call.child(step, validating);
       try {
-        const answer = plugin.validate?.(asked);
-        const verdict = answer instanceof Promise ? await answer : answer;
+        const verdict = plugin.validate?.(asked);
+        if (verdict instanceof Promise)
+          return ended(verdict, span, (late) => refuse(late, admitted, call)).then(() =>
+            this.#judge(call, admitted, places, asked, at + 1),
+          );
         if (verdict !== undefined) refuse(verdict, admitted, call);
-      } finally {
+      } catch (error) {
         span?.end();
+        throw error;
       }
+      span?.end();
     }
+    return undefined;
+  }
+
+  /** Whom a request reaches, but those that have nothing to say at the moment. */
+  #busy(stage: keyof Stages, { request: { subresource } }: Call, { operation, resource }: Admitted): readonly Place[] {
+    const places = this.#of(operation, resource, subresource)[stage];
+    if (!places.some(({ plugin }) => plugin.idle !== undefined)) return places;
+    return places.filter(({ plugin }) => plugin.idle?.(operation, resource, subresource) !== true);
   }
 
   #of(operation: Operation, resource: Resource, subresource: string): Stages {
-    const what = subresource === '' ? groupResource(resource) : `${groupResource(resource)}/${subresource}`;
-    const key = `${operation} ${what}`;
-    let stages = this.#stages.get(key);
+    let known = this.#stages.get(resource);
+    if (known === undefined) this.#stages.set(resource, (known = new Map<string, Stages>()));
+    const key = subresource === '' ? operation : `${operation} ${subresource}`;
+    let stages = known.get(key);
     if (stages === undefined) {
-      const reached = this.#places.filter(({ plugin }) =>
-        plugin.matches.some(
-          ({ resources, operations }) =>
-            (operations.includes('*') || operations.includes(operation)) && (resources.includes(what) || resources.includes('*')),
-        ),
-      );
+      const reached = this.#places.filter(({ plugin }) => reaches(plugin.matches, { operation, resource, subresource }));
       stages = {
         mutate: reached.filter(({ plugin }) => plugin.mutate !== undefined),
         validate: reached.filter(({ plugin }) => plugin.validate !== undefined),
       };
-      this.#stages.set(key, stages);
+      known.set(key, stages);
     }
     return stages;
   }
 }
 
-function refuse(verdict: Verdict, { resource, object, old, name }: Admitted, call: Call): void {
-  if (verdict.allowed) return;
-  if (verdict.status !== undefined) throw new StatusError(verdict.status);
-  const named =
-    name ??
-    object?.metadata?.name ??
-    old?.metadata?.name ??
-    (call.request.name === '' ? (object?.metadata?.generateName ?? '') : call.request.name);
-  throw refused(verdict, resource, named);
+/** What is made of a late answer, in the span of who gives it. */
+async function ended<T, R>(answer: Promise<T>, span: Span | undefined, made: (answer: T) => R): Promise<R> {
+  try {
+    return made(await answer);
+  } finally {
+    span?.end();
+  }
 }
 
-function refused(
-  { message, reason = 'Forbidden', field }: Extract<Verdict, { readonly allowed: false }>,
-  resource: Resource,
-  name: string,
-): StatusError {
-  const details = {
-    name,
-    ...(resource.group !== '' && { group: resource.group }),
-    kind: resource.resource,
-    ...(field !== undefined && { causes: [{ message, field }] }),
-  };
-  switch (reason) {
-    case 'Forbidden': {
-      const { message: whole } = forbidden(resource, name, message);
-      return failure('Forbidden', whole, details);
-    }
-    case 'Invalid':
-      return failure(
-        'Invalid',
-        `${resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`} "${name}" is invalid: ${field === undefined ? '' : `${field}: `}${message}`,
-        { ...details, kind: resource.kind },
-      );
-    case 'Conflict':
-      return conflict(resource, name, message);
-    case 'TooManyRequests':
-      return failure('TooManyRequests', message, { ...details, retryAfterSeconds: 1 });
-    case 'BadRequest':
-      return badRequest(message);
-    case 'NotFound':
-      return failure('NotFound', message, details);
+/** The object after an answer. @throws StatusError of a refusal */
+function changed(
+  before: KubeObject,
+  answer: KubeObject | Verdict | undefined,
+  call: Call,
+  admitted: Admitted,
+  span: Span | undefined,
+): KubeObject {
+  if (answer === undefined || answer === before) return before;
+  if (isVerdict(answer)) {
+    refuse(answer, admitted, call);
+    return before;
   }
+  // spelled out when somebody reads the trace
+  span?.setAttribute('oarlock.changed', changedPaths(before, answer));
+  return answer;
 }
 
 /** JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */

@@ -47,7 +47,8 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
     options: writeOptions(request.query, 'CreateOptions'),
   };
   if (admission.mutates('CREATE', kind.resource, '')) {
-    const changed = await admission.mutate(call, { ...admitted, object });
+    const given = admission.mutate(call, { ...admitted, object });
+    const changed = given instanceof Promise ? await given : given;
     if (changed !== object) object = completed(kind, withDecodable(changed, object));
   }
   const { name = '', generateName = '' } = object.metadata ?? {};
@@ -102,7 +103,8 @@ async function attempt(
     stored = settledManagers(reserved?.object ?? stored, object, undefined);
     const shown = conversion?.fromStored(stored) ?? stored;
     validated(kind, name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
-    await admission.validate(call, { ...admitted, object: shown, name });
+    const judged = admission.validate(call, { ...admitted, object: shown, name });
+    if (judged !== undefined) await judged;
     const key = keyOf(kind, call.request.namespace, name);
     if (call.dryRun) return (await objects.read(store, key)) === undefined ? new View(shown, 0) : undefined;
     if (kind.custom !== undefined) stored = await kind.custom.toStored(stored);

@@ -111,7 +111,8 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   if (change.applies !== true) next = tracked(machinery, kind, call, old, next);
   const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, change.optionsKind) };
   if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
-    const changed = await admission.mutate(call, { ...admitted, object: next });
+    const given = admission.mutate(call, { ...admitted, object: next });
+    const changed = given instanceof Promise ? await given : given;
     if (changed !== next) next = completed(kind, withDecodable(changed, next));
   }
   next = checkVersion(kind, next, current, request.name);
@@ -126,7 +127,8 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
     ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource)),
     ...(rules === undefined ? (strategy.validateUpdate?.(stored, before, context) ?? []) : []),
   ]);
-  await admission.validate(call, { ...admitted, object: shown });
+  const judged = admission.validate(call, { ...admitted, object: shown });
+  if (judged !== undefined) await judged;
   if (goes(kind, stored, before)) {
     const released = strategy.reserve?.(undefined, current.object, context);
     return { action: 'delete', last: stored, reservation: (released instanceof Promise ? await released : released)?.reservation };

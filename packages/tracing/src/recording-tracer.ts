@@ -88,7 +88,7 @@ class RecordingSpan implements Span, EndedSpan {
       this.#attributes = { ...this.#attributes };
       this.#shared = false;
     }
-    this.#attributes[key] = plain(value);
+    this.#attributes[key] = value; // made plain when it is read
     return this;
   }
   setAttributes(attributes: Attributes): this {

@@ -90,7 +90,7 @@ describe('traces', () => {
       'http.response.status_code': 201,
     });
     expect(spans[1]?.attributes).toEqual({ 'oarlock.decision': 'allow', 'oarlock.plugin': 'authz-test' });
-    expect(spans[2]?.attributes).toEqual({ 'oarlock.phase': 'mutate', 'oarlock.changed': '["data"]' });
+    expect(spans[2]?.attributes).toEqual({ 'oarlock.phase': 'mutate', 'oarlock.changed': ['data'] });
     expect(spans[5]?.attributes).toEqual({ 'oarlock.revision': 1 });
     expect(spans.every(({ ended }) => ended)).toBe(true);
   });
