@@ -6,6 +6,7 @@ import { dynamicResources } from './plugins/devices/dynamic-resources.ts';
 import { gangScheduling } from './plugins/gang-scheduling.ts';
 import { interPodAffinity } from './plugins/inter-pod-affinity.ts';
 import { nodeAffinity } from './plugins/node-affinity.ts';
+import { nodeDeclaredFeatures } from './plugins/node-declared-features.ts';
 import { nodeUnschedulable, taintToleration } from './plugins/node-constraints.ts';
 import { nodeResourcesBalancedAllocation, nodeResourcesFit } from './plugins/node-resources.ts';
 import { podTopologySpread } from './plugins/pod-topology-spread.ts';
@@ -20,6 +21,7 @@ export const builtinPlugins: Readonly<Record<string, Plugin>> = {
   PrioritySort: prioritySort,
   NodeUnschedulable: nodeUnschedulable,
   NodeName: nodeName,
+  NodeDeclaredFeatures: nodeDeclaredFeatures,
   TaintToleration: taintToleration,
   NodeAffinity: nodeAffinity,
   NodePorts: nodePorts,

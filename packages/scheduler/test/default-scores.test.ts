@@ -1,4 +1,4 @@
-import { pods } from '@oarlock/api/resources';
+import { nodes, pods } from '@oarlock/api/resources';
 import type { PodSpec } from '@oarlock/api/types/core-v1';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { node, pod, world } from './world.ts';
@@ -59,6 +59,23 @@ describe('the default plugins', () => {
     );
     expect([w.placeOf('plain'), w.placeOf('tolerant')]).toEqual([undefined, 'off']);
     expect(w.whyNot('plain')).toContain('0/1 nodes are available: 1 node(s) were unschedulable.');
+  });
+
+  it('NodeDeclaredFeatures: what only some kubelets can do, goes to nodes that declare it', async () => {
+    const declaring = (name: string, declaredFeatures?: string[]) => {
+      const one = node(name);
+      return { ...one, status: { ...one.status, ...(declaredFeatures && { declaredFeatures }) } };
+    };
+    w.seedNodes(declaring('old'));
+    await w.start();
+    const restartPolicyRules = [{ action: 'RestartAllContainers', exitCodes: { operator: 'In', values: [7] } }];
+    await w.submit(pod('p', { containers: [{ name: 'c', restartPolicy: 'Never', restartPolicyRules }] }));
+    expect(w.whyNot('p')).toContain(
+      '1 node declared features check failed - unsatisfied requirements: RestartAllContainersOnContainerExits.',
+    );
+    await w.api.client().create(nodes, declaring('new', ['RestartAllContainersOnContainerExits']));
+    await w.clock.advance(1100);
+    expect(w.placeOf('p')).toBe('new');
   });
 
   it('[sig-scheduling] SchedulerPredicates [Serial] validates that there exists conflict between pods with same hostPort and protocol but one using 0.0.0.0 hostIP', async () => {

@@ -1,0 +1,47 @@
+import type { Node, PodSpec } from '@oarlock/api/types/core-v1';
+import { Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { z } from 'zod';
+import { same } from '../pod-changes.ts';
+
+/** What of a pod only some nodes can do, by the name under which a node declares it (KEP-5328). */
+const features: Readonly<Record<string, (spec: PodSpec) => boolean>> = {
+  RestartAllContainersOnContainerExits: ({ containers, initContainers = [] }) =>
+    [...containers, ...initContainers].some(({ restartPolicyRules = [] }) =>
+      restartPolicyRules.some(({ action }) => action === 'RestartAllContainers'),
+    ),
+};
+const needed = (spec: PodSpec | undefined): readonly string[] =>
+  spec === undefined ? [] : Object.keys(features).filter((name) => features[name]?.(spec));
+
+const key = Symbol('NodeDeclaredFeatures');
+const declaredBy = (node: unknown) => (node as Node | undefined)?.status?.declaredFeatures;
+
+/** Keeps pods that need what not every kubelet can do to nodes that say they can. */
+export const nodeDeclaredFeatures = Scheduling.plugin({
+  id: 'scheduling-node-declared-features',
+  config: z.strictObject({}),
+  create: (): SchedulingPlugin => ({
+    name: 'NodeDeclaredFeatures',
+    requeueOn: [
+      {
+        kind: 'Node',
+        on: ['added', 'updated'],
+        hint: (_pod, old, now) => (old !== undefined && same(declaredBy(old), declaredBy(now)) ? 'skip' : 'queue'),
+      },
+      { kind: 'Pod', on: ['updated'] },
+    ],
+    preFilter(state, { pod }) {
+      const names = needed(pod.spec);
+      if (names.length === 0) return skip;
+      state.write(key, names);
+      return success;
+    },
+    filter(state, _pod, { node }) {
+      const declared = declaredBy(node) ?? [];
+      const missing = (state.read<readonly string[]>(key) ?? []).filter((name) => !declared.includes(name));
+      return missing.length === 0
+        ? success
+        : unresolvable(`node declared features check failed - unsatisfied requirements: ${missing.join(', ')}`);
+    },
+  }),
+});
