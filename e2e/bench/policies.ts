@@ -52,6 +52,7 @@ const api = memoryApi({ clock: new FakeClock() });
 const client = api.client();
 const policies = new NftablesPolicies({
   informers: api.informers,
+  client,
   clock: systemClock,
   log: silentLogger,
   tracer: trace.getTracer('bench'),

@@ -9,14 +9,16 @@ import { inSpan, type Cause } from '@oarlock/kernel/tracing';
 import { peerPod } from '@oarlock/network-policy/peer-pod';
 import { PolicyEngine } from '@oarlock/network-policy/policy-engine';
 import { nft } from '@oarlock/nftables/nft';
-import type { Informer, Informers } from '@oarlock/spi/client';
+import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import type { NetworkCall } from '@oarlock/spi/network';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
+import { PoliciesOfNow } from './policies-of-now.ts';
 import { baseRules, Ruleset, table } from './ruleset.ts';
 
 export interface NftablesPoliciesOptions {
   readonly informers: Informers;
+  readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
@@ -38,6 +40,7 @@ export class NftablesPolicies implements NetworkPolicies {
   readonly #off: (() => void)[] = [];
   readonly #stop = new AbortController();
   readonly #engine = new PolicyEngine();
+  #now: PoliciesOfNow | undefined;
   #ruleset: Ruleset | undefined;
   #nodeName: string | undefined;
   #causes: Cause[] = [];
@@ -86,6 +89,8 @@ export class NftablesPolicies implements NetworkPolicies {
         ),
       ),
     );
+    // last of those that are told: what the cache has, the engine has
+    this.#now = new PoliciesOfNow({ ...this.#options, cache: this.#policies });
     this.#synced = Promise.all([this.#namespaces, this.#policies, this.#pods].map((informer) => informer.whenSynced(signal))).then(() => {
       this.#ready = true;
       this.#wake();
@@ -96,21 +101,21 @@ export class NftablesPolicies implements NetworkPolicies {
   }
 
   async protect({ namespace, uid, labels, ips }: ProtectedPod, { cause, signal }: NetworkCall = {}): Promise<void> {
-    await this.#known(signal);
+    await this.#known(namespace, signal);
     this.#change(cause, () => this.#engine.setLocal(uid, { namespace, labels, ips }));
     // what is under way may have begun before this
     await this.#applying;
     await this.#apply();
   }
 
-  /** No pod begins before the policies of the cluster are known; who waits too long is told why. */
-  async #known(signal: AbortSignal | undefined): Promise<void> {
-    if (this.#ready) return;
+  /** No pod begins before the policies that were there before it are known; who waits too long is told why. */
+  async #known(namespace: string, asked: AbortSignal | undefined): Promise<void> {
     const enough = new AbortController();
-    const patience = this.#options.clock.sleep(patienceMs, AbortSignal.any([enough.signal, ...(signal ? [signal] : [])]));
+    const signal = AbortSignal.any([enough.signal, this.#stop.signal, ...(asked ? [asked] : [])]);
+    const patience = this.#options.clock.sleep(patienceMs, signal);
     try {
       await Promise.race([
-        this.#synced,
+        this.#synced.then(() => this.#now?.reached(namespace, signal)),
         patience.then(() => Promise.reject(new Error(`the cluster's NetworkPolicies are not known after ${patienceMs / 1000} s`))),
       ]);
     } finally {
@@ -123,6 +128,7 @@ export class NftablesPolicies implements NetworkPolicies {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
     for (const off of this.#off) off();
+    this.#now?.close();
     this.#timer?.cancel();
     await this.#applying?.catch(() => undefined);
   }
@@ -155,8 +161,8 @@ export class NftablesPolicies implements NetworkPolicies {
   }
 
   #wake(delayMs = 0): void {
-    if (!this.#ready || this.#timer !== undefined || this.#stop.signal.aborted) return;
     this.#due = true;
+    if (!this.#ready || this.#timer !== undefined || this.#stop.signal.aborted) return;
     // changes of the same turn go together
     this.#timer = this.#options.clock.after(delayMs, () => {
       this.#timer = undefined;

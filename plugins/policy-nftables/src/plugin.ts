@@ -1,5 +1,5 @@
 import { nftAvailability } from '@oarlock/nftables/availability';
-import { Informers } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
 import { Policy } from '@oarlock/spi/policy';
 import { z } from 'zod';
 import { NftablesPolicies } from './nftables-policies.ts';
@@ -8,7 +8,7 @@ import { NftablesPolicies } from './nftables-policies.ts';
 export default Policy.plugin({
   id: 'policy-nftables',
   config: z.strictObject({}),
-  needs: { informers: Informers },
+  needs: { informers: Informers, client: Client },
   probe: nftAvailability,
-  create: ({ informers }, { clock, log, tracer }) => new NftablesPolicies({ informers, clock, log, tracer }),
+  create: ({ informers, client }, { clock, log, tracer }) => new NftablesPolicies({ informers, client, clock, log, tracer }),
 });

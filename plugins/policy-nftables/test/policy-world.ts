@@ -12,7 +12,13 @@ import { PodNetwork } from './pod-network.ts';
 export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
   const network = await PodNetwork.begin({ nodes });
   const api = memoryApi({ clock: new FakeClock() });
-  const options = { informers: api.informers, clock: systemClock, log: silentLogger, tracer: trace.getTracer('test') };
+  const options = {
+    informers: api.informers,
+    client: api.client(),
+    clock: systemClock,
+    log: silentLogger,
+    tracer: trace.getTracer('test'),
+  };
   const { enterElsewhere } = network;
   const elsewhere = enterElsewhere && new NftablesPolicies({ ...options, enter: enterElsewhere });
   let policies = new NftablesPolicies(options);
