@@ -71,6 +71,27 @@ describe('resource claims', () => {
     expect(claims(life.api)).toHaveLength(1);
   });
 
+  it('for extended resources go with their pod, which names none in its spec', async () => {
+    const { api, clock } = await live([resourceClaim], { defaults: false });
+    const { resourceClaims: _none, ...spec } = pod.spec ?? { containers: [] };
+    const { metadata } = await api.client().create(pods, { ...pod, spec });
+    const uid = metadata?.uid ?? '';
+    api.seed(resourceClaims, {
+      apiVersion: 'resource.k8s.io/v1',
+      kind: 'ResourceClaim',
+      metadata: { namespace: 'd', name: 'x', ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid, controller: true }] },
+      spec: {},
+      status: { allocation: {}, reservedFor: [{ resource: 'pods', name: 'p', uid }] },
+    });
+    await clock.settle();
+    const status = { extendedResourceClaimStatus: { resourceClaimName: 'x', requestMappings: [] } };
+    const now = await api.client().patch(pods, at('p'), 'merge', { status }, { subresource: 'status' });
+    expect(claims(api)).toHaveLength(1);
+    await endPod(api, now, 0, clock.now());
+    await clock.settle();
+    expect(claims(api)).toEqual([]);
+  });
+
   it('lose the reservation of a pod that is not there', async () => {
     const { api, clock } = await live([resourceClaim], {
       defaults: false,

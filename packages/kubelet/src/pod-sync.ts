@@ -104,7 +104,7 @@ async function start(pass: SyncPass, actions: PodActions, listener: RuntimeListe
 async function prepareClaims(pass: SyncPass): Promise<boolean> {
   const { record } = pass;
   const { node, pod } = record;
-  if (!pod.spec?.resourceClaims?.length) return true;
+  if (!pod.spec?.resourceClaims?.length && !pod.status?.extendedResourceClaimStatus) return true;
   try {
     if (!node.claims) throw new Error('this node takes no DRA drivers: pluginRegistryDir is not set');
     await pass.step('prepare claims', ({ signal }) => node.claims?.prepare(pod, signal) ?? Promise.resolve());

@@ -135,6 +135,18 @@ describe('claims of pods', () => {
     expect(JSON.parse(await readFile(join(bench.directory, 'dra_manager_state'), 'utf8'))).toEqual([]);
   });
 
+  it('that stand for extended resources are handed to the containers that the status of the pod names', async () => {
+    await bench.start();
+    const pod = podOf('web');
+    const requestMappings = [{ containerName: pod.spec?.containers[0]?.name ?? '', resourceName: 'example.com/gpu', requestName: 'small' }];
+    bench.create({ ...pod, status: { ...pod.status, extendedResourceClaimStatus: { resourceClaimName: 'mine', requestMappings } } });
+    claim('mine', ['web']);
+    await plugin.driver.start(directory);
+    await eventually(() => phase('web') === 'Running');
+    expect(created.map(({ cdiDevices }) => cdiDevices)).toEqual([[`${driver}/gpu=mine-small`]]);
+    expect(bench.pod('web')?.status?.extendedResourceClaimStatus?.resourceClaimName).toBe('mine');
+  });
+
   it('hold their pods up as long as there is no driver, no allocation, no right to them, or the driver refuses', async () => {
     await bench.start();
     const failed = (message: string) =>

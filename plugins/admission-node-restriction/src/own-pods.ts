@@ -90,9 +90,11 @@ export function podStatus(node: string, { operation, object, old }: AdmissionReq
     return deny(`node ${quoted(node)} can only update pod status for pods with spec.nodeName set to itself`);
   if (changedLabels(after.metadata?.labels, before.metadata?.labels).length > 0)
     return deny(`node ${quoted(node)} cannot update labels through pod status`);
-  return jsonEqual(after.status?.resourceClaimStatuses ?? [], before.status?.resourceClaimStatuses ?? [])
+  if (!jsonEqual(after.status?.resourceClaimStatuses ?? [], before.status?.resourceClaimStatuses ?? []))
+    return deny(`node ${quoted(node)} cannot update resource claim statuses`);
+  return jsonEqual(after.status?.extendedResourceClaimStatus ?? {}, before.status?.extendedResourceClaimStatus ?? {})
     ? allow
-    : deny(`node ${quoted(node)} cannot update resource claim statuses`);
+    : deny(`node ${quoted(node)} cannot update extended resource claim status`);
 }
 
 export async function eviction(client: Client, node: string, { operation, namespace, name, object }: AdmissionRequest): Promise<Verdict> {

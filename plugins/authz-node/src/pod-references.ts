@@ -39,6 +39,7 @@ export function referencesOf({ metadata, spec, status }: Pod): ReadonlySet<Refer
   }
   for (const { resourceClaimName } of spec.resourceClaims ?? []) add('resourceclaims', resourceClaimName);
   for (const { resourceClaimName } of status?.resourceClaimStatuses ?? []) add('resourceclaims', resourceClaimName);
+  add('resourceclaims', status?.extendedResourceClaimStatus?.resourceClaimName);
   return all;
 }
 

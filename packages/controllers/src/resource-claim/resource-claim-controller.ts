@@ -44,7 +44,7 @@ export class ResourceClaimController implements Controller {
     pods.addIndex(byTemplate, templatesOf);
     this.watches = [
       watch(pods, (pod) => {
-        if ((pod.spec?.resourceClaims ?? []).length === 0) return [];
+        if ((pod.spec?.resourceClaims ?? []).length === 0 && pod.status?.extendedResourceClaimStatus === undefined) return [];
         const held = claims.byIndex(byConsumer, pod.metadata?.uid ?? '').map(objectKey);
         const own = ownedBy(claims, pod.metadata?.uid ?? '').map(objectKey);
         return [`${podPrefix}${objectKey(pod)}`, ...held, ...own];

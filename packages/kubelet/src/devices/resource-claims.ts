@@ -84,7 +84,9 @@ export class ResourceClaims {
 
   /** Makes ready what the pod has been allocated. May be called again. @throws Error that says what is missing */
   async prepare(pod: Pod, signal: AbortSignal): Promise<void> {
-    for (const name of claimNames(pod).values()) await this.#prepare(await this.#claimOf(pod, name), podUid(pod), signal);
+    const extended = pod.status?.extendedResourceClaimStatus;
+    for (const name of [...claimNames(pod).values(), ...(extended ? [extended.resourceClaimName] : [])])
+      await this.#prepare(await this.#claimOf(pod, name), podUid(pod), signal);
   }
 
   /** The CDI names of what a container asks for. To be called when its pod is prepared. */
@@ -92,8 +94,16 @@ export class ResourceClaims {
     const uid = podUid(pod);
     const names = claimNames(pod);
     const ids = new Set<string>();
-    for (const { name, request } of container.resources?.claims ?? []) {
-      const claim = [...this.#claims.values()].find((one) => one.name === names.get(name) && one.pods.includes(uid));
+    const { resourceClaimName, requestMappings = [] } = pod.status?.extendedResourceClaimStatus ?? {};
+    const wanted = [
+      ...(container.resources?.claims ?? []).map(({ name, request }) => ({ claim: names.get(name), request })),
+      // its extended resources, as far as a class of devices stands for them (KEP-5004)
+      ...requestMappings
+        .filter(({ containerName }) => containerName === container.name)
+        .map(({ requestName }) => ({ claim: resourceClaimName, request: requestName })),
+    ];
+    for (const { claim: claimName, request } of wanted) {
+      const claim = [...this.#claims.values()].find((one) => one.name === claimName && one.pods.includes(uid));
       for (const device of Object.values(claim?.devices ?? {}).flat())
         if (request === undefined || request === '' || asks(device, request)) for (const id of device.cdiDeviceIds ?? []) ids.add(id);
     }

@@ -1,3 +1,5 @@
+import { deviceClasses } from '@oarlock/api/resources';
+import { Client, Informers } from '@oarlock/spi/client';
 import {
   Scheduling,
   skip,
@@ -11,6 +13,8 @@ import {
 import { z } from 'zod';
 import { same } from '../pod-changes.ts';
 import { configurable } from '../plugin-args.ts';
+import { isServed } from '../served.ts';
+import { ExtendedResources } from './devices/extended-resources.ts';
 import { amountOf, isScalar, resourceWeights, strategyArgs, strategyOf } from './allocation-score.ts';
 
 const fits = (wanted: number, has: number, used: number) => wanted === 0 || wanted <= has - used;
@@ -18,9 +22,11 @@ const fits = (wanted: number, has: number, used: number) => wanted === 0 || want
 /** What does not fit, in upstream's words; and whether it could ever fit on this node. */
 function lacking(
   { requests }: PodInfo,
-  { allocatable, requested, pods }: NodeInfo,
+  node: NodeInfo,
   isIgnored: (name: string) => boolean,
+  extended: ExtendedResources | undefined,
 ): { readonly reasons: readonly string[]; readonly never: boolean } | undefined {
+  const { allocatable, requested, pods } = node;
   if (
     pods.length + 1 <= allocatable.pods &&
     fits(requests.milliCpu, allocatable.milliCpu, requested.milliCpu) &&
@@ -40,8 +46,10 @@ function lacking(
   check('cpu', requests.milliCpu, allocatable.milliCpu, requested.milliCpu);
   check('memory', requests.memory, allocatable.memory, requested.memory);
   check('ephemeral-storage', requests.ephemeralStorage, allocatable.ephemeralStorage, requested.ephemeralStorage);
+  // what devices stand for is for DynamicResources
   for (const [name, wanted] of requests.scalar)
-    if (!isIgnored(name)) check(name, wanted, allocatable.scalar.get(name) ?? 0, requested.scalar.get(name) ?? 0);
+    if (!isIgnored(name) && !extended?.isDelegated(name, node))
+      check(name, wanted, allocatable.scalar.get(name) ?? 0, requested.scalar.get(name) ?? 0);
   return reasons && { reasons, never };
 }
 
@@ -59,8 +67,11 @@ const allocatableOf = (node: unknown) => (node as { status?: { allocatable?: unk
 export const nodeResourcesFit = Scheduling.plugin({
   id: 'scheduling-node-resources-fit',
   config: args,
-  create: ({ config }): SchedulingPlugin =>
-    configurable(args, config, ({ scoringStrategy, ignoredResources, ignoredResourceGroups }) => {
+  needs: { client: Client, informers: Informers },
+  create({ config, client, informers }, { clock }): SchedulingPlugin {
+    /** Undefined where the server knows of no devices. */
+    let extended: ExtendedResources | undefined;
+    return configurable(args, config, ({ scoringStrategy, ignoredResources, ignoredResourceGroups }) => {
       const ignored = new Set(ignoredResources);
       const groups = new Set(ignoredResourceGroups);
       const isIgnored = (name: string) => ignored.has(name) || groups.has(name.slice(0, Math.max(0, name.indexOf('/'))));
@@ -73,14 +84,22 @@ export const nodeResourcesFit = Scheduling.plugin({
             on: ['added', 'updated'],
             hint: (_pod, old, now) => (old !== undefined && same(allocatableOf(old), allocatableOf(now)) ? 'skip' : 'queue'),
           },
+          { kind: 'DeviceClass', on: ['added', 'updated'] },
         ],
+        async ready(signal) {
+          if (extended !== undefined || !(await isServed({ client, clock, signal }, deviceClasses))) return;
+          const classes = informers.of(deviceClasses);
+          extended = new ExtendedResources(classes);
+          await classes.whenSynced(signal);
+        },
         filter(_state, pod, node) {
-          const short = lacking(pod, node, isIgnored);
+          const short = lacking(pod, node, isIgnored, extended);
           return short === undefined ? success : short.never ? unresolvable(...short.reasons) : unschedulable(...short.reasons);
         },
         score: strategyOf(scoringStrategy),
       };
-    }),
+    });
+  },
 });
 
 const balanceArgs = z.strictObject({ resources: resourceWeights });

@@ -1,5 +1,5 @@
 import { objectKey } from '@oarlock/api/object';
-import { resourceClaims } from '@oarlock/api/resources';
+import { pods, resourceClaims } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -8,6 +8,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
 import type { BindContext } from '@oarlock/spi/scheduling';
 import type { AssumeCache } from '../../assume-cache.ts';
+import { unnamed, type ExtendedClaim } from './extended-resources.ts';
 import { isReservedFor } from './pod-claims.ts';
 
 const finalizer = 'resource.kubernetes.io/delete-protection';
@@ -111,6 +112,35 @@ export class ClaimWriter {
       ...(left.length > 0 && { reservedFor: left }),
     };
     claims.assume(await client.update(resourceClaims, { ...typed, ...claim, status }, { subresource: 'status' }));
+  }
+
+  /** Makes the claim for the extended resources of a pod. @throws StatusError */
+  make(claim: ResourceClaim, pod: Pod, { cause, signal }: BindContext): Promise<ResourceClaim> {
+    return this.#parts.client.causedBy(cause).create(resourceClaims, unnamed(claim, pod), { signal });
+  }
+
+  /** Says on a pod which claim is for its extended resources, and how. @throws StatusError */
+  async tell(pod: Pod, claim: ResourceClaim, mappings: ExtendedClaim['mappings'], { cause, signal }: BindContext): Promise<void> {
+    const { namespace = '', name = '', uid } = pod.metadata ?? {};
+    const extendedResourceClaimStatus = { resourceClaimName: claim.metadata?.name ?? '', requestMappings: mappings };
+    const patch = { metadata: { uid }, status: { extendedResourceClaimStatus } };
+    await this.#parts.client.causedBy(cause).patch(pods, { namespace, name }, 'merge', patch, { subresource: 'status', signal });
+  }
+
+  /** Takes such a claim away, with what it holds. A claim that is gone already is no fault. @throws StatusError */
+  async remove(claim: ResourceClaim): Promise<void> {
+    const { client } = this.#parts;
+    const { uid = '' } = claim.metadata ?? {};
+    try {
+      const now = await client.get(resourceClaims, nameOf(claim));
+      if (now.metadata?.uid !== uid) return;
+      const kept = (now.metadata.finalizers ?? []).filter((each) => each !== finalizer);
+      if (kept.length < (now.metadata.finalizers?.length ?? 0))
+        await client.update(resourceClaims, { ...typed, ...now, metadata: { ...now.metadata, finalizers: kept } });
+      await client.delete(resourceClaims, nameOf(claim), { preconditions: { uid } });
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
   }
 
   /** Until all devices of the claims are ready to be bound to (KEP-5007); or what has failed. */

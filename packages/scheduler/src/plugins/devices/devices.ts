@@ -1,6 +1,6 @@
-import { objectKey } from '@oarlock/api/object';
+import { controllerOf, objectKey } from '@oarlock/api/object';
 import { deviceClasses, resourceClaims, resourceSlices } from '@oarlock/api/resources';
-import type { Node } from '@oarlock/api/types/core-v1';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { AllocationResult, DeviceClass, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
@@ -9,17 +9,24 @@ import { Allocator } from './allocator.ts';
 import { ClaimWriter } from './claim-writer.ts';
 import { DevicePools } from './device-pools.ts';
 import { CounterUse, DeviceUse } from './device-use.ts';
+import { ExtendedResources, isExtendedClaim } from './extended-resources.ts';
+
+const extendedByPod = 'extended-claims-by-pod';
+const podOf = (claim: ResourceClaim) => (isExtendedClaim(claim) ? [controllerOf(claim)?.uid ?? ''] : []);
 
 /** The devices of a cluster, and who has them or is about to. */
 export class Devices {
   readonly claims: AssumeCache<ResourceClaim>;
   readonly writer: ClaimWriter;
+  readonly extended: ExtendedResources;
   readonly #slices: Informer<ResourceSlice>;
   readonly #classes: Informer<DeviceClass>;
   readonly #clock: Clock;
   readonly #use = new DeviceUse();
   /** Allocations that are decided and not written yet, by claim. */
   readonly #inFlight = new Map<string, AllocationResult>();
+  /** Claims that were just made and are not heard of yet, to what stands for them in flight. */
+  readonly #unheard = new Map<string, ResourceClaim>();
   #pools: DevicePools | undefined;
 
   constructor(informers: Informers, client: Client, clock: Clock) {
@@ -28,7 +35,12 @@ export class Devices {
     this.#classes = informers.of(deviceClasses);
     this.#clock = clock;
     this.writer = new ClaimWriter({ claims: this.claims, client, clock });
-    this.claims.onChange((before, now) => this.#use.changed(before, now));
+    this.extended = new ExtendedResources(this.#classes);
+    this.claims.informer.addIndex(extendedByPod, podOf);
+    this.claims.onChange((before, now) => {
+      this.#use.changed(before, now);
+      if (now === undefined || now.status?.allocation !== undefined) this.#heard((now ?? before) as ResourceClaim);
+    });
     const outdated = () => {
       this.#pools = undefined;
     };
@@ -40,6 +52,10 @@ export class Devices {
   }
 
   readonly claim = (key: string): ResourceClaim | undefined => this.claims.get(key);
+  /** The claim that was made for the extended resources of a pod. */
+  extendedOf(pod: Pod): ResourceClaim | undefined {
+    return this.claims.byIndex(extendedByPod, pod.metadata?.uid ?? '')[0];
+  }
   readonly class = (name: string): DeviceClass | undefined => this.#classes.get(name);
 
   isInFlight(claim: ResourceClaim): boolean {
@@ -54,6 +70,20 @@ export class Devices {
     const key = objectKey(claim);
     this.#use.give(this.#inFlight.get(key), -1);
     this.#inFlight.delete(key);
+  }
+
+  /** As `drop`, as soon as `written`, which says the same, is in the cache. */
+  dropWhenHeard(claim: ResourceClaim, written: ResourceClaim): void {
+    this.#unheard.set(objectKey(written), claim);
+    const known = this.claims.get(objectKey(written));
+    if (known?.status?.allocation !== undefined) this.#heard(known);
+  }
+  #heard(claim: ResourceClaim): void {
+    const key = objectKey(claim);
+    const before = this.#unheard.get(key);
+    if (before === undefined) return;
+    this.#unheard.delete(key);
+    this.drop(before);
   }
 
   /** What each of the claims would get on a node; undefined when they cannot all have what they ask for. @throws Error for what is wrong with a selector, or when time is up */

@@ -1,18 +1,36 @@
-import { objectKey } from '@oarlock/api/object';
+import { controllerOf, objectKey } from '@oarlock/api/object';
 import { resourceClaims } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { durationMs } from '@oarlock/api/duration';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { AllocationResult, ResourceClaim } from '@oarlock/api/types/resource-v1';
 import { Client, Informers } from '@oarlock/spi/client';
-import { failed, Scheduling, skip, success, unresolvable, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import {
+  failed,
+  Scheduling,
+  skip,
+  success,
+  unresolvable,
+  unschedulable,
+  type BindContext,
+  type NodeInfo,
+  type PodInfo,
+  type SchedulingPlugin,
+} from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { configurable } from '../../plugin-args.ts';
 import { isServed } from '../../served.ts';
 import { matchesSelector } from '../node-affinity-match.ts';
 import { missingClass } from './allocator.ts';
 import { Devices } from './devices.ts';
+import { extendedClaim, type ExtendedClaim } from './extended-resources.ts';
 import { canBeReserved, claimNamesOf, claimsOf, isReservedFor, usesClaims } from './pod-claims.ts';
+
+interface At {
+  readonly node: string;
+  readonly pod: Pod;
+  readonly context: BindContext;
+}
 
 const duration = (fallback: string) =>
   z
@@ -27,11 +45,27 @@ const args = z.strictObject({
   bindingTimeout: duration('600s'),
 });
 
+/** What a claim gets on a node. */
+interface Grant {
+  readonly claim: ResourceClaim;
+  readonly allocation: AllocationResult;
+}
+/** The extended resources of a pod that classes of devices stand for. */
+interface Extended {
+  readonly names: readonly string[];
+  /** The claim of an attempt that failed. It may be outdated, and has to go first. */
+  readonly stale: ResourceClaim | undefined;
+  /** By the names that a node has to provide by devices. */
+  readonly variants: Map<string, ExtendedClaim>;
+  readonly byNode: Map<string, ExtendedClaim>;
+  written: ResourceClaim | undefined;
+}
 interface State {
   readonly claims: readonly ResourceClaim[];
   /** Those that have no devices yet. */
   readonly open: readonly ResourceClaim[];
-  readonly byNode: Map<string, readonly AllocationResult[]>;
+  readonly extended: Extended | undefined;
+  readonly byNode: Map<string, readonly Grant[]>;
   /** Claims that have devices that some node cannot use. */
   readonly elsewhere: Set<string>;
 }
@@ -51,6 +85,36 @@ export const dynamicResources = Scheduling.plugin({
           log.warn({ pod: objectKey(pod), err: error }, 'a resource claim could not be released');
       });
     };
+    const extendedOf = (pod: PodInfo): Extended | undefined => {
+      const names = devices?.extended.of(pod.requests) ?? [];
+      if (devices === undefined || names.length === 0) return undefined;
+      return { names, stale: devices.extendedOf(pod.pod), variants: new Map(), byNode: new Map(), written: undefined };
+    };
+    /** What a node has to provide by devices; undefined when it has device plugins for all. */
+    const extendedOn = ({ names, variants }: Extended, { pod }: PodInfo, info: NodeInfo): ExtendedClaim | undefined => {
+      const here = names.filter((name) => devices?.extended.isDelegated(name, info));
+      if (here.length === 0) return undefined;
+      const which = here.join();
+      let variant = variants.get(which);
+      if (variant === undefined) variants.set(which, (variant = extendedClaim(pod, here, (name) => devices?.extended.classOf(name))));
+      return variant;
+    };
+    /** Writes the claim for extended resources, and on the pod which one it is. */
+    const bindExtended = async (
+      known: Devices,
+      extended: Extended,
+      grants: readonly Grant[],
+      at: At,
+    ): Promise<ResourceClaim | undefined> => {
+      const wanted = extended.byNode.get(at.node);
+      const grant = grants.find(({ claim }) => claim === wanted?.claim);
+      if (wanted === undefined || grant === undefined) return undefined;
+      extended.written = await known.writer.make(wanted.claim, at.pod, at.context);
+      extended.written = await known.writer.reserve(extended.written, grant.allocation, at.pod, at.context);
+      known.dropWhenHeard(wanted.claim, extended.written);
+      await known.writer.tell(at.pod, extended.written, wanted.mappings, at.context);
+      return extended.written;
+    };
     const make = ({ filterTimeout, bindingTimeout }: z.output<typeof args>): SchedulingPlugin => ({
       name: 'DynamicResources',
       requeueOn: [
@@ -61,6 +125,7 @@ export const dynamicResources = Scheduling.plugin({
             const claim = (now ?? old) as ResourceClaim;
             if (claim.metadata?.namespace === pod.metadata?.namespace && claimNamesOf(pod).includes(claim.metadata?.name ?? ''))
               return 'queue';
+            if (controllerOf(claim)?.uid === pod.metadata?.uid && now === undefined) return 'queue';
             // devices that others give back
             const freed = (old as ResourceClaim | undefined)?.status?.allocation !== undefined;
             return freed && (now as ResourceClaim | undefined)?.status?.allocation === undefined ? 'queue' : 'skip';
@@ -82,11 +147,13 @@ export const dynamicResources = Scheduling.plugin({
         const found = claimsOf(pod, devices.claim);
         return typeof found === 'string' ? unresolvable(found) : success;
       },
-      preFilter(state, { pod }) {
-        if (devices === undefined || !usesClaims(pod)) return skip;
-        const found = claimsOf(pod, devices.claim);
+      preFilter(state, info) {
+        if (devices === undefined) return skip;
+        const { pod } = info;
+        const extended = extendedOf(info);
+        const found = usesClaims(pod) ? claimsOf(pod, devices.claim) : [];
         if (typeof found === 'string') return unresolvable(found);
-        if (found.length === 0) return skip;
+        if (found.length === 0 && extended === undefined) return skip;
         const open: ResourceClaim[] = [];
         for (const claim of found) {
           if (claim.status?.allocation !== undefined) {
@@ -98,12 +165,14 @@ export const dynamicResources = Scheduling.plugin({
           if (missing !== undefined) return unresolvable(missing);
           open.push(claim);
         }
-        state.write<State>(key, { claims: found, open, byNode: new Map(), elsewhere: new Set() });
+        state.write<State>(key, { claims: found, open, extended, byNode: new Map(), elsewhere: new Set() });
         return success;
       },
-      filter(state, _pod, info) {
+      filter(state, pod, info) {
         const kept = state.read<State>(key);
         if (kept === undefined) return success;
+        const { extended } = kept;
+        if (extended?.stale !== undefined) return unschedulable('cannot schedule extended resource claim');
         const away = kept.claims.filter(({ status }) => {
           const where = status?.allocation?.nodeSelector;
           return where !== undefined && !matchesSelector(info.node, where);
@@ -112,11 +181,17 @@ export const dynamicResources = Scheduling.plugin({
           for (const claim of away) kept.elsewhere.add(objectKey(claim));
           return unschedulable('resourceclaim not available on the node');
         }
-        if (kept.open.length === 0) return success;
+        const more = extended && extendedOn(extended, pod, info);
+        const open = more === undefined ? kept.open : [...kept.open, more.claim];
+        if (open.length === 0) return success;
         try {
-          const allocations = devices?.allocate(kept.open, info.node, durationMs(filterTimeout));
+          const allocations = devices?.allocate(open, info.node, durationMs(filterTimeout));
           if (allocations === undefined) return unschedulable('cannot allocate all claims');
-          kept.byNode.set(info.name, allocations);
+          kept.byNode.set(
+            info.name,
+            allocations.map((allocation, index) => ({ claim: open[index] as ResourceClaim, allocation })),
+          );
+          if (more !== undefined) extended?.byNode.set(info.name, more);
           return success;
         } catch (error) {
           return unschedulable((error as Error).message);
@@ -124,7 +199,11 @@ export const dynamicResources = Scheduling.plugin({
       },
       /** An allocation that keeps the pod from every node is given back, when nobody else uses it. */
       postFilter(state, { pod }) {
-        const { elsewhere = new Set<string>() } = state.read<State>(key) ?? {};
+        const { elsewhere = new Set<string>(), extended } = state.read<State>(key) ?? {};
+        if (extended?.stale !== undefined) {
+          background(devices?.writer.remove(extended.stale), pod);
+          return unschedulable('deletion of ResourceClaim completed');
+        }
         if (!usesClaims(pod)) return unschedulable('no new claims to deallocate');
         for (const at of elsewhere) {
           const claim = devices?.claim(at);
@@ -137,17 +216,15 @@ export const dynamicResources = Scheduling.plugin({
       },
       reserve(state, _pod, node) {
         const { open = [], byNode } = state.read<State>(key) ?? {};
-        const allocations = byNode?.get(node) ?? [];
-        for (const [index, claim] of open.entries()) {
-          const allocation = allocations[index];
-          if (allocation === undefined) return failed(`claim allocation not found for node ${node}`);
-          devices?.take(claim, allocation);
-        }
+        const grants = byNode?.get(node) ?? [];
+        if (grants.length < open.length) return failed(`claim allocation not found for node ${node}`);
+        for (const { claim, allocation } of grants) devices?.take(claim, allocation);
         return success;
       },
       unreserve(state, { pod }, node) {
-        const { claims: all = [], open = [], byNode } = state.read<State>(key) ?? {};
-        if (byNode?.has(node)) for (const claim of open) devices?.drop(claim);
+        const { claims: all = [], extended, byNode } = state.read<State>(key) ?? {};
+        for (const { claim } of byNode?.get(node) ?? []) devices?.drop(claim);
+        if (extended?.written !== undefined) background(devices?.writer.remove(extended.written), pod);
         for (const claim of all) {
           const now = devices?.claim(objectKey(claim));
           if (now !== undefined && now.metadata?.uid === claim.metadata?.uid && isReservedFor(now, pod) && !isReservedFor(claim, pod))
@@ -155,19 +232,26 @@ export const dynamicResources = Scheduling.plugin({
         }
       },
       async preBind(state, { pod }, node, context) {
-        const { claims: all = [], open = [], byNode } = state.read<State>(key) ?? {};
-        if (devices === undefined || all.length === 0) return success;
+        const { claims: all = [], extended, byNode } = state.read<State>(key) ?? {};
+        if (devices === undefined || (all.length === 0 && extended === undefined)) return success;
+        const grants = byNode?.get(node) ?? [];
         const written: ResourceClaim[] = [];
         for (const claim of all) {
           const now = devices.claim(objectKey(claim)) ?? claim;
           if (claim.status?.allocation !== undefined && isReservedFor(now, pod)) continue;
-          const at = open.indexOf(claim);
+          const grant = grants.find((each) => each.claim === claim);
           try {
-            written.push(await devices.writer.reserve(now, at < 0 ? undefined : byNode?.get(node)?.[at], pod, context));
+            written.push(await devices.writer.reserve(now, grant?.allocation, pod, context));
           } catch (error) {
             return failed(`claim ${objectKey(claim)}: ${(error as Error).message}`);
           }
-          if (at >= 0) devices.drop(claim);
+          if (grant !== undefined) devices.drop(claim);
+        }
+        try {
+          const made = extended && (await bindExtended(devices, extended, grants, { node, pod, context }));
+          if (made !== undefined) written.push(made);
+        } catch (error) {
+          return failed(`claim for extended resources: ${(error as Error).message}`);
         }
         const problem = await devices.writer.ready(written, durationMs(bindingTimeout), context.signal);
         if (problem === undefined) return success;
