@@ -108,7 +108,7 @@ class Walk {
       this.#path.push(key);
       const after = this.visit(property, before, schema, depth + 1);
       this.#path.pop();
-      if (isZero(after) && schema.omitsZero?.has(key) === true) delete (changed ??= { ...value })[key];
+      if (schema.omitsZero?.has(key) === true && isZero(after)) delete (changed ??= { ...value })[key];
       else if (after !== before) (changed ??= { ...value })[key] = after;
     }
     return changed ?? value;

@@ -33,8 +33,17 @@ function named(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersi
   );
 }
 
+/** What has been made conform already, and to what. */
+const conforming = new WeakMap<object, Schema>();
+
+/** The value, of which `conformed` need not be asked again: decoding has made it what the schema says. */
+export function withConformity<T extends object>(value: T, schema: Schema | undefined): T {
+  if (schema !== undefined) conforming.set(value, schema);
+  return value;
+}
+
 /** @throws StatusError BadRequest */
-export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
+export function conformed<T extends object>(value: T, { gvk, schema }: BodyOptions): T {
   if (schema === undefined) {
     checkJson(value);
     const { metadata } = value as { readonly metadata?: unknown };
@@ -46,6 +55,7 @@ export function conformed<T>(value: T, { gvk, schema }: BodyOptions): T {
     }
     return value;
   }
+  if (conforming.get(value) === schema) return value;
   try {
     return conform(schema, value);
   } catch (error) {

@@ -2,9 +2,12 @@ import { ROOT_CONTEXT, trace, type Attributes, type Context, type Span, type Tra
 import { groupResource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import { causeOf, failSpan, startSpan, type Cause } from '@oarlock/kernel/tracing';
+import { eventLoop } from '@oarlock/kernel/event-loop';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 
 const maxWarnings = 64;
+/** Bytes of a body each step of which takes so long that others are to have their turn before the next. */
+const largeBody = 262_144;
 const writes: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
 
 /** One request on its way through the stages, and what they learn about it. */
@@ -46,6 +49,16 @@ export class Call {
     if (span === undefined || !span.isRecording()) return undefined;
     this.#within ??= trace.setSpanContext(ROOT_CONTEXT, span.spanContext());
     return this.#tracer.startSpan(name, attributes && { attributes }, this.#within);
+  }
+
+  /** Each step of the request may hold the event loop for long. */
+  get large(): boolean {
+    return (this.request.bytes ?? 0) > largeBody;
+  }
+
+  /** Others have their turn; for between two steps of a large request. */
+  rest(): Promise<void> {
+    return eventLoop.turn();
   }
 
   named(name: string): void {

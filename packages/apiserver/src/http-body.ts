@@ -3,11 +3,12 @@ import { isObject } from '@oarlock/api/json';
 import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
-import type { Schema } from '@oarlock/api/schema';
+import { schemaOf, type Schema } from '@oarlock/api/schema';
 import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/status';
 import { strictErrors } from '@oarlock/api/strict-fields';
 import { parseYaml } from '@oarlock/api/yaml-body';
 import type { PatchType } from '@oarlock/spi/client';
+import { withConformity } from './body.ts';
 import { decodeCustomBody } from './custom-resources/custom-body.ts';
 import { publishedOf } from './custom-resources/published-kind.ts';
 import { optionsOf } from './http-options.ts';
@@ -79,7 +80,7 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
     return bytes.length === 0 ? undefined : deleteOptions(bytes, bodyTypeOf(contentType));
   }
   const expected: GroupVersionKind = subresource ?? kind;
-  if (sent !== undefined) return shapeObject(sent, { expected });
+  if (sent !== undefined) return withConformity(shapeObject(sent, { expected }), schemaOf(expected));
   const type = plainer(bytes, bodyTypeOf(contentType));
   const fieldValidation = (query.first['fieldValidation'] || 'Warn') as FieldValidation;
   const published = expected.kind === kind.kind ? publishedOf(kind) : undefined;
@@ -88,7 +89,7 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
       ? decodeObject(bytes, { type, expected, fieldValidation })
       : decodeCustomBody(bytes, type, expected, () => published.fields, fieldValidation);
   for (const warning of warnings) warn(warning);
-  return object;
+  return published === undefined ? withConformity(object, schemaOf(expected)) : object;
 }
 
 function parsePatch(bytes: Buffer, type: PatchType): unknown {

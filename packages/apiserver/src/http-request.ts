@@ -40,7 +40,7 @@ export async function apiRequest(
           return decoded;
         }
       : undefined;
-  const request = new HttpApiRequest(exchange, route, queryOf(route, query), identity, authentication, warn, decode);
+  const request = new HttpApiRequest(exchange, route, queryOf(route, query), identity, authentication, warn, bytes.length, decode);
   if (patchType !== undefined) request.patchType = patchType;
   if (audit !== undefined) request.annotate = (key, value, level) => audit.annotate(key, value, level);
   return request;
@@ -58,6 +58,7 @@ class HttpApiRequest implements ApiRequest {
   readonly authentication: { readonly from: number; readonly to: number };
   readonly cause: ApiRequest['cause'];
   readonly warn: (message: string) => void;
+  readonly bytes: number;
   declare patchType?: NonNullable<ApiRequest['patchType']>;
   declare annotate?: NonNullable<ApiRequest['annotate']>;
   declare readonly userAgent?: string;
@@ -72,6 +73,7 @@ class HttpApiRequest implements ApiRequest {
     identity: Identity,
     authentication: { readonly from: number; readonly to: number },
     warn: (message: string) => void,
+    bytes: number,
     decode: (() => unknown) | undefined,
   ) {
     const { traceparent, 'user-agent': userAgent } = exchange.headers;
@@ -85,6 +87,7 @@ class HttpApiRequest implements ApiRequest {
     this.authentication = authentication;
     this.cause = traceparent === undefined ? undefined : parseTraceparent(traceparent as string);
     this.warn = warn;
+    this.bytes = bytes;
     if (userAgent !== undefined) this.userAgent = userAgent;
     this.#exchange = exchange;
     this.#decode = decode;

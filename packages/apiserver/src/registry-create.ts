@@ -22,7 +22,9 @@ export async function create(machinery: Machinery, kind: ServedKind, call: Call)
   const { request } = call;
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody(request.body, kind);
+  if (call.large) await call.rest();
   const item = await createObject(machinery, kind, call, body);
+  if (call.large) await call.rest();
   return {
     kind: 'object',
     code: 201,
@@ -40,6 +42,7 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   // Kubernetes says the same words with a code of 500
   if (resourceVersion !== '' && resourceVersion !== '0') throw badRequest('resourceVersion should not be set on objects to be created');
   object = tracked(machinery, kind, call, undefined, object);
+  if (call.large) await call.rest();
   const admitted = {
     operation: 'CREATE' as const,
     resource: kind.resource,
@@ -101,8 +104,10 @@ async function attempt(
     const made = strategy.reserve?.(stored, undefined, context);
     const reserved = made instanceof Promise ? await made : made;
     stored = settledManagers(reserved?.object ?? stored, object, undefined);
+    if (call.large) await call.rest();
     const shown = conversion?.fromStored(stored) ?? stored;
     validated(kind, name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
+    if (call.large) await call.rest();
     const judged = admission.validate(call, { ...admitted, object: shown, name });
     if (judged !== undefined) await judged;
     const key = keyOf(kind, call.request.namespace, name);

@@ -108,7 +108,9 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   // custom resources are stored by the rules of the version in which they came
   const before = kind.custom === undefined ? current.object : old;
   let next = change.next(old);
+  if (call.large) await call.rest();
   if (change.applies !== true) next = tracked(machinery, kind, call, old, next);
+  if (call.large) await call.rest();
   const admitted = { operation: 'UPDATE' as const, resource: kind.resource, old, options: writeOptions(request.query, change.optionsKind) };
   if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
     const given = admission.mutate(call, { ...admitted, object: next });
@@ -122,11 +124,13 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   const made = rules === undefined ? strategy.reserve?.(stored, before, context) : undefined;
   const reserved = made instanceof Promise ? await made : made;
   stored = settledManagers(reserved?.object ?? stored, next, before);
+  if (call.large) await call.rest();
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [
     ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource)),
     ...(rules === undefined ? (strategy.validateUpdate?.(stored, before, context) ?? []) : []),
   ]);
+  if (call.large) await call.rest();
   const judged = admission.validate(call, { ...admitted, object: shown });
   if (judged !== undefined) await judged;
   if (goes(kind, stored, before)) {

@@ -21,6 +21,8 @@ export interface ApiRequest {
   readonly query: Readonly<Record<string, string | undefined>>;
   /** The object, the patch, or DeleteOptions. Treated as untrusted, and not kept or changed. */
   readonly body?: unknown;
+  /** How long the body was as it came, in bytes; absent where it never was text. */
+  readonly bytes?: number;
   readonly patchType?: PatchType;
   readonly identity: Identity;
   readonly userAgent?: string;

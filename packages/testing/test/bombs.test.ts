@@ -62,6 +62,13 @@ const bombs: readonly Bomb[] = [
     codes: [422],
     holds: 4_000,
   },
+  {
+    title: "keys, each of them somebody's field",
+    body: `{"metadata":{"name":"k"},"data":{${many(180_000, (n) => `"k${n}":"v"`, ',')}}}`,
+    type: json,
+    codes: [201],
+    holds: 4_000,
+  },
   { title: 'a long name', body: `{"metadata":{"name":"${'a-'.repeat(500_000)}"}}`, type: json, codes: [422], holds: 2_000 },
   { title: 'YAML brackets', body: `a: ${'['.repeat(bytes)}`, type: yaml, codes: [400], holds: 1_000 },
   { title: 'YAML dashes', body: '- '.repeat(bytes / 2), type: yaml, codes: [400], holds: 1_000 },

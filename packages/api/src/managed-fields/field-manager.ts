@@ -69,7 +69,12 @@ export class FieldManager {
       return withManagers(next, last.entries);
     const entries = encodeManagers(updatedManagers(this.#kind, managers, changes, changed, manager, time));
     // what changes in another version depends on more than what changes in this one
-    if (known !== undefined && [...managers.values()].every(({ apiVersion }) => apiVersion === this.#kind.apiVersion))
+    if (
+      known !== undefined &&
+      changed.small &&
+      removed.small &&
+      [...managers.values()].every(({ apiVersion }) => apiVersion === this.#kind.apiVersion)
+    )
       this.#outcomes.set(known, { changed, removed, manager, time, entries });
     return withManagers(next, entries);
   }
@@ -119,7 +124,7 @@ export class FieldManager {
     const changes = new Changes(this.#kind, { before: nothing, after: next, literal: false });
     const changed = alike ? last.changed : changedBy(changes.in(apiVersion) ?? nothingChanged);
     const entries = encodeManagers(updatedManagers(this.#kind, noManagers, changes, changed, manager, time));
-    this.#made = { changed, removed: emptySet, manager, time, entries };
+    if (changed.small) this.#made = { changed, removed: emptySet, manager, time, entries };
     return entries;
   }
 

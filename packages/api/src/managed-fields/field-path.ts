@@ -86,11 +86,14 @@ const goValue = (value: unknown): string =>
 const ranks: Readonly<Record<string, number>> = { f: 0, k: 1, v: 2, i: 3 };
 const decoded = new Map<PathElement, unknown>();
 const maxDecoded = 4096;
+/** Characters: longer ones would fill the memory. */
+const maxDecodedText = 1024;
 
 function valueOf(element: PathElement): unknown {
   let value = decoded.get(element);
   if (value === undefined) {
     value = JSON.parse(element.slice(2)) as unknown;
+    if (element.length > maxDecodedText) return value;
     if (decoded.size >= maxDecoded) decoded.clear();
     decoded.set(element, value);
   }
@@ -114,6 +117,16 @@ export function compareElements(a: PathElement, b: PathElement): number {
     if (order !== 0) return order;
   }
   return names.length - others.length;
+}
+
+const isMember = (element: PathElement) => element.startsWith('f:');
+
+/** In place, as `compareElements` says. */
+export function sortElements(elements: PathElement[]): void {
+  if (elements.length < 2) return;
+  // members are sorted as strings are, which needs no calls
+  if (elements.every(isMember)) elements.sort();
+  else elements.sort(compareElements);
 }
 
 const kindRank = (value: Scalar): number =>

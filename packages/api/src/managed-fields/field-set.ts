@@ -3,6 +3,9 @@ import type { PathElement } from './field-path.ts';
 type Members = ReadonlySet<PathElement>;
 type Children = ReadonlyMap<PathElement, FieldSet>;
 
+/** Paths. A pod has some hundred. */
+const maxSmall = 4096;
+
 const noMembers: Members = new Set();
 const noChildren: Children = new Map();
 
@@ -35,6 +38,19 @@ export class FieldSet {
     let size = this.members.size;
     for (const child of this.children.values()) size += child.size;
     return size;
+  }
+
+  /** No larger than most: what is larger is not kept beyond the object that it is of. */
+  get small(): boolean {
+    return this.#room(maxSmall) >= 0;
+  }
+  #room(left: number): number {
+    let room = left - this.members.size;
+    for (const child of this.children.values()) {
+      if (room < 0) return room;
+      room = child.#room(room);
+    }
+    return room;
   }
 
   has(path: readonly PathElement[]): boolean {

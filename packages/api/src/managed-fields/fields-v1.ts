@@ -1,6 +1,6 @@
 import { isObject } from '../json.ts';
 import { deepFreeze } from '../object.ts';
-import { compareElements, parseElement } from './field-path.ts';
+import { parseElement, sortElements } from './field-path.ts';
 import { emptySet, FieldSet, FieldSetDraft } from './field-set.ts';
 
 /** FieldsV1 as JSON: an object per element, `.` where the path that ends there is a member although longer ones are. */
@@ -9,6 +9,8 @@ export type FieldsV1 = Readonly<Record<string, unknown>>;
 /** Deeper sets are no sets of an object's fields. */
 const maxDepth = 110;
 const maxShared = 2048;
+/** Characters. Longer ones are not remembered: who sends many of them would fill the memory. */
+const maxSharedText = 65_536;
 
 const sets = new WeakMap<object, FieldSet>();
 const encodings = new WeakMap<FieldSet, FieldsV1>();
@@ -52,7 +54,8 @@ function decode(fields: FieldsV1, depth: number): FieldSet | undefined {
 export function encodeFields(set: FieldSet): FieldsV1 {
   const known = encodings.get(set);
   if (known !== undefined) return known;
-  const fields = sharedFields(encode(set, false));
+  const encoded = encode(set, false);
+  const fields = set.small ? sharedFields(encoded) : encoded;
   encodings.set(set, fields);
   if (!sets.has(fields)) sets.set(fields, set);
   return fields;
@@ -61,6 +64,7 @@ export function encodeFields(set: FieldSet): FieldsV1 {
 /** The one frozen object for FieldsV1 that say the same, as far as it can remember: this one, unless there was one before. */
 export function sharedFields(given: FieldsV1): FieldsV1 {
   const text = JSON.stringify(given);
+  if (text.length > maxSharedText) return deepFreeze(given);
   let fields = shared.get(text);
   if (fields === undefined) {
     fields = deepFreeze(given);
@@ -82,6 +86,7 @@ const recent: FieldSet[] = [];
  */
 export function sharedSet(set: FieldSet): FieldSet {
   if (set.empty) return emptySet;
+  if (!set.small) return set;
   let like: FieldSet | undefined;
   for (let i = 0; i < recent.length; i++) {
     const other = recent[i] as FieldSet;
@@ -134,7 +139,7 @@ function encode(set: FieldSet, self: boolean): FieldsV1 {
   const result: Record<string, unknown> = self ? { '.': leaf } : {};
   const elements = [...members];
   for (const element of children.keys()) if (!members.has(element)) elements.push(element);
-  elements.sort(compareElements);
+  sortElements(elements);
   for (const element of elements) {
     const below = children.get(element);
     result[element] = below === undefined ? leaf : encode(below, members.has(element));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { elementText, parseElement, pathText } from '../../src/managed-fields/field-path.ts';
 import { FieldSet } from '../../src/managed-fields/field-set.ts';
-import { decodeFields, encodeFields, fieldsText } from '../../src/managed-fields/fields-v1.ts';
+import { decodeFields, encodeFields, fieldsText, sharedSet } from '../../src/managed-fields/fields-v1.ts';
 
 const element = fc.constantFrom('f:a', 'f:b', 'f:c', 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"s"', 'v:1', 'i:0');
 const path = fc.array(element, { minLength: 1, maxLength: 4 });
@@ -77,6 +77,26 @@ describe('FieldsV1', () => {
     let deep: Record<string, unknown> = {};
     for (let i = 0; i < 200; i++) deep = { 'f:a': deep };
     expect(decodeFields(deep)).toBeUndefined();
+  });
+});
+
+describe('what is remembered', () => {
+  const of = (count: number) => FieldSet.of(...Array.from({ length: count }, (_, n) => ['f:data', `f:k${n}`]));
+
+  it('is one encoding of equal sets, but not of those that would fill the memory', () => {
+    expect(encodeFields(of(10))).toBe(encodeFields(of(10)));
+    expect(sharedSet(of(10))).toBe(sharedSet(of(10)));
+    expect(of(10).small).toBe(true);
+    const [one, other] = [of(5_000), of(5_000)];
+    expect(one.small).toBe(false);
+    expect(encodeFields(one)).not.toBe(encodeFields(other));
+    expect(encodeFields(one)).toEqual(encodeFields(other));
+    expect(sharedSet(other)).toBe(other);
+  });
+
+  it('is sorted as elements are, whatever they are', () => {
+    const mixed = FieldSet.of(['f:b'], ['k:{"name":"x"}'], ['f:a'], ['v:2'], ['v:1']);
+    expect(Object.keys(encodeFields(mixed))).toEqual(['f:a', 'f:b', 'k:{"name":"x"}', 'v:1', 'v:2']);
   });
 });
 
