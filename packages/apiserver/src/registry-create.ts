@@ -8,7 +8,7 @@ import type { Machinery } from './machinery.ts';
 import { generatedName } from './random.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
 import type { PipelineResponse } from './response.ts';
-import { completed, keyOf, show, type ServedKind } from './served-kind.ts';
+import { completed, keyOf, show, written, type ServedKind } from './served-kind.ts';
 import { prepareCreate } from './strategy/generic.ts';
 import { withMeta, type StrategyContext } from './strategy/strategy.ts';
 import { validateCreate } from './validation-rules.ts';
@@ -100,7 +100,7 @@ async function attempt(
   const name = object.metadata?.name ?? '';
   call.named(name);
   for (let i = 0; i < maxReservations; i++) {
-    let stored = prepareCreate(kind, conversion?.toStored(object) ?? object, random.uuid(), context);
+    let stored = written(kind, prepareCreate(kind, conversion?.toStored(object) ?? object, random.uuid(), context));
     const made = strategy.reserve?.(stored, undefined, context);
     const reserved = made instanceof Promise ? await made : made;
     stored = settledManagers(reserved?.object ?? stored, object, undefined);

@@ -11,7 +11,7 @@ import { settledManagers, tracked, withDecodable } from './managed-fields-tracki
 import { placed, strategyContext, validated } from './registry-create.ts';
 import { checkWriteOptions, writeOptions } from './request-options.ts';
 import type { Encoded, PipelineResponse } from './response.ts';
-import { completed, keyOf, show, type ServedKind } from './served-kind.ts';
+import { completed, keyOf, show, written, type ServedKind } from './served-kind.ts';
 import { prepareCreate, prepareSubresource, prepareUpdate } from './strategy/generic.ts';
 import { withMeta, type UpdateRules } from './strategy/strategy.ts';
 import { validateCreate, validateUpdate } from './validation-rules.ts';
@@ -119,7 +119,7 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   }
   next = checkVersion(kind, next, current, request.name);
   const context = strategyContext(call);
-  let stored = conversion?.toStored(next) ?? next;
+  let stored = written(kind, conversion?.toStored(next) ?? next);
   stored = rules === undefined ? prepareUpdate(kind, stored, before, context) : prepareSubresource(kind, rules, stored, before, context);
   const made = rules === undefined ? strategy.reserve?.(stored, before, context) : undefined;
   const reserved = made instanceof Promise ? await made : made;
@@ -203,7 +203,7 @@ async function upsert(machinery: Machinery, kind: ServedKind, call: Call, change
   if (admission.mutates('CREATE', kind.resource, ''))
     next = completed(kind, withDecodable(await admission.mutate(call, { ...admitted, object: next }), next));
   const context = strategyContext(call);
-  let stored = prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context);
+  let stored = written(kind, prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context));
   const made = strategy.reserve?.(stored, undefined, context);
   const reserved = made instanceof Promise ? await made : made;
   stored = settledManagers(reserved?.object ?? stored, next, undefined);

@@ -4,6 +4,7 @@ import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf, groupResource, resource, type Resource } from '@oarlock/api/resource';
 import { applyDefaults } from '@oarlock/api/defaulting';
+import { withWrittenFields } from '@oarlock/api/written-fields';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
 import type { Call } from './call.ts';
 import type { Machinery } from './machinery.ts';
@@ -156,6 +157,13 @@ export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace:
 /** The object with all that its kind fills in. @throws StatusError BadRequest */
 export function completed(kind: Pick<ServedKind, 'gvk' | 'custom'>, object: KubeObject): KubeObject {
   return kind.custom === undefined ? applyDefaults(kind.gvk, object) : kind.custom.complete(object);
+}
+
+/** The object, in its stored version, with all fields that are there however empty they are. */
+export function written({ schema, conversion, custom, store }: ServedKind, object: KubeObject): KubeObject {
+  if (custom !== undefined) return object;
+  const stored = conversion === undefined ? schema : schemaOf(store.resource);
+  return stored === undefined ? object : withWrittenFields(stored, object);
 }
 
 /** A stored item as the kind shows it; a promise where somebody else has to convert it first. */
