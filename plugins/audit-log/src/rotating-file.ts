@@ -60,15 +60,18 @@ export class RotatingFile {
     const { file, compress, now } = this.#options;
     await this.close();
     this.#last = Math.max(now(), this.#last + 1); // names differ
-    const extension = extname(file);
-    const when = new Date(this.#last).toISOString().slice(0, -1).replaceAll(':', '-');
-    const backup = join(dirname(file), `${basename(file, extension)}-${when}${extension}`);
-    await rename(file, backup);
-    if (compress) {
-      await pipeline(createReadStream(backup), createGzip(), createWriteStream(`${backup}.gz`, { mode: 0o600 }));
-      await rm(backup);
+    try {
+      const extension = extname(file);
+      const when = new Date(this.#last).toISOString().slice(0, -1).replaceAll(':', '-');
+      const backup = join(dirname(file), `${basename(file, extension)}-${when}${extension}`);
+      await rename(file, backup);
+      if (compress) {
+        await pipeline(createReadStream(backup), createGzip(), createWriteStream(`${backup}.gz`, { mode: 0o600 }));
+        await rm(backup);
+      }
+    } finally {
+      await this.open(); // also where the old one could not be put aside: it is gone on with
     }
-    await this.open();
   }
 
   async #prune(): Promise<void> {
