@@ -1,12 +1,13 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { events } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import { formatTime } from '@oarlock/api/time';
+import { formatMicroTime, formatTime } from '@oarlock/api/time';
 import type { Event, ObjectReference } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
-import type { Client, EventRecorder, EventSource } from '@oarlock/spi/client';
+import type { Client, EventAction, EventRecorder, EventSource } from '@oarlock/spi/client';
 import { EventCorrelator, eventName, type Correlated } from './event-correlator.ts';
+import { asNote, EventSeries, seriesOverMs } from './event-series.ts';
 import { eventLoop } from '@oarlock/kernel/event-loop';
 import { Fifo } from './fifo.ts';
 
@@ -44,10 +45,12 @@ export class EventWriter implements EventSource {
   readonly #options: EventWriterOptions;
   readonly #log: Logger;
   readonly #correlator = new EventCorrelator();
+  readonly #series = new EventSeries();
   readonly #queue = new Fifo<Queued>();
   readonly #abort = new AbortController();
   #writing: Promise<void> | undefined;
   #lastName = 0n;
+  #seriesTimer: { cancel(): void } | undefined;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
@@ -56,12 +59,16 @@ export class EventWriter implements EventSource {
 
   recorder(component: string, host = ''): EventRecorder {
     const source: Source = { component, host, queued: 0, dropped: 0, saidAt: Number.NEGATIVE_INFINITY };
-    return { event: (about, type, reason, message, fieldPath) => this.#record(source, about, type, reason, message, fieldPath) };
+    return {
+      event: (about, type, reason, message, fieldPath, action) =>
+        this.#record(source, referenceTo(about, fieldPath), { type, reason, ...this.#form(source, message, action) }),
+    };
   }
 
   /** Events that wait are dropped. Resolves when the one being written is written or given up. */
   async stop(): Promise<void> {
     this.#abort.abort();
+    this.#seriesTimer?.cancel();
     this.#queue.clear();
     await this.#writing;
   }
@@ -71,41 +78,41 @@ export class EventWriter implements EventSource {
     await this.#writing;
   }
 
-  #record(
-    source: Source,
-    about: KubeObject,
-    type: 'Normal' | 'Warning',
-    reason: string,
-    message: string,
-    fieldPath: string | undefined,
-  ): void {
+  #form({ component, host }: Source, message: string, action: EventAction | undefined): Partial<Event> {
+    const now = this.#options.clock.now();
+    if (action !== undefined)
+      return {
+        message: asNote(message),
+        eventTime: formatMicroTime(now),
+        action: action.name,
+        ...(action.related && { related: referenceTo(action.related, undefined) }),
+        reportingComponent: component,
+        reportingInstance: host === '' ? component : `${component}-${host}`,
+      };
+    return {
+      message,
+      source: { component, ...(host !== '' && { host }) },
+      firstTimestamp: formatTime(now),
+      lastTimestamp: formatTime(now),
+      count: 1,
+      reportingComponent: component,
+      reportingInstance: host,
+    };
+  }
+
+  #record(source: Source, involvedObject: ObjectReference, form: Partial<Event>): void {
     if (this.#abort.signal.aborted) return;
-    const object = referenceTo(about, fieldPath);
     if (source.queued >= queuedPerSource || this.#queue.size >= queuedAltogether) {
-      this.#dropped(source, object, reason);
+      this.#dropped(source, involvedObject, form.reason ?? '');
       return;
     }
-    const now = formatTime(this.#options.clock.now());
-    const { component, host } = source;
     source.queued += 1;
-    this.#queue.push({
-      source,
-      event: {
-        apiVersion: 'v1',
-        kind: 'Event',
-        metadata: { name: this.#name(object.name ?? ''), namespace: object.namespace ?? 'default' },
-        involvedObject: object,
-        reason,
-        message,
-        type,
-        source: { component, ...(host !== '' && { host }) },
-        firstTimestamp: now,
-        lastTimestamp: now,
-        count: 1,
-        reportingComponent: component,
-        reportingInstance: host,
-      },
-    });
+    const metadata = { name: this.#name(involvedObject.name ?? ''), namespace: involvedObject.namespace ?? 'default' };
+    this.#queue.push({ source, event: { apiVersion: 'v1', kind: 'Event', metadata, involvedObject, ...form } });
+    this.#begin();
+  }
+
+  #begin(): void {
     this.#writing ??= this.#drain()
       .catch((error: unknown) => this.#log.error({ err: error }, 'an event could not be written'))
       .finally(() => {
@@ -128,12 +135,28 @@ export class EventWriter implements EventSource {
     await Promise.resolve();
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
       next.source.queued -= 1;
-      const correlated = this.#correlator.correlate(next.event, this.#options.clock.monotonic(), () =>
-        this.#name(next?.event.involvedObject.name ?? ''),
-      );
+      const correlated = this.#correlate(next.event);
       if (correlated.action !== 'drop') await this.#write(correlated);
       while (eventLoop.held) await eventLoop.turn();
     }
+  }
+
+  #correlate(event: Event): Correlated {
+    const { clock } = this.#options;
+    if (event.eventTime === undefined)
+      return this.#correlator.correlate(event, clock.monotonic(), () => this.#name(event.involvedObject.name ?? ''));
+    const correlated = this.#series.correlate(event, clock.monotonic(), clock.now());
+    if (correlated.action !== 'create') this.#seriesTimer ??= clock.after(seriesOverMs, () => void this.#endSeries());
+    return correlated;
+  }
+
+  /** Writes the counts of series that are over. */
+  async #endSeries(): Promise<void> {
+    this.#seriesTimer = undefined;
+    const { clock } = this.#options;
+    const { patches, open } = this.#series.over(clock.monotonic());
+    if (open) this.#seriesTimer = clock.after(seriesOverMs, () => void this.#endSeries());
+    for (const each of patches) await this.#write(each);
   }
 
   /** Tries again while the server cannot be reached; what it refuses is given up. */
@@ -142,7 +165,8 @@ export class EventWriter implements EventSource {
     const { signal } = this.#abort;
     for (let tries = 1; !signal.aborted; tries += 1) {
       try {
-        this.#correlator.written(correlated.key, await this.#send(correlated));
+        const correlator = correlated.event.eventTime === undefined ? this.#correlator : this.#series;
+        correlator.written(correlated.key, await this.#send(correlated));
         return;
       } catch (error) {
         if (signal.aborted) return;

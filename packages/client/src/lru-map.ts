@@ -20,6 +20,15 @@ export class LruMap<K, V> {
     return value;
   }
 
+  /** Those that were not asked for longest first. */
+  entries(): IterableIterator<[K, V]> {
+    return this.#entries.entries();
+  }
+
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
+
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);

@@ -66,6 +66,36 @@ describe('EventWriter', () => {
     expect(api.requests.map(({ verb }) => verb)).toEqual(['create', 'patch', 'patch']);
   });
 
+  it('writes what names an action as client-go does to events.k8s.io: those like it are a series', async () => {
+    const recorder = writer.recorder('default-scheduler', 'host');
+    const preemptor = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'vip' } };
+    const tell = (message: string) =>
+      recorder.event(pod, 'Normal', 'Preempted', message, undefined, { name: 'Preempting', related: preemptor });
+    tell('x'.repeat(2000));
+    await writer.flush();
+    const [first] = api.objects(events);
+    expect(first).toMatchObject({
+      eventTime: '2026-01-01T00:00:00.000000Z',
+      action: 'Preempting',
+      related: { kind: 'Pod', namespace: 'd', name: 'vip' },
+      reportingComponent: 'default-scheduler',
+      reportingInstance: 'default-scheduler-host',
+      message: `${'x'.repeat(1020)} ...`,
+    });
+    expect(Object.keys(first ?? {})).not.toEqual(expect.arrayContaining(['count']));
+    await clock.advance(1000);
+    for (let more = 0; more < 3; more += 1) tell('another');
+    await writer.flush();
+    // the second at once, the others when the series is over
+    expect(api.objects(events)).toMatchObject([{ series: { count: 2, lastObservedTime: '2026-01-01T00:00:01.000000Z' } }]);
+    await clock.advance(6 * 60_000);
+    await clock.advance(6 * 60_000);
+    expect(api.objects(events)).toMatchObject([{ series: { count: 4 } }]);
+    tell('again');
+    await writer.flush();
+    expect(api.objects(events)).toHaveLength(2);
+  });
+
   it('begins anew when the counted event is gone', async () => {
     const recorder = writer.recorder('c');
     recorder.event(pod, 'Normal', 'Pulled', 'same');

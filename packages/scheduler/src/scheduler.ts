@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { hostname } from 'node:os';
 import { eventLoop } from '@oarlock/kernel/event-loop';
 import { objectKey } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
@@ -65,7 +66,7 @@ export class Scheduler implements Explainer {
     if (first === undefined) throw new Error('a scheduler needs a profile');
     this.#options = options;
     this.#profiles = new Map(profiles.map((profile) => [profile.schedulerName, profile]));
-    this.#recorders = new Map(profiles.map(({ schedulerName }) => [schedulerName, events.recorder(schedulerName)]));
+    this.#recorders = new Map(profiles.map(({ schedulerName }) => [schedulerName, events.recorder(schedulerName, hostname())]));
     this.#held = new HeldPods(clock);
     this.#reporter = new PodReporter(options);
     this.#queue = new SchedulingQueue({
@@ -238,7 +239,7 @@ export class Scheduler implements Explainer {
     const { namespace, name } = waiting.pod.metadata ?? {};
     this.#recorders
       .get(profile.schedulerName)
-      ?.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`);
+      ?.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`, undefined, { name: 'Binding' });
   }
 
   #unbound({ waiting, profile, cause }: Placed, failure: Failed['failure'] | undefined): void {
@@ -257,7 +258,7 @@ export class Scheduler implements Explainer {
     const known = this.#queue.has(waiting.key);
     this.#queue.failed(waiting, by);
     if (!known) return; // gone meanwhile
-    this.#recorders.get(profile.schedulerName)?.event(pod, 'Warning', 'FailedScheduling', message);
+    this.#recorders.get(profile.schedulerName)?.event(pod, 'Warning', 'FailedScheduling', message, undefined, { name: 'Scheduling' });
     this.#reporter.refused(pod, reason, message, cause, nominated);
   }
 

@@ -131,10 +131,18 @@ export interface Informers {
 }
 export const Informers = slot.one<Informers>('informers/v1');
 
+/** What was done, or failed, and with what else it has to do: `Binding`, `Preempting`. */
+export interface EventAction {
+  readonly name: string;
+  readonly related?: KubeObject;
+}
 /** Writes Events, aggregated and rate limited per source and object as client-go does. Never throws, never waits. */
 export interface EventRecorder {
-  /** `fieldPath` says which part of the object: `spec.containers{web}`. */
-  event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void;
+  /**
+   * `fieldPath` says which part of the object: `spec.containers{web}`. With `action` the event is one of events.k8s.io: it has an `eventTime`, and
+   * others like it are a series instead of a count.
+   */
+  event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string, action?: EventAction): void;
 }
 /** Makes recorders; `component` becomes the Event's source and reportingComponent. */
 export interface EventSource {

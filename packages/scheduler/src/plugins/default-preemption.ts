@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { podDisruptionBudgets, pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { objectKey } from '@oarlock/api/object';
@@ -60,7 +61,7 @@ export const defaultPreemption = Scheduling.plugin({
     const recorderOf = ({ spec }: Pod) => {
       const name = spec?.schedulerName ?? 'default-scheduler';
       let recorder = recorders.get(name);
-      if (recorder === undefined) recorders.set(name, (recorder = events.recorder(name)));
+      if (recorder === undefined) recorders.set(name, (recorder = events.recorder(name, hostname())));
       return recorder;
     };
     /** Pods for which others are being taken away. */
@@ -123,7 +124,8 @@ export const defaultPreemption = Scheduling.plugin({
           if (!isStatus(error, 'NotFound')) throw error;
         }
       }
-      recorderOf(pod.pod).event(victim.pod, 'Normal', 'Preempted', `Preempted by pod ${pod.pod.metadata?.uid ?? ''} on node ${node}`);
+      const message = `Preempted by pod ${pod.pod.metadata?.uid ?? ''} on node ${node}`;
+      recorderOf(pod.pod).event(victim.pod, 'Normal', 'Preempted', message, undefined, { name: 'Preempting', related: pod.pod });
     };
 
     /** In the background: until it is done the pod is not tried. */
