@@ -67,7 +67,7 @@ const extender = z.strictObject({
 });
 export type ExtenderConfig = z.output<typeof extender>;
 
-/** What upstream has besides and is settled elsewhere here: accepted, and without effect. */
+/** What upstream has besides and is settled elsewhere here: accepted, and said to be without effect (`withoutEffect`). */
 const elsewhere = {
   /** One thread does the work. */
   parallelism: z.number().int().min(1).optional(),
@@ -164,6 +164,21 @@ function faultsOf(name: string, args: Readonly<Record<string, unknown>>): readon
   return parsed.success
     ? []
     : parsed.error.issues.map(({ path, message }) => ({ path: path.map((key) => (typeof key === 'symbol' ? String(key) : key)), message }));
+}
+
+const reasons: Readonly<Record<keyof typeof elsewhere, string>> = {
+  parallelism: 'one thread does the work, and nodes are looked at one after the other',
+  clientConnection: 'the connection to the API server is that of the process, without a limit of requests',
+  enableProfiling: 'there are no paths of Go’s profiler',
+  enableContentionProfiling: 'there are no locks to look at',
+  delayCacheUntilActive: 'caches are shared with the other parts of the process',
+};
+
+/** The keys of a configuration that change nothing here, with why. */
+export function withoutEffect(given: Configuration): readonly { readonly key: string; readonly because: string }[] {
+  return (Object.keys(reasons) as (keyof typeof elsewhere)[])
+    .filter((key) => given[key] !== undefined && given[key] !== false)
+    .map((key) => ({ key, because: reasons[key] }));
 }
 
 /** Without the kind that upstream writes into them. */

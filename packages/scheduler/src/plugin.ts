@@ -4,7 +4,7 @@ import { LeaderElector } from '@oarlock/client/leader-election';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
-import { configuration, type Configuration } from './configuration.ts';
+import { configuration, withoutEffect, type Configuration } from './configuration.ts';
 import { explaining, type ExplainingRole } from './explain.ts';
 import { Extender } from './extender.ts';
 import { makeProfiles } from './profiles.ts';
@@ -28,6 +28,8 @@ export default Roles.plugin({
   config: configuration,
   needs: { client: Client, informers: Informers, events: Events, chain: Scheduling },
   create({ config, client, informers, events, chain }, { clock, log, tracer, metrics }) {
+    for (const { key, because } of withoutEffect(config))
+      log.warn({ key, because }, 'a key of the scheduler’s configuration has no effect');
     const profiles = makeProfiles(config, chain);
     const extenders = config.extenders.map((each) => new Extender(each));
     const series = new SchedulerMetrics(metrics, () => scheduler?.depth);

@@ -1,5 +1,5 @@
 import { services } from '@oarlock/api/resources';
-import { configuration } from '@oarlock/scheduler/configuration';
+import { configuration, withoutEffect } from '@oarlock/scheduler/configuration';
 import { makeProfiles } from '@oarlock/scheduler/profiles';
 import type { z } from 'zod';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -132,6 +132,34 @@ describe('a KubeSchedulerConfiguration', () => {
       ],
     });
     expect(parsed.leaderElection).toMatchObject({ leaseDuration: 15_000, resourceName: 'kube-scheduler' });
+  });
+});
+
+describe('keys that change nothing', () => {
+  it('are named, with why', () => {
+    const told = (given: Given) => withoutEffect(configuration.parse(given)).map(({ key }) => key);
+    expect(told({ parallelism: 16, clientConnection: { qps: 50 }, enableProfiling: true, enableContentionProfiling: false })).toEqual([
+      'parallelism',
+      'clientConnection',
+      'enableProfiling',
+    ]);
+    expect(told({})).toEqual([]);
+  });
+  it('are no weights: 0 is 1, as when none is given', () => {
+    const parse = (weight?: number) =>
+      configuration.safeParse({
+        profiles: [
+          {
+            pluginConfig: [
+              {
+                name: 'NodeResourcesFit',
+                args: { scoringStrategy: { resources: [{ name: 'cpu', ...(weight !== undefined && { weight }) }] } },
+              },
+            ],
+          },
+        ],
+      }).success;
+    expect([parse(), parse(0), parse(100), parse(101)]).toEqual([true, true, true, false]);
   });
 });
 

@@ -1,7 +1,17 @@
 import type { Amounts, SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
-const resource = z.strictObject({ name: z.string().min(1), weight: z.number().int().min(1).max(100).default(1) });
+const resource = z.strictObject({
+  name: z.string().min(1),
+  // not given and 0 are the same to Kubernetes
+  weight: z
+    .number()
+    .int()
+    .min(0)
+    .max(100)
+    .default(1)
+    .transform((weight) => weight || 1),
+});
 export const resourceWeights = z
   .array(resource)
   .min(1)
