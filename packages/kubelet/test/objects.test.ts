@@ -369,4 +369,25 @@ describe('what a container is given', () => {
     expect(sandboxes).toBe(1);
     expect(container(bench.pod('web'))?.restartCount).toBe(0);
   });
+
+  it('waits for no range of the node where the network plugin has addresses of its own', async () => {
+    await bench.dispose();
+    const calls: string[] = [];
+    const network: NetworkDriver = {
+      traits: { namespace: 'pod', ownAddresses: true, podCIDR: '10.244.0.0/16', serviceCIDR: '10.96.0.0/16' },
+      async setup({ podCIDRs }) {
+        calls.push(`setup ${podCIDRs.join()}`);
+      },
+      add: () => Promise.reject(new Error('the runtime does that')),
+      check: () => Promise.resolve(),
+      del: () => Promise.resolve(),
+      status: () => Promise.resolve({ ready: calls.length > 0, message: '' }),
+      gc: () => Promise.resolve(),
+    };
+    bench = new Bench({ network, wrap: (driver) => withTraits(driver, { simulated: false }), config: { files: false, port: 0 } });
+    bench.create(podOf('web'));
+    await bench.start();
+    await bench.ready('web');
+    expect(calls).toEqual(['setup ']);
+  });
 });

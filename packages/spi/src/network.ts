@@ -46,6 +46,8 @@ export interface NetworkDriver {
   readonly traits: {
     /** `pod`: a sandbox has a network namespace of its own. `node`: it shares the node's; the kubelet calls `add` for its address. */
     readonly namespace: 'pod' | 'node';
+    /** Addresses come from elsewhere than the node's own range: `setup` is called at once, with `podCIDRs` empty until there are some. */
+    readonly ownAddresses?: boolean;
     /** Default ranges when `cluster.yaml` names none. */
     readonly podCIDR: string;
     readonly serviceCIDR: string;

@@ -54,9 +54,11 @@ export default Network.plugin({
     return available;
   },
   create({ config, informers, client }, { log, clock, tracer, dataDir }) {
-    const traits = { namespace: 'pod', podCIDR, serviceCIDR } as const;
+    const api = informers && client && { informers, client };
+    const ownAddresses = config.upstream !== undefined || (config.addresses === 'blocks' && api !== undefined);
+    const traits = { namespace: 'pod', ownAddresses, podCIDR, serviceCIDR } as const;
     const context = { log, clock, tracer, dataDir };
     if (config.upstream) return new UpstreamNetwork(config, traits, context);
-    return new CalicoNetwork(config, traits, context, informers && client && { informers, client });
+    return new CalicoNetwork(config, traits, context, api);
   },
 });

@@ -172,6 +172,12 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     { signal }: RuntimeCall = {},
   ): Promise<string> {
     if (!isHostImage(config.image.image)) throw refuseImage(config.image.image);
+    const [device] = config.devices ?? [];
+    if (device)
+      throw new RuntimeError(
+        'Unsupported',
+        `a process of the host has no devices of its own: ${device.containerPath} cannot be given to it`,
+      );
     await this.#sandbox(sandboxId, signal);
     return this.#supervisor.call(
       'container.create',

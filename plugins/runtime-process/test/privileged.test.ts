@@ -123,6 +123,32 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 },
     expect(existsSync(join(volume, 'trapped'))).toBe(false);
   });
 
+  it('refuses a container with a device, which no process of the host has of its own', async () => {
+    const config = podConfig(logs);
+    const sandbox = await fixture.driver.runPodSandbox(config, '');
+    const wanted: ContainerConfig = {
+      metadata: { name: 'x', attempt: 0 },
+      image: { image: 'host' },
+      command: ['/bin/true'],
+      args: [],
+      workingDir: '/',
+      envs: [],
+      mounts: [],
+      labels: {},
+      annotations: {},
+      logPath: 'x.log',
+      stdin: false,
+      stdinOnce: false,
+      tty: false,
+      ...security({}),
+      devices: [{ containerPath: '/dev/disk', hostPath: '/dev/null', permissions: 'r' }],
+    };
+    await expect(fixture.driver.createContainer(sandbox, wanted, config)).rejects.toMatchObject({
+      code: 'Unsupported',
+      message: expect.stringContaining('/dev/disk cannot be given to it'),
+    });
+  });
+
   it('tells a failure of the preparation from one of the command', async () => {
     const config = podConfig(logs);
     const sandbox = await fixture.driver.runPodSandbox(config, '');

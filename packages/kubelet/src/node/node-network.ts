@@ -34,7 +34,8 @@ export class NodeNetworkSetup {
 
   /** Whether the plugin can begin before the node has a range: it gives addresses of its own. */
   get needsNoRange(): boolean {
-    return this.#options.network.traits.namespace === 'node';
+    const { namespace, ownAddresses = false } = this.#options.network.traits;
+    return namespace === 'node' || ownAddresses;
   }
 
   /** Resolves when the plugin has taken these ranges, or newer ones. Tries until it succeeds or the signal aborts. */
