@@ -1,4 +1,4 @@
-/** A map that forgets what has not been asked for longest when it would grow beyond its size. */
+/** A map that forgets what has not been asked for longest, a sixteenth at a time, when it would grow beyond its size. */
 export class LruMap<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #max: number;
@@ -33,7 +33,12 @@ export class LruMap<K, V> {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#max) return;
-    const [oldest] = this.#entries.keys();
-    this.#entries.delete(oldest as K);
+    // some at once: to find the first of a Map from which much was deleted means to go over all that was
+    let excess = Math.max(1, this.#max >> 4);
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      excess -= 1;
+      if (excess === 0) break;
+    }
   }
 }
