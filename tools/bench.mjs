@@ -13,6 +13,7 @@ const benches = {
   memory: outside('memory'),
   watch: outside('watch'),
   'pod-start': outside('pod-start'),
+  streaming: outside('streaming'),
   volumes: outside('volumes'),
   scheduler: [...source, 'packages/scheduler/bench/drain.ts', '1000', '3000'],
   'scheduler-cluster': outside('scheduler'),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough, type Duplex, type Readable } from 'node:stream';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
 import { ContainerdRuntime } from '@oarlock/runtime-containerd/containerd-runtime';
@@ -14,6 +15,10 @@ export interface BareRuntime {
   removePod(sandbox: string): Promise<void>;
   /** Runs `true` in a container of its own so often. Milliseconds each. */
   execTimes(times: number): Promise<readonly number[]>;
+  /** What comes out of a command in a pod's first container. It ends with the signal. */
+  output(pod: string, command: readonly string[], signal: AbortSignal): Promise<Readable>;
+  /** A connection to a port of a pod. */
+  forward(pod: string, port: number): Promise<Duplex>;
   close(): Promise<void>;
 }
 
@@ -73,6 +78,17 @@ export async function bareRuntime(socket: string): Promise<BareRuntime> {
       }
       await runtime.removePod(sandbox);
       return took;
+    },
+    async output(pod, command, signal) {
+      const [container] = await driver.listContainers({ labels: { 'io.kubernetes.pod.name': pod } }, call);
+      const stdout = new PassThrough({ highWaterMark: 256 * 1024 });
+      // it ends by the signal, and says so
+      driver.exec(container?.id ?? '', command, { tty: false, stdout }, { signal }).catch(() => stdout.destroy());
+      return stdout;
+    },
+    async forward(pod, port) {
+      const [sandbox] = await driver.listPodSandbox({ labels: { 'io.kubernetes.pod.name': pod } }, call);
+      return driver.portForward(sandbox?.id ?? '', port, call);
     },
     async close() {
       await driver.stop();

@@ -6,7 +6,6 @@ import { bareRuntime, type BareRuntime } from './bare-containerd.ts';
 import { median, print, quantile, type Figure } from './figures.ts';
 import { PodTimes } from './pod-times.ts';
 import { cpuSeconds, Stage } from './stage.ts';
-import { execRoundTrips, forwardedBytes } from './streams.ts';
 
 const single = 12;
 const together = 30;
@@ -85,30 +84,6 @@ async function manyAtOnce(times: PodTimes, runtime: BareRuntime, cluster: Cluste
   ];
 }
 
-async function streaming(times: PodTimes, cluster: Cluster, runtime: BareRuntime): Promise<readonly Figure[]> {
-  const port = 8080;
-  await times.create(body('streams', ['sh', '-c', `while :; do nc -l -p ${port} < /dev/zero; done`]));
-  const address = await times.address('streams');
-  const trips = await execRoundTrips(cluster, 'streams', 20);
-  const bare = await runtime.execTimes(20);
-  const { direct, forwarded } = await forwardedBytes(cluster, 'streams', address, port);
-  await times.remove('streams', 0);
-  return [
-    {
-      what: 'exec of true, round trip, median (goal: 100)',
-      value: median(trips),
-      unit: 'ms',
-      reference: { what: 'CRI alone', value: median(bare) },
-    },
-    {
-      what: 'port-forward by kubectl (goal: 1000)',
-      value: forwarded / 1e6,
-      unit: 'MB/s',
-      reference: { what: "straight to the pod's address", value: direct / 1e6 },
-    },
-  ];
-}
-
 async function idling(times: PodTimes, cluster: Cluster): Promise<readonly Figure[]> {
   const names = Array.from({ length: idlePods }, (_, index) => `idle-${index}`);
   await Promise.all(names.map((name) => times.create(body(name, obedient))));
@@ -139,7 +114,6 @@ await Stage.with(async (stage) => {
   try {
     print(await oneAtATime(times, runtime));
     print(await manyAtOnce(times, runtime, cluster));
-    print(await streaming(times, cluster, runtime));
     print(await idling(times, cluster));
   } finally {
     times.close();

@@ -1,4 +1,5 @@
 import { request as httpsRequest, Agent, type RequestOptions } from 'node:https';
+import { createSecureContext } from 'node:tls';
 import { STATUS_CODES, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
@@ -146,10 +147,8 @@ export class KubeletProxy {
 function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {
   return new Agent({
     rejectUnauthorized: verify,
-    cert: certificate,
-    key,
-    ca,
-    minVersion: 'TLSv1.2',
+    // made once: to read keys and certificates takes longer than to shake hands
+    secureContext: createSecureContext({ cert: certificate, key, ca, minVersion: 'TLSv1.2' }),
     ALPNProtocols: ['http/1.1'],
     keepAlive: true,
     maxSockets: maxConnectionsPerNode,

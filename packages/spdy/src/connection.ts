@@ -1,8 +1,11 @@
 import type { Duplex } from 'node:stream';
 import { dataHead, encodeFrame, FrameReader, rst, settingInitialWindow, SpdyError, type Frame } from './frames.ts';
 import { HeaderCompressor, HeaderDecompressor, type Headers } from './header-block.ts';
+import { Outbox } from './outbox.ts';
+import { Pieces } from './pieces.ts';
 import { readOn } from './read-on.ts';
 import { SpdyStream, type StreamPort } from './stream.ts';
+import { Windows } from './windows.ts';
 
 export interface SpdyOptions {
   /** The client opens streams with odd ids, the server with even ones. */
@@ -21,19 +24,11 @@ export interface SpdyOptions {
   readonly highWaterMark?: number;
 }
 
-const initialWindow = 64 * 1024;
-const largestData = 32 * 1024;
-/** Credit is given back in pieces of at least this. */
-const creditStep = 16 * 1024;
+/** Of one DATA frame. Readers in Go allocate a buffer for each. */
+const largestData = 64 * 1024;
 
-interface Flow {
-  send: number;
-  receive: number;
-  owed: number;
-}
-const newFlow = (send: number): Flow => ({ send, receive: initialWindow, owed: 0 });
 interface Waiting {
-  bytes: Buffer;
+  readonly pieces: Pieces;
   readonly done: (error?: Error | null) => void;
 }
 
@@ -42,13 +37,13 @@ export class SpdyConnection {
   /** Resolves when the socket is closed, however it came to it. */
   readonly closed: Promise<void>;
   readonly #socket: Duplex;
+  readonly #outbox: Outbox;
   readonly #options: SpdyOptions;
   readonly #reader = new FrameReader();
   readonly #compressor = new HeaderCompressor();
   readonly #decompressor = new HeaderDecompressor();
   readonly #streams = new Map<number, SpdyStream>();
-  readonly #flows = new Map<number, Flow>();
-  readonly #session: Flow = newFlow(initialWindow);
+  readonly #windows: Windows;
   readonly #waiting = new Map<SpdyStream, Waiting>();
   readonly #behind = new Set<SpdyStream>();
   readonly #pings = new Map<number, () => void>();
@@ -56,24 +51,26 @@ export class SpdyConnection {
   #nextStream: number;
   #nextPing: number;
   #lastFromPeer = 0;
-  #peerWindow = initialWindow;
   #over = false;
-  #corked = false;
   /** The peer takes no more. */
   #deaf = false;
 
   /** `head`: what was read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
     this.#socket = socket;
+    this.#outbox = new Outbox(socket);
     this.#options = options;
+    this.#windows = new Windows(options.flowControl === true, (stream, delta) =>
+      this.#outbox.send(encodeFrame({ type: 'windowUpdate', stream, delta })),
+    );
     this.#nextStream = options.role === 'client' ? 1 : 2;
     this.#nextPing = this.#nextStream;
     this.#port = {
-      data: (stream, bytes, done) => this.#sendData(stream, bytes, done),
-      fin: (stream, done) => this.#send(dataHead(stream.id, 0, true), done),
+      data: (stream, chunks, done) => this.#sendData(stream, new Pieces(chunks), done),
+      fin: (stream, done) => this.#outbox.send(dataHead(stream.id, 0, true), done),
       reply: (stream, headers) =>
-        this.#send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
-      reset: (stream, status) => this.#send(encodeFrame({ type: 'rstStream', stream: stream.id, status })),
+        this.#outbox.send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
+      reset: (stream, status) => this.#outbox.send(encodeFrame({ type: 'rstStream', stream: stream.id, status })),
       block: (stream) => {
         this.#behind.add(stream);
         if (!options.flowControl) socket.pause();
@@ -109,7 +106,7 @@ export class SpdyConnection {
     const id = this.#nextStream;
     this.#nextStream += 2;
     const stream = this.#add(id, headers);
-    this.#send(
+    this.#outbox.send(
       encodeFrame({
         type: 'synStream',
         stream: id,
@@ -130,15 +127,15 @@ export class SpdyConnection {
     return new Promise((resolve, reject) => {
       this.#pings.set(id, resolve);
       void this.closed.then(() => reject(new SpdyError('Closed', 'the connection has ended')));
-      this.#send(encodeFrame({ type: 'ping', id }));
+      this.#outbox.send(encodeFrame({ type: 'ping', id }));
     });
   }
 
   /** Tells the peer, lets what was written go out, then closes. Streams that are still open are cut. */
   async close(): Promise<void> {
     if (!this.#over) {
-      this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
-      this.#uncork();
+      this.#outbox.send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
+      this.#outbox.flush();
       this.#end();
       this.#socket.end();
       this.#socket.resume();
@@ -155,78 +152,54 @@ export class SpdyConnection {
   #add(id: number, headers: Headers): SpdyStream {
     const stream = new SpdyStream(this.#port, id, headers, this.#options.highWaterMark ?? 256 * 1024);
     this.#streams.set(id, stream);
-    this.#flows.set(id, newFlow(this.#peerWindow));
+    this.#windows.open(id);
     return stream;
   }
 
   #forget(stream: SpdyStream): void {
     this.#streams.delete(stream.id);
-    this.#flows.delete(stream.id);
+    this.#windows.forget(stream.id);
     this.#waiting.delete(stream);
     this.#unblock(stream);
   }
 
   #unblock(stream: SpdyStream): void {
     if (!this.#behind.delete(stream)) return;
-    if (this.#options.flowControl) {
-      const flow = this.#flows.get(stream.id);
-      if (flow) this.#credit(stream.id, flow);
-      this.#credit(0, this.#session);
-    } else if (this.#behind.size === 0) {
-      this.#socket.resume();
-    }
+    this.#windows.taken(stream.id);
+    if (!this.#options.flowControl && this.#behind.size === 0) this.#socket.resume();
   }
 
   /** The socket gives no more: every stream ends after what it has. */
   #end(): void {
     if (this.#over) return;
     this.#over = true;
+    this.#outbox.close();
     for (const stream of [...this.#streams.values()]) stream.finished('cut');
     this.#waiting.clear();
   }
 
-  #send(bytes: Buffer, done?: (error?: Error | null) => void): void {
-    // not done, ever: the stream's end is near, and who writes is to wait for it
-    if (this.#over || !this.#socket.writable) return;
-    if (!this.#corked) {
-      // what one turn brings goes out in one piece
-      this.#corked = true;
-      this.#socket.cork();
-      process.nextTick(() => this.#uncork());
+  /** `done` when more may come: at once, unless the windows or the socket have enough to do with what there is. */
+  #sendData(stream: SpdyStream, pieces: Pieces, done: (error?: Error | null) => void): void {
+    if (!this.#streams.has(stream.id)) return;
+    while (pieces.length > 0) {
+      const length = Math.min(this.#windows.room(stream.id), largestData, pieces.length);
+      if (length <= 0) {
+        this.#waiting.set(stream, { pieces, done });
+        return;
+      }
+      this.#windows.sent(stream.id, length);
+      this.#outbox.send(dataHead(stream.id, length, false));
+      for (const piece of pieces.take(length)) this.#outbox.send(piece);
     }
-    if (done) this.#socket.write(bytes, done);
-    else this.#socket.write(bytes);
-  }
-
-  #uncork(): void {
-    if (!this.#corked) return;
-    this.#corked = false;
-    this.#socket.uncork();
-  }
-
-  #sendData(stream: SpdyStream, bytes: Buffer, done: (error?: Error | null) => void): void {
-    const flow = this.#flows.get(stream.id);
-    if (!flow) return;
-    let left = bytes;
-    while (left.length > 0) {
-      const room = this.#options.flowControl ? Math.min(flow.send, this.#session.send, largestData) : largestData;
-      if (room <= 0) break;
-      const piece = left.subarray(0, room);
-      left = left.subarray(piece.length);
-      flow.send -= piece.length;
-      this.#session.send -= piece.length;
-      this.#send(dataHead(stream.id, piece.length, false));
-      this.#send(piece, left.length > 0 ? undefined : done);
-    }
-    if (left.length > 0) this.#waiting.set(stream, { bytes: left, done });
+    this.#outbox.whenTaken(done);
   }
 
   #resumeSending(): void {
-    for (const [stream, { bytes, done }] of [...this.#waiting]) {
+    for (const [stream, { pieces, done }] of [...this.#waiting]) {
       // who had nothing of this window is first at the next one
-      if (this.#options.flowControl && this.#session.send <= 0) return;
+      if (this.#windows.sessionIsFull) return;
       this.#waiting.delete(stream);
-      this.#sendData(stream, bytes, done);
+      this.#sendData(stream, pieces, done);
     }
   }
 
@@ -237,8 +210,8 @@ export class SpdyConnection {
         this.#handle(frame);
       }
     } catch (error) {
-      this.#send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 1 }));
-      this.#uncork();
+      this.#outbox.send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 1 }));
+      this.#outbox.flush();
       this.destroy(error as Error);
     }
   }
@@ -273,7 +246,8 @@ export class SpdyConnection {
         this.#pinged(frame.id);
         return;
       case 'windowUpdate':
-        this.#windowUpdate(frame.stream, frame.delta);
+        this.#windows.opened(frame.stream, frame.delta);
+        this.#resumeSending();
         return;
       // open streams go on; the socket's end comes by itself
       case 'goAway':
@@ -286,7 +260,7 @@ export class SpdyConnection {
     if (wrong) throw new SpdyError('Protocol', `the peer cannot open stream ${id}`);
     this.#lastFromPeer = id;
     if (!this.#options.onStream || this.#streams.size >= (this.#options.maxStreams ?? 256)) {
-      this.#send(encodeFrame({ type: 'rstStream', stream: id, status: rst.refusedStream }));
+      this.#outbox.send(encodeFrame({ type: 'rstStream', stream: id, status: rst.refusedStream }));
       return;
     }
     const stream = this.#add(id, headers);
@@ -296,55 +270,25 @@ export class SpdyConnection {
 
   #data(id: number, bytes: Buffer, fin: boolean): void {
     const stream = this.#streams.get(id);
-    const flow = this.#flows.get(id);
-    if (this.#options.flowControl) {
-      this.#session.receive -= bytes.length;
-      this.#session.owed += bytes.length;
-      if (flow) {
-        flow.receive -= bytes.length;
-        flow.owed += bytes.length;
-      }
-      if (this.#session.receive < 0) throw new SpdyError('Protocol', 'the peer sent more than the window of the session');
-      if (stream && flow && flow.receive < 0) {
-        stream.reset(rst.flowControlError);
-        return;
-      }
+    if (!this.#windows.received(id, bytes.length)) {
+      stream?.reset(rst.flowControlError);
+      return;
     }
     const keepsUp = !stream || stream.received(bytes);
-    if (this.#options.flowControl && keepsUp) {
-      if (flow) this.#credit(id, flow);
-      this.#credit(0, this.#session);
-    }
+    if (keepsUp) this.#windows.taken(id);
     if (fin) stream?.finished('fin');
-  }
-
-  #credit(id: number, flow: Flow): void {
-    if (flow.owed < creditStep) return;
-    this.#send(encodeFrame({ type: 'windowUpdate', stream: id, delta: flow.owed }));
-    flow.receive += flow.owed;
-    flow.owed = 0;
-  }
-
-  #windowUpdate(id: number, delta: number): void {
-    if (!this.#options.flowControl) return;
-    const flow = id === 0 ? this.#session : this.#flows.get(id);
-    if (!flow) return;
-    flow.send += delta;
-    if (flow.send > 0x7fffffff) throw new SpdyError('Protocol', 'the peer opened a window too far');
-    this.#resumeSending();
   }
 
   #settings(values: ReadonlyMap<number, number>): void {
     const window = values.get(settingInitialWindow);
     if (window === undefined) return;
-    for (const flow of this.#flows.values()) flow.send += window - this.#peerWindow;
-    this.#peerWindow = window;
+    this.#windows.peerBeginsWith(window);
     this.#resumeSending();
   }
 
   #pinged(id: number): void {
     if (id % 2 !== this.#nextPing % 2) {
-      this.#send(encodeFrame({ type: 'ping', id }));
+      this.#outbox.send(encodeFrame({ type: 'ping', id }));
       return;
     }
     this.#pings.get(id)?.();

@@ -67,7 +67,10 @@ const controlFrame = (type: number, flags: number, ...body: Buffer[]): Buffer =>
 
 /** The head of a data frame, to be followed by `length` bytes. */
 export function dataHead(stream: number, length: number, fin: boolean): Buffer {
-  return head(stream, fin ? flagFin : 0, length);
+  const bytes = Buffer.allocUnsafe(headLength);
+  bytes.writeUInt32BE(stream, 0);
+  bytes.writeUInt32BE(((fin ? flagFin : 0) << 24) | length, 4);
+  return bytes;
 }
 
 export function encodeFrame(frame: Exclude<Frame, { type: 'data' }>): Buffer {

@@ -4,7 +4,8 @@ import type { Headers } from './header-block.ts';
 
 /** What a stream asks of its connection. */
 export interface StreamPort {
-  data(stream: SpdyStream, bytes: Buffer, done: (error?: Error | null) => void): void;
+  /** `done` when more may come. */
+  data(stream: SpdyStream, chunks: readonly Buffer[], done: (error?: Error | null) => void): void;
   fin(stream: SpdyStream, done: (error?: Error | null) => void): void;
   reply(stream: SpdyStream, headers: Headers): void;
   reset(stream: SpdyStream, status: number): void;
@@ -66,7 +67,16 @@ export class SpdyStream extends Duplex {
     // not done, or a source without an end would be drained in one go, with nobody getting a turn to stop it
     if (this.ended === 'reset' || this.ended === 'cut') return;
     if (chunk.length === 0) done();
-    else this.#port.data(this, chunk, done);
+    else this.#port.data(this, [chunk], done);
+  }
+
+  override _writev(chunks: readonly { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    if (this.ended === 'reset' || this.ended === 'cut') return;
+    this.#port.data(
+      this,
+      chunks.map(({ chunk }) => chunk),
+      done,
+    );
   }
 
   override _final(done: (error?: Error | null) => void): void {

@@ -86,6 +86,22 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(echoes.map(sha)).toEqual(blocks.map(sha));
   });
 
+  it('is done with a piece before it has gone out, while little waits', async () => {
+    const { client, near } = await pair((stream) => stream.reply(), options);
+    const stream = client.open({ streamType: 'data' });
+    await stream.replied;
+    const pieces = Array.from({ length: 4 }, () => Buffer.alloc(1024));
+    await Promise.all(
+      pieces.map(
+        (piece) =>
+          new Promise((resolve) => {
+            stream.write(piece, resolve);
+          }),
+      ),
+    );
+    expect(near.writableLength).toBeGreaterThan(4096);
+  });
+
   it('does not run ahead of a consumer that stands still', async () => {
     let held: (() => void) | undefined;
     let taken = 0;

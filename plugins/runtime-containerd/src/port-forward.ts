@@ -7,6 +7,7 @@ import type { SpdyStream } from '@oarlock/spdy/stream';
 
 const protocol = 'portforward.k8s.io';
 const longestError = 16 * 1024;
+const highWaterMark = 256 * 1024;
 
 /**
  * Opens one connection to a port of a sandbox at a streaming URL of the runtime. Both halves close independently. When the runtime
@@ -34,11 +35,13 @@ class ForwardedPort extends Duplex {
   readonly #data: SpdyStream;
 
   constructor(connection: SpdyConnection, data: SpdyStream, error: SpdyStream, signal: AbortSignal | undefined) {
-    super({ allowHalfOpen: true });
+    super({ allowHalfOpen: true, highWaterMark });
     this.#connection = connection;
     this.#data = data;
     const refused = this.#refusal(error);
-    data.on('readable', () => this.#forward());
+    data.on('data', (chunk: Buffer) => {
+      if (!this.push(chunk)) data.pause();
+    });
     data.once('end', () => {
       // what went wrong is told on the other stream, about when this one ends
       void refused.then((message) => {
@@ -67,17 +70,19 @@ class ForwardedPort extends Duplex {
     return text;
   }
 
-  #forward(): void {
-    for (let chunk = this.#data.read() as Buffer | null; chunk !== null; chunk = this.#data.read() as Buffer | null) {
-      if (!this.push(chunk)) return;
-    }
-  }
-
   override _read(): void {
-    this.#forward();
+    this.#data.resume();
   }
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     this.#data.write(chunk, done);
+  }
+  override _writev(chunks: readonly { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this.#data.cork();
+    chunks.forEach(({ chunk }, index) => {
+      if (index === chunks.length - 1) this.#data.write(chunk, done);
+      else this.#data.write(chunk);
+    });
+    this.#data.uncork();
   }
   override _final(done: (error?: Error | null) => void): void {
     this.#data.end(done);

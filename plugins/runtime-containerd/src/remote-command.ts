@@ -109,27 +109,45 @@ async function sendSizes(resize: SpdyStream, sizes: NonNullable<Streams['resize'
   }
 }
 
-/** Reads without ending the other half: a reset of what has ended anyway would only meet a peer that is gone. */
-const kept = (stream: SpdyStream) => stream.iterator({ destroyOnReturn: false });
-
-/** Writes all that comes, at the pace of the target. Without a target it is read and dropped. */
-async function drain(from: SpdyStream, to: Writable | undefined): Promise<void> {
-  for await (const chunk of kept(from)) if (to) await write(to, chunk as Buffer);
-}
-
-function write(to: Writable, chunk: Buffer): Promise<void> {
+/** Writes all that comes, at the pace of the target, and resolves when the target has let go of it. Without a target it is read and dropped. */
+function drain(from: SpdyStream, to: Writable | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    const closed = () => reject(new RuntimeError('FailedPrecondition', 'the output was closed by its reader'));
-    if (to.destroyed) {
-      closed();
-      return;
-    }
-    to.once('close', closed);
-    to.write(chunk, (error) => {
-      to.off('close', closed);
-      if (error) reject(error);
-      else resolve();
-    });
+    let ended = false;
+    let underWay = 0;
+    const look = () => {
+      if (ended && underWay === 0) settle(resolve);
+    };
+    const written = (error?: Error | null) => {
+      underWay -= 1;
+      if (error) fail(error);
+      else look();
+    };
+    const take = (chunk: Buffer) => {
+      if (!to) return;
+      underWay += 1;
+      if (!to.write(chunk, written)) from.pause();
+    };
+    const resume = () => {
+      from.resume();
+    };
+    const end = () => {
+      ended = true;
+      look();
+    };
+    const fail = (error: Error) => settle(() => reject(error));
+    const closed = () => fail(new RuntimeError('FailedPrecondition', 'the output was closed by its reader'));
+    const cut = () => {
+      if (!ended) fail(new SpdyError('Closed', 'the connection ended'));
+    };
+    const settle = (then: () => void) => {
+      from.off('data', take).off('end', end).off('error', fail).off('close', cut);
+      to?.off('drain', resume).off('close', closed);
+      then();
+    };
+    from.once('end', end).once('error', fail).once('close', cut).on('data', take);
+    to?.on('drain', resume).once('close', closed);
+    if (from.destroyed) cut();
+    else if (to?.destroyed) closed();
   });
 }
 
@@ -143,7 +161,8 @@ interface Status {
 async function readStatus(error: SpdyStream): Promise<Status> {
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of kept(error)) {
+  // the other half is not ended: a reset of what has ended anyway would only meet a peer that is gone
+  for await (const chunk of error.iterator({ destroyOnReturn: false })) {
     chunks.push(chunk as Buffer);
     length += (chunk as Buffer).length;
     if (length > longestStatus) throw new RuntimeError('Internal', 'the status of the session is too long');

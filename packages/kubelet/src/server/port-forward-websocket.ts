@@ -1,8 +1,10 @@
 import type { Duplex } from 'node:stream';
-import { createWebSocketStream, type WebSocket } from 'ws';
+import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/kernel/clock';
 import { LinkedSignal } from '../linked-signal.ts';
 import { portForwardProtocol, refusal, servePortForward, type ForwardTarget } from './port-forward.ts';
+import { WebSocketBytes } from './web-socket-bytes.ts';
+import { sendMessage } from './web-socket-outlet.ts';
 
 /** SPDY in the messages of a WebSocket (KEP-4006), as kubectl does it since 1.31. */
 const tunnelProtocol = `SPDY/3.1+${portForwardProtocol}`;
@@ -22,8 +24,7 @@ export async function serveWebSocketForward(
   target: ForwardTarget,
   sitting: Sitting,
 ): Promise<void> {
-  if (protocol === tunnelProtocol)
-    await servePortForward({ socket: createWebSocketStream(socket), head: Buffer.alloc(0) }, target, sitting);
+  if (protocol === tunnelProtocol) await servePortForward({ socket: new WebSocketBytes(socket), head: Buffer.alloc(0) }, target, sitting);
   else await serveChannels(socket, ports, target, sitting);
 }
 
@@ -83,8 +84,12 @@ function carry(far: Duplex, socket: WebSocket, channel: number, signal: AbortSig
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
     far.on('data', (bytes: Buffer) => {
-      far.pause();
-      socket.send(message(channel, bytes), () => far.resume());
+      let taken = false;
+      sendMessage(socket, message(channel, bytes), () => {
+        taken = true;
+        far.resume();
+      });
+      if (!taken) far.pause();
     });
     far.once('end', () => far.destroy()); // there is no way to tell half an end
     far.once('error', reject);

@@ -1,9 +1,10 @@
-import { PassThrough, Writable } from 'node:stream';
+import { PassThrough } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Streams } from '@oarlock/spi/runtime';
 import { LinkedSignal } from '../linked-signal.ts';
 import { outcome, problem, Resizes, resultOf, type RemoteCommandOptions, type RunCommand } from './remote-command.ts';
+import { WebSocketOutlet } from './web-socket-outlet.ts';
 
 /**
  * Subprotocols of remote commands over WebSocket, best first (KEP-4006). v5 adds the half-close of stdin, v4 the outcome as a Status; a client
@@ -34,26 +35,8 @@ const dialectOf = (protocol: string): Dialect => ({
   statuses: /^v\d/.test(protocol),
 });
 
-function frame(channel: number, data: Buffer | string, { base64 }: Dialect): Buffer | string {
-  if (base64) return `${channel}${Buffer.from(data as string).toString('base64')}`;
-  const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data;
-  const whole = Buffer.allocUnsafe(bytes.length + 1);
-  whole[0] = channel;
-  bytes.copy(whole, 1);
-  return whole;
-}
-
-function outlet(socket: WebSocket, channel: number, ready: Promise<void>, dialect: Dialect): Writable {
-  const target = new Writable({
-    highWaterMark: 64 * 1024,
-    construct(done) {
-      void ready.then(() => done());
-    },
-    write(chunk: Buffer, _encoding, done) {
-      socket.send(frame(channel, chunk, dialect), (error) => done(error ?? null));
-    },
-  });
-  return target.on('error', () => undefined); // who writes is told by the callback
+function frame(channel: number, chunks: readonly Buffer[], { base64 }: Dialect): Buffer | string {
+  return base64 ? `${channel}${Buffer.concat(chunks).toString('base64')}` : Buffer.concat([Buffer.of(channel), ...chunks]);
 }
 
 /**
@@ -110,13 +93,16 @@ export async function serveWebSocketCommand(
   // an empty frame tells the client that the streams are open
   const first = options.stdout ? channels.stdout : options.stderr ? channels.stderr : channels.error;
   const ready = reading(socket, clock).then(() => {
-    if (socket.readyState === socket.OPEN) socket.send(frame(first, '', dialect));
+    if (socket.readyState === socket.OPEN) socket.send(frame(first, [], dialect));
   });
+  const outlet = (channel: number) => new WebSocketOutlet(socket, ready, (chunks) => frame(channel, chunks, dialect));
+  const stdout = options.stdout ? outlet(channels.stdout) : undefined;
+  const stderr = options.stderr && !options.tty ? outlet(channels.stderr) : undefined;
   const streams: Streams = {
     tty: options.tty,
     ...(stdin && { stdin }),
-    ...(options.stdout && { stdout: outlet(socket, channels.stdout, ready, dialect) }),
-    ...(options.stderr && !options.tty && { stderr: outlet(socket, channels.stderr, ready, dialect) }),
+    ...(stdout && { stdout }),
+    ...(stderr && { stderr }),
     ...(resizes && { resize: resizes }),
   };
   await resizes?.begun(clock, gone.signal);
@@ -125,10 +111,12 @@ export async function serveWebSocketCommand(
   gone.release();
   resizes?.end();
   stdin?.destroy();
+  stdout?.flush();
+  stderr?.flush();
   const said = dialect.statuses ? outcome(result) : problem(result);
   if (socket.readyState === socket.OPEN && said !== undefined)
     await new Promise<void>((resolve) => {
-      socket.send(frame(channels.error, said, dialect), () => resolve());
+      socket.send(frame(channels.error, [Buffer.from(said, 'utf8')], dialect), () => resolve());
     });
   socket.close(1000);
 }
