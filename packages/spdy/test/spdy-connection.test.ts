@@ -179,9 +179,10 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
   it('ends all streams when the peer is gone', async () => {
     const { client, far } = await pair((stream) => {
       stream.reply();
-      stream.write('half a', () => far.destroy());
+      stream.write('half a');
     }, options);
     const stream = client.open({ streamType: 'data' });
+    stream.once('readable', () => far.destroy());
     expect((await readAll(stream)).toString()).toBe('half a');
     expect(stream.ended).toBe('cut');
     await client.closed;
