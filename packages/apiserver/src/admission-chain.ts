@@ -1,17 +1,16 @@
-import { jsonEqual, isObject } from '@oarlock/api/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import {
-  isVerdict,
   reaches,
   type AdmissionPlugin,
   type AdmissionRequest,
   type MutationRound,
   type Operation,
-  type Verdict,
   type Versions,
 } from '@oarlock/spi/admission';
-import type { Span } from '@opentelemetry/api';
+import type { Clock } from '@oarlock/kernel/clock';
+import { changed, ended } from './admission-answer.ts';
+import type { AdmissionMetrics, Timed } from './admission-metrics.ts';
 import { refuse } from './admission-refusal.ts';
 import type { Names } from './authorization.ts';
 import type { Call } from './call.ts';
@@ -27,12 +26,20 @@ export interface Admitted {
   readonly name?: string;
 }
 
+/** What measures admission, and by which clock: milliseconds that never go back. */
+export interface AdmissionTimes {
+  readonly metrics: AdmissionMetrics;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
 type VersionsOf = (resource: Resource) => Versions | undefined;
 
 interface Place {
   readonly plugin: AdmissionPlugin;
   /** Of its spans. */
   readonly step: string;
+  readonly admitted: Timed | undefined;
+  readonly judged: Timed | undefined;
 }
 interface Stages {
   readonly mutate: readonly Place[];
@@ -40,7 +47,6 @@ interface Stages {
 }
 type Mutated = Admitted & { readonly object: KubeObject };
 
-const maxChanged = 32;
 const mutating = Object.freeze({ 'oarlock.phase': 'mutate' });
 const validating = Object.freeze({ 'oarlock.phase': 'validate' });
 
@@ -52,10 +58,28 @@ export class AdmissionChain {
   readonly #places: readonly Place[];
   readonly #stages = new WeakMap<Resource, Map<string, Stages>>();
   readonly #versions: VersionsOf;
+  readonly #times: AdmissionTimes | undefined;
+  readonly #admitted: Timed | undefined;
+  readonly #judged: Timed | undefined;
 
-  constructor(plugins: readonly AdmissionPlugin[], names: Names = [], versions: VersionsOf = () => undefined) {
+  constructor(plugins: readonly AdmissionPlugin[], names: Names = [], versions: VersionsOf = () => undefined, times?: AdmissionTimes) {
     this.#versions = versions;
-    this.#places = plugins.map((plugin, i) => ({ plugin, step: `admission ${names[i] ?? `#${i}`}` }));
+    this.#times = times;
+    this.#admitted = times?.metrics.step('admit');
+    this.#judged = times?.metrics.step('validate');
+    this.#places = plugins.map((plugin, i) => {
+      const name = names[i] ?? `#${i}`;
+      return {
+        plugin,
+        step: `admission ${name}`,
+        admitted: plugin.mutate && times?.metrics.controller(name, 'admit'),
+        judged: plugin.validate && times?.metrics.controller(name, 'validate'),
+      };
+    });
+  }
+
+  #now(): number {
+    return this.#times?.clock.monotonic() ?? 0;
   }
 
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
@@ -75,16 +99,46 @@ export class AdmissionChain {
     };
     const once = (object: KubeObject) =>
       again ? this.#round(call, { ...admitted, object }, places, { again: true, reinvoke, memory }) : object;
-    const object = this.#round(call, admitted, places, { again: false, reinvoke, memory });
-    return object instanceof Promise ? object.then(once) : once(object);
+    return this.#whole(this.#admitted, admitted.operation, () => {
+      const object = this.#round(call, admitted, places, { again: false, reinvoke, memory });
+      return object instanceof Promise ? object.then(once) : once(object);
+    });
   }
 
   /** @throws StatusError as the first refusal says */
-  validate(call: Call, admitted: Admitted): Promise<void> | undefined {
+  validate(call: Call, admitted: Admitted): void | Promise<void> {
     const places = this.#busy('validate', call, admitted);
     if (places.length === 0) return undefined;
     const { object } = admitted;
-    return this.#judge(call, admitted, places, this.#request(call, admitted, object && deepFreeze(object)));
+    return this.#whole(this.#judged, admitted.operation, () =>
+      this.#judge(call, admitted, places, this.#request(call, admitted, object && deepFreeze(object))),
+    );
+  }
+
+  /** Runs a stage, and says how long it took. */
+  #whole<T>(step: Timed | undefined, operation: Operation, run: () => T | Promise<T>): T | Promise<T> {
+    if (step === undefined) return run();
+    const began = this.#now();
+    const ends = (rejected: boolean) => step(operation, rejected, (this.#now() - began) / 1000);
+    try {
+      const result = run();
+      if (result instanceof Promise)
+        return result.then(
+          (value) => {
+            ends(false);
+            return value;
+          },
+          (error: unknown) => {
+            ends(true);
+            throw error;
+          },
+        );
+      ends(false);
+      return result;
+    } catch (error) {
+      ends(true);
+      throw error;
+    }
   }
 
   #request(
@@ -117,46 +171,73 @@ export class AdmissionChain {
   #round(call: Call, admitted: Mutated, places: readonly Place[], round: MutationRound, from = 0): KubeObject | Promise<KubeObject> {
     let { object } = admitted;
     let asked: AdmissionRequest | undefined;
+    let began = this.#now();
     for (let at = from; at < places.length; at++) {
-      const { plugin, step } = places[at] as Place;
+      const { plugin, step, admitted: timed } = places[at] as Place;
       const span = call.child(step, mutating);
       const before = object;
       try {
         asked ??= this.#request(call, admitted, deepFreeze(object), round);
         const answer = plugin.mutate?.(asked);
-        if (answer instanceof Promise)
-          return ended(answer, span, (late) => changed(before, late, call, admitted, span)).then((next) =>
+        if (answer instanceof Promise) {
+          const late = () => ended(answer, span, (said) => changed(before, said, call, admitted, span));
+          return this.#later(timed, began, admitted.operation, late).then((next) =>
             this.#round(call, { ...admitted, object: next }, places, round, at + 1),
           );
+        }
         object = changed(before, answer, call, admitted, span);
       } catch (error) {
         span?.end();
+        timed?.(admitted.operation, true, (this.#now() - began) / 1000);
         throw error;
       }
       span?.end();
+      began = this.#passed(timed, began, admitted.operation);
       if (object !== before) asked = undefined;
     }
     return object;
   }
 
   #judge(call: Call, admitted: Admitted, places: readonly Place[], asked: AdmissionRequest, from = 0): Promise<void> | undefined {
+    let began = this.#now();
     for (let at = from; at < places.length; at++) {
-      const { plugin, step } = places[at] as Place;
+      const { plugin, step, judged: timed } = places[at] as Place;
       const span = call.child(step, validating);
       try {
         const verdict = plugin.validate?.(asked);
-        if (verdict instanceof Promise)
-          return ended(verdict, span, (late) => refuse(late, admitted, call)).then(() =>
-            this.#judge(call, admitted, places, asked, at + 1),
-          );
+        if (verdict instanceof Promise) {
+          const late = () => ended(verdict, span, (said) => refuse(said, admitted, call));
+          return this.#later(timed, began, admitted.operation, late).then(() => this.#judge(call, admitted, places, asked, at + 1));
+        }
         if (verdict !== undefined) refuse(verdict, admitted, call);
       } catch (error) {
         span?.end();
+        timed?.(admitted.operation, true, (this.#now() - began) / 1000);
         throw error;
       }
       span?.end();
+      began = this.#passed(timed, began, admitted.operation);
     }
     return undefined;
+  }
+
+  /** When the next plugin begins: the clock is read once for each. */
+  #passed(timed: Timed | undefined, began: number, operation: Operation): number {
+    if (timed === undefined) return began;
+    const now = this.#now();
+    timed(operation, false, (now - began) / 1000);
+    return now;
+  }
+
+  async #later<T>(timed: Timed | undefined, began: number, operation: Operation, answer: () => Promise<T>): Promise<T> {
+    let rejected = true;
+    try {
+      const result = await answer();
+      rejected = false;
+      return result;
+    } finally {
+      timed?.(operation, rejected, (this.#now() - began) / 1000);
+    }
   }
 
   /** Whom a request reaches, but those that have nothing to say at the moment. */
@@ -181,48 +262,4 @@ export class AdmissionChain {
     }
     return stages;
   }
-}
-
-/** What is made of a late answer, in the span of who gives it. */
-async function ended<T, R>(answer: Promise<T>, span: Span | undefined, made: (answer: T) => R): Promise<R> {
-  try {
-    return made(await answer);
-  } finally {
-    span?.end();
-  }
-}
-
-/** The object after an answer. @throws StatusError of a refusal */
-function changed(
-  before: KubeObject,
-  answer: KubeObject | Verdict | undefined,
-  call: Call,
-  admitted: Admitted,
-  span: Span | undefined,
-): KubeObject {
-  if (answer === undefined || answer === before) return before;
-  if (isVerdict(answer)) {
-    refuse(answer, admitted, call);
-    return before;
-  }
-  // spelled out when somebody reads the trace
-  span?.setAttribute('oarlock.changed', changedPaths(before, answer));
-  return answer;
-}
-
-/** JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */
-export function changedPaths(before: unknown, after: unknown): string[] {
-  const paths: string[] = [];
-  const visit = (a: unknown, b: unknown, path: string): void => {
-    if (paths.length >= maxChanged || a === b) return;
-    if (Array.isArray(a) && Array.isArray(b)) {
-      for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
-    } else if (isObject(a) && isObject(b)) {
-      // admission copies what it changes and shares the rest
-      for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
-      for (const key in b) if (!Object.hasOwn(a, key)) visit(undefined, b[key], path === '' ? key : `${path}.${key}`);
-    } else if (!jsonEqual(a, b)) paths.push(path);
-  };
-  visit(before, after, '');
-  return paths;
 }

@@ -1,11 +1,19 @@
 import { parseFieldSelector } from '@oarlock/api/field-selector';
 import { failure, forbidden, type StatusError } from '@oarlock/api/status';
 import type { Attributes, Authorizer, Decision, ResourceAttributes } from '@oarlock/spi/authz';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { ApiRequest } from '@oarlock/spi/loopback';
+import type { AccessMetrics } from './access-metrics.ts';
 import type { Call } from './call.ts';
 
 /** Names of the plugins of a chain, where they are known, for spans. */
 export type Names = readonly string[];
+
+/** What measures authorization, and by which clock. */
+export interface AccessTimes {
+  readonly metrics: AccessMetrics;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
 
 /** The decision of a chain: the first that allows or denies; without one, no opinion with all that was said. */
 export function decide(
@@ -82,9 +90,17 @@ export function annotateDecision(event: { annotate?(key: string, value: string):
 }
 
 /** Asks the chain whether a request may go on. Synchronous where the chain is. @throws StatusError Forbidden */
-export function authorize(chain: readonly Authorizer[], names: Names, attributes: ResourceAttributes, call: Call): void | Promise<void> {
+export function authorize(
+  chain: readonly Authorizer[],
+  names: Names,
+  attributes: ResourceAttributes,
+  call: Call,
+  times?: AccessTimes,
+): void | Promise<void> {
   const span = call.child('authorization');
+  const began = times?.clock.monotonic() ?? 0;
   const judge = (decision: Decision & { readonly by: number }) => {
+    times?.metrics.authorized(decision.decision, (times.clock.monotonic() - began) / 1000);
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });
     span?.end();
     if (call.request.annotate !== undefined) annotateDecision(call.request, decision);

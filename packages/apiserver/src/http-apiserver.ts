@@ -30,6 +30,10 @@ import { loopbackPaths, PathEndpoints } from './http-paths.ts';
 import { HttpServer } from './http-server.ts';
 import { meteredStorage } from './metered-storage.ts';
 import { healthMetrics, registerObjectCounts, RequestMetrics } from './metrics.ts';
+import { AccessMetrics } from './access-metrics.ts';
+import { AdmissionMetrics } from './admission-metrics.ts';
+import { RuleMetrics } from './custom-resources/rule-metrics.ts';
+import { registerFeatures } from './feature-metrics.ts';
 import { registerWatchCacheMetrics } from './watch-cache/watch-cache-metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
@@ -127,7 +131,9 @@ export class HttpApiServer implements Role {
     this.#ready.catch(() => undefined); // told to whoever asks
     this.#encrypted = config.encryption && new EncryptedStorage(storage, log);
     this.#storage = meteredStorage(this.#encrypted ?? storage, metrics, clock);
+    const access = new AccessMetrics(metrics);
     this.#pipeline = new Pipeline({
+      metrics: { access, admission: new AdmissionMetrics(metrics), rules: new RuleMetrics(metrics, clock) },
       names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) },
       storage: this.#storage,
       stale: (value) => this.#encrypted?.isStale(value) ?? false,
@@ -190,9 +196,11 @@ export class HttpApiServer implements Role {
       aggregator: this.#aggregator,
       proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock, { verify: config.verifyKubelets })),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
+      access,
       metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
     registerWatchCacheMetrics(metrics, () => this.#pipeline.caches());
+    registerFeatures(metrics);
     registerObjectCounts(metrics, served, (group, version, resource) => this.#pipeline.count(group, version, resource));
     this.#certificate = new ServingCertificate(
       keys,

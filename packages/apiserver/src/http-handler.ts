@@ -18,6 +18,7 @@ import { impersonated } from './http-impersonation.ts';
 import type { Place, PriorityAndFairness } from './fairness/priority-and-fairness.ts';
 import { seatsOf } from './fairness/seats.ts';
 import type { InFlight } from './http-inflight.ts';
+import type { AccessMetrics } from './access-metrics.ts';
 import type { Aggregator, Remote } from './aggregation/aggregator.ts';
 import type { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { parseTarget, type Target } from './http-path.ts';
@@ -55,6 +56,7 @@ export interface HttpHandlerOptions {
   /** API groups of other servers; absent where there are none. */
   readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
+  readonly access?: AccessMetrics;
   readonly fairness: PriorityAndFairness;
   readonly inFlight: InFlight;
   readonly requestTimeoutMs: number;
@@ -214,11 +216,13 @@ export class HttpHandler {
   }
 
   async #identity(exchange: Exchange, work: Work, target: Target, info: RequestInfo): Promise<Identity> {
-    const { authn, authz, auditor, log } = this.#options;
+    const { authn, authz, auditor, log, access, clock } = this.#options;
+    const began = clock.monotonic();
     const known = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
       log.error({ err, auditId: work.auditId, path: target.path }, 'unable to authenticate the request'),
     );
     const sender = known instanceof StatusError ? known : known.identity;
+    access?.authenticated(sender instanceof StatusError ? undefined : sender.name, (clock.monotonic() - began) / 1000);
     if (sender instanceof StatusError) {
       auditor?.unknown(exchange, subjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
       throw sender;
@@ -241,7 +245,10 @@ export class HttpHandler {
   /** @throws StatusError `Forbidden` */
   async #authorize({ audit }: Work, info: RequestInfo, identity: Identity): Promise<void> {
     const asked = attributesOf(info, identity);
-    const decision = await decide(this.#options.authz, asked);
+    const { authz, access, clock } = this.#options;
+    const began = clock.monotonic();
+    const decision = await decide(authz, asked);
+    access?.authorized(decision.decision, (clock.monotonic() - began) / 1000);
     if (audit !== undefined) annotateDecision(audit, decision);
     if (decision.decision !== 'allow') throw refusal(asked, decision.because);
   }
@@ -345,6 +352,10 @@ export class HttpHandler {
         clock,
         warnings: work.warnings,
         watched: () => metrics.watched(route),
+        listed:
+          query.first['sendInitialEvents'] === 'true'
+            ? () => metrics.watchListed(route, (clock.now() - authentication.from) / 1000)
+            : undefined,
         statusOf: (error) => this.#statusOf(exchange, error),
       });
     } else if (!response.upgrade) await kubelets.stream(response, reader);

@@ -46,6 +46,8 @@ export interface Sending {
   readonly warnings: readonly string[];
   /** Asked for once by each watch; then told how many events were sent. */
   watched(): (events: number) => void;
+  /** Told when a watch that begins with what there is has sent all of it. */
+  readonly listed?: (() => void) | undefined;
   statusOf(error: unknown): StatusError;
 }
 
@@ -72,6 +74,7 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
         encoding,
         causes: accepted.format !== 'protobuf' && exchange.headers['x-oarlock-cause'] === '1',
         sent: sending.watched(),
+        ...(sending.listed && { listed: sending.listed }),
         statusOf: sending.statusOf,
       });
     }

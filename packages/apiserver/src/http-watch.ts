@@ -9,9 +9,15 @@ export interface WatchOptions {
   readonly causes: boolean;
   /** Told how many events were sent. */
   sent(events: number): void;
+  /** Told once that all that there was has been written, where the watch begins with that. */
+  listed?(): void;
   /** A fault of the source's, as the client is told of it. */
   statusOf(error: unknown): StatusError;
 }
+
+/** The bookmark after what there was (KEP-3157). */
+const endsInitial = ({ type, item }: WatchFrame): boolean =>
+  type === 'BOOKMARK' && item.object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true';
 
 /**
  * Writes a watch until its source ends or the client goes. Each batch is one write; the next is not asked for before the client has
@@ -20,10 +26,11 @@ export interface WatchOptions {
 export async function sendWatch(
   exchange: Exchange,
   frames: AsyncIterable<readonly WatchFrame[]>,
-  { encoding, causes, sent, statusOf }: WatchOptions,
+  { encoding, causes, sent, listed, statusOf }: WatchOptions,
 ): Promise<void> {
   exchange.setHeader('Content-Type', encoding.streamType);
   const outlet = exchange.open(200);
+  let listing = listed;
   try {
     for await (const batch of frames) {
       const [only] = batch;
@@ -35,6 +42,10 @@ export async function sendWatch(
             : batch.map((frame) => encoding.frame(frame));
       sent(batch.length);
       if (!outlet.write(lines)) await outlet.drained();
+      if (listing !== undefined && batch.some(endsInitial)) {
+        listing();
+        listing = undefined;
+      }
       if (outlet.closed) return;
     }
   } catch (error) {

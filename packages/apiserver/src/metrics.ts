@@ -13,6 +13,17 @@ const sizeLabels = ['verb', 'group', 'version', 'resource', 'subresource', 'scop
 const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
 const maxKept = 10_000;
+/** What upstream says of how it was built; empty where nothing was compiled. */
+const build = {
+  git_commit: '',
+  git_tree_state: '',
+  build_date: '',
+  go_version: '',
+  compiler: '',
+  platform: `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+};
+/** Bounds of upstream's histogram of watches that begin with what there is, in seconds. */
+const watchListBuckets = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
@@ -30,6 +41,8 @@ export class RequestMetrics {
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
   readonly #watchEvents: Counter<'group' | 'version' | 'resource'>;
+  readonly #watchLists: TallyHistogram;
+  readonly #listed = new Map<string, Tally>();
   readonly #series = new Map<string, Series>();
   readonly #measured = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
   #others: Series | undefined;
@@ -71,6 +84,13 @@ export class RequestMetrics {
       labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'],
       registers,
     });
+    this.#watchLists = new TallyHistogram({
+      name: 'apiserver_watch_list_duration_seconds',
+      help: 'Seconds until a watch that begins with what there is has sent all of it.',
+      labelNames: ['group', 'version', 'resource', 'scope'],
+      buckets: watchListBuckets,
+      registry,
+    });
     this.#terminations = new Counter({
       name: 'apiserver_request_terminations_total',
       help: 'Requests that ended early: timed out or turned away.',
@@ -87,9 +107,9 @@ export class RequestMetrics {
     new Gauge({
       name: 'kubernetes_build_info',
       help: 'Always 1; its labels say which version this is.',
-      labelNames: ['major', 'minor', 'git_version'],
+      labelNames: ['major', 'minor', 'git_version', 'git_commit', 'git_tree_state', 'build_date', 'go_version', 'compiler', 'platform'],
       registers,
-    }).set({ major, minor, git_version: version }, 1);
+    }).set({ major, minor, git_version: version, ...build }, 1);
     const current = new Gauge({
       name: 'apiserver_current_inflight_requests',
       help: 'Requests being worked on.',
@@ -150,6 +170,16 @@ export class RequestMetrics {
     return (events) => {
       counter.inc(events);
     };
+  }
+
+  /** What there was has been sent. */
+  watchListed(route: Route, seconds: number): void {
+    const { group, version, resource } = route.resource;
+    const scope = scopeOf(route);
+    const key = `${group}/${version}/${resource}|${scope}`;
+    let tally = this.#listed.get(key);
+    if (tally === undefined) this.#listed.set(key, (tally = this.#watchLists.series({ group, version, resource, scope })));
+    tally.observe(seconds);
   }
 
   /** Counts an open stream until the returned function is called. */

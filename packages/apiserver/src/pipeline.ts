@@ -12,7 +12,10 @@ import type { Authorizer } from '@oarlock/spi/authz';
 import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { StorageDriver } from '@oarlock/spi/storage';
+import type { AccessMetrics } from './access-metrics.ts';
 import { AdmissionChain } from './admission-chain.ts';
+import type { AdmissionMetrics } from './admission-metrics.ts';
+import type { RuleMetrics } from './custom-resources/rule-metrics.ts';
 import { attributesOf, authorize, type Names } from './authorization.ts';
 import { Call } from './call.ts';
 import { Catalog } from './catalog.ts';
@@ -68,6 +71,14 @@ export interface PipelineOptions {
   readonly runtimeConfig?: RuntimeConfig;
   /** Names of the plugins, in the order of the chains, for spans. */
   readonly names?: { readonly authz?: Names; readonly admission?: Names };
+  /** What is measured on the way. */
+  readonly metrics?: PipelineMetrics;
+}
+
+export interface PipelineMetrics {
+  readonly access: AccessMetrics;
+  readonly admission: AdmissionMetrics;
+  readonly rules: RuleMetrics;
 }
 
 type Handler = (machinery: Machinery, kind: ServedKind, call: Call) => Promise<PipelineResponse>;
@@ -107,6 +118,7 @@ export class Pipeline {
   readonly #machinery: Machinery;
   readonly #tracer: Tracer;
   readonly #names: { readonly authz: Names };
+  readonly #access: AccessMetrics | undefined;
   readonly #compactor: Compactor;
   readonly #lifecycle: DefinitionLifecycle;
   readonly #webhooks: ConversionWebhooks;
@@ -125,6 +137,7 @@ export class Pipeline {
     random = systemRandom,
     stale = () => false,
     names = {},
+    metrics,
     components = () => [],
     runtimeConfig = {},
   }: PipelineOptions) {
@@ -142,6 +155,7 @@ export class Pipeline {
       this.#webhooks,
       new Set(this.#catalog.resources.map(({ name }) => name)),
       () => this.#catalog.changed(),
+      metrics?.rules,
     );
     this.#catalog.extend(custom);
     this.#lifecycle = new DefinitionLifecycle({
@@ -176,6 +190,7 @@ export class Pipeline {
     ranges.connect(networking('ipaddresses'), networking('servicecidrs'));
     this.#tracer = tracer;
     this.#names = { authz: names.authz ?? [] };
+    this.#access = metrics?.access;
     this.#machinery = {
       objects: new ObjectStore(storage, this.#cache, stale),
       reader: new Reader({ storage, cache: this.#cache, clock, random: next }),
@@ -183,6 +198,7 @@ export class Pipeline {
         [...admission, rbacEscalation(() => this.#machinery)],
         [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
         (resource) => versionsOf(this.#catalog, resource),
+        metrics && { metrics: metrics.admission, clock },
       ),
       authz,
       authn,
@@ -258,9 +274,9 @@ export class Pipeline {
   }
 
   async #authorize(call: Call): Promise<void> {
-    const { authz } = this.#machinery;
+    const { authz, clock } = this.#machinery;
     const attributes = attributesOf(call.request);
-    const answer = authorize(authz, this.#names.authz, attributes, call);
+    const answer = authorize(authz, this.#names.authz, attributes, call, this.#access && { metrics: this.#access, clock });
     if (answer !== undefined) await answer;
     // WebSockets open with GET; what they open is no read
     if (call.request.verb === 'get' && interactive.has(call.request.subresource))

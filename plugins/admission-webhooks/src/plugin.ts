@@ -10,6 +10,7 @@ import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
 import { z } from 'zod';
 import { concerns, takeTurn, type TurnOptions } from './webhook-turn.ts';
 import { WebhookCaller } from './webhook-call.ts';
+import { WebhookMetrics } from './webhook-metrics.ts';
 import { conditionFaults, readyWebhooks, type ReadyWebhook, type WebhookConfiguration } from './webhook.ts';
 
 type Webhooks = readonly ReadyWebhook[];
@@ -27,9 +28,16 @@ export default Admission.plugin({
   id: 'admission-webhooks',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers, authz: Authz },
-  create({ client, informers, authz }, { clock, log }) {
+  create({ client, informers, authz }, { clock, log, metrics }) {
     const caller = new WebhookCaller(client, clock, Math.random);
-    const options: TurnOptions = { caller, namespaces: new NamespaceObjects(informers, client), authz, log };
+    const options: TurnOptions = {
+      caller,
+      namespaces: new NamespaceObjects(informers, client),
+      authz,
+      log,
+      clock,
+      metrics: new WebhookMetrics(metrics),
+    };
     const mutating = new RuleObjects(client, informers, mutatingWebhookConfigurations, readyWebhooks);
     const validating = new RuleObjects(client, informers, validatingWebhookConfigurations, readyWebhooks);
     return new WebhookAdmission(flat(mutating), flat(validating), () => mutating.empty && validating.empty, options);

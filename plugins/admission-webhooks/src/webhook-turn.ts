@@ -5,6 +5,7 @@ import { groupResource } from '@oarlock/api/resource';
 import { failure, StatusError, type Status } from '@oarlock/api/status';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Bindings } from '@oarlock/cel/frame';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { RequestBindings } from '@oarlock/admission-rules/request-bindings';
 import { isExempt } from '@oarlock/admission-rules/matcher';
@@ -14,7 +15,8 @@ import { deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admissio
 import type { Authorizer } from '@oarlock/spi/authz';
 import { readAnswer, reviewOf, type ReviewAnswer } from './review.ts';
 import type { WebhookCaller } from './webhook-call.ts';
-import { WebhookFault } from './webhook-fault.ts';
+import { WebhookFault, type WebhookFaultCode } from './webhook-fault.ts';
+import type { Asked, RejectionCause, WebhookMetrics } from './webhook-metrics.ts';
 import type { ReadyWebhook } from './webhook.ts';
 
 export interface TurnOptions {
@@ -22,6 +24,8 @@ export interface TurnOptions {
   readonly namespaces: NamespaceObjects;
   readonly authz: readonly Authorizer[];
   readonly log: Logger;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly metrics: WebhookMetrics;
 }
 export type Turn =
   | { readonly outcome: 'skipped' }
@@ -30,6 +34,10 @@ export type Turn =
   | { readonly outcome: 'ignored' }
   | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean; readonly patch?: unknown };
 
+const faults = { call: 'calling_webhook_error', response: 'apiserver_internal_error' } as const satisfies Record<
+  WebhookFaultCode,
+  RejectionCause
+>;
 const skipped: Turn = { outcome: 'skipped' };
 const refusedBy = (status: Status): Turn => ({ outcome: 'refused', verdict: deny(status.message ?? '', { status }) });
 const refused = ({ status }: StatusError): Turn => refusedBy(status);
@@ -43,7 +51,7 @@ export async function takeTurn(
   request: AdmissionRequest,
   object: KubeObject | undefined,
   mutating: boolean,
-  { caller, namespaces, authz, log }: TurnOptions,
+  { caller, namespaces, authz, log, clock, metrics }: TurnOptions,
 ): Promise<Turn> {
   const current = { ...request, object };
   if (!(await webhook.matcher.selects(current, namespaces.labels))) return skipped;
@@ -59,13 +67,24 @@ export async function takeTurn(
   }
   if (request.dryRun && !webhook.takesDryRun)
     return refused(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
+  const asked: Asked = { name: webhook.name, mutating, operation: request.operation };
+  const began = clock.monotonic();
+  const ended = (code: number, rejection?: RejectionCause) => metrics.ended(asked, (clock.monotonic() - began) / 1000, code, rejection);
   try {
     const answer = await call(webhook, seen, mutating, caller);
     for (const warning of answer.warnings) request.warn(warning);
     for (const [key, value] of Object.entries(answer.annotations)) request.annotate(`${webhook.name}/${key}`, value);
-    if (!answer.allowed) return refusedBy(denial(webhook.name, answer.status));
-    if (answer.patch === undefined || object === undefined) return { outcome: 'passed', object, changed: false };
+    if (!answer.allowed) {
+      const status = denial(webhook.name, answer.status);
+      ended(status.code ?? 0, 'no_error');
+      return refusedBy(status);
+    }
+    if (answer.patch === undefined || object === undefined) {
+      ended(200);
+      return { outcome: 'passed', object, changed: false };
+    }
     const changed = patched(seen.object as KubeObject, answer.patch);
+    ended(200);
     const next = seen.requested === undefined ? changed : await asRequested(request, changed);
     return jsonEqual(next, object)
       ? { outcome: 'passed', object, changed: false }
@@ -73,7 +92,9 @@ export async function takeTurn(
   } catch (error) {
     if (!(error instanceof WebhookFault)) throw error;
     const message = `failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`;
+    ended(error.code === 'call' ? 500 : 0, webhook.ignoresFaults ? undefined : faults[error.code]);
     if (webhook.ignoresFaults) {
+      metrics.failedOpen(asked);
       log.warn({ webhook: webhook.name, configuration: webhook.configuration, error: error.message }, 'a webhook could not be called');
       return { outcome: 'ignored' };
     }

@@ -23,6 +23,7 @@ import { fieldReader } from './fields.ts';
 import { validateListTypes } from './list-types.ts';
 import { isTerminating } from './names.ts';
 import type { PublishedKind } from './published-kind.ts';
+import type { RuleMetrics } from './rule-metrics.ts';
 import { checkRules, rulesSkipped } from './rules.ts';
 import { customScale } from './scale.ts';
 import type { SchemaNode } from './schema-node.ts';
@@ -50,10 +51,11 @@ export interface CustomKindParts {
   readonly schema: SchemaNode;
   readonly store: StoredKind;
   readonly converter: Converter;
+  readonly metrics?: RuleMetrics | undefined;
 }
 
 /** A version of a resource that a definition makes, as requests are served by it. */
-export function customKind({ definition, version, kind, schema, store, converter }: CustomKindParts): ServedKind {
+export function customKind({ definition, version, kind, schema, store, converter, metrics }: CustomKindParts): ServedKind {
   const { group, namespaced } = kind;
   const apiVersion = `${group}/${version.name}`;
   const gvk = { group, version: version.name, kind: kind.kind };
@@ -77,7 +79,7 @@ export function customKind({ definition, version, kind, schema, store, converter
     terminating: isTerminating(definition),
     awaits: converter.remote,
     complete: (object) => complete(schema, typed(object, gvk)),
-    validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource),
+    validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource, metrics),
     unknownFields: (object) => unknownFields(kind.published.fields, object),
     toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
     convert: (object) => converter.convert([object], apiVersion, (list) => complete(schema, list[0] as KubeObject)),
@@ -142,6 +144,7 @@ function validate(
   object: KubeObject,
   old: KubeObject | undefined,
   subresource: string,
+  metrics: RuleMetrics | undefined,
 ): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain);
@@ -156,7 +159,7 @@ function validate(
     if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
   }
   if (errors.some(({ type }) => blocking.has(type))) return rulesSkipped(schema, errors);
-  errors.push(...checkRules(schema, object, old));
+  errors.push(...checkRules(schema, object, old, metrics));
   return errors;
 }
 

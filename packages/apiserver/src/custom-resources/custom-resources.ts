@@ -13,6 +13,7 @@ import { converterOf, type Converter } from './conversion.ts';
 import { customKind } from './custom-kind.ts';
 import { isServed, isTerminating } from './names.ts';
 import type { Published, PublishedKind } from './published-kind.ts';
+import type { RuleMetrics } from './rule-metrics.ts';
 import { SchemaNode } from './schema-node.ts';
 import { strictSchema } from './strict-schema.ts';
 import { compareVersions } from './version-order.ts';
@@ -47,9 +48,17 @@ export class CustomResources {
   readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
   readonly #builtin: ReadonlySet<string>;
   readonly #changed: () => void;
+  readonly #metrics: RuleMetrics | undefined;
 
   /** What `builtin` names is never served by a definition. */
-  constructor(cache: () => WatchCache, webhooks: ConversionWebhooks, builtin: ReadonlySet<string>, changed: () => void) {
+  constructor(
+    cache: () => WatchCache,
+    webhooks: ConversionWebhooks,
+    builtin: ReadonlySet<string>,
+    changed: () => void,
+    metrics?: RuleMetrics,
+  ) {
+    this.#metrics = metrics;
     this.#cache = cache;
     this.#builtin = builtin;
     this.#webhooks = webhooks;
@@ -136,7 +145,9 @@ export class CustomResources {
     if (before !== undefined && !jsonEqual(before.definition.spec, spec)) cache.endWatchers();
     for (const kind of kinds) {
       const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
-      this.#kinds.set(keyOf(kind), () => customKind({ definition, version, kind, schema: schemaOf(version), store, converter }));
+      this.#kinds.set(keyOf(kind), () =>
+        customKind({ definition, version, kind, schema: schemaOf(version), store, converter, metrics: this.#metrics }),
+      );
     }
     this.#served.set(name, { definition, mark, store, converter, kinds });
     return true;

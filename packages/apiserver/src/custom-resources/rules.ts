@@ -7,6 +7,7 @@ import type { Bindings } from '@oarlock/cel/frame';
 import { none, Optional } from '@oarlock/cel/value';
 import { correlated, type Old } from './correlation.ts';
 import { fieldPathNames } from './rule-check.ts';
+import type { RuleMetrics } from './rule-metrics.ts';
 import { compileRules, type Rule, type Rules } from './rule.ts';
 import type { SchemaNode } from './schema-node.ts';
 
@@ -18,11 +19,12 @@ const compiled = new WeakMap<SchemaNode, Rules | null>();
 const reaching = new WeakMap<SchemaNode, boolean>();
 
 /** The rules of a place, compiled when they are first needed. */
-function rulesOf(schema: SchemaNode): Rules | undefined {
+function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): Rules | undefined {
   let rules = compiled.get(schema);
   if (rules === undefined) {
     const has = (schema.source['x-kubernetes-validations'] ?? []).length > 0;
-    rules = has ? compileRules(schema.source, schema.root) : null;
+    const compiles = () => compileRules(schema.source, schema.root);
+    rules = has ? (metrics === undefined ? compiles() : metrics.compiled(compiles)) : null;
     compiled.set(schema, rules);
   }
   return rules ?? undefined;
@@ -46,10 +48,17 @@ function hasRules(schema: SchemaNode): boolean {
  * The rules of a schema that an object breaks. Rules about what has not changed are not asked again, but for those that compare; all
  * together may cost what Kubernetes lets them.
  */
-export function checkRules(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
+export function checkRules(
+  schema: SchemaNode,
+  object: KubeObject,
+  old: KubeObject | undefined,
+  metrics?: RuleMetrics,
+): readonly FieldError[] {
   if (!hasRules(schema)) return [];
-  const check = new Check();
-  check.visit(schema, object, '', old && { value: old });
+  const check = new Check(metrics);
+  const run = () => check.visit(schema, object, '', old && { value: old });
+  if (metrics === undefined) run();
+  else metrics.evaluated(run);
   return check.errors;
 }
 
@@ -62,12 +71,17 @@ export function rulesSkipped(schema: SchemaNode, errors: readonly FieldError[]):
 
 class Check {
   readonly errors: FieldError[] = [];
+  readonly #metrics: RuleMetrics | undefined;
   #budget = runtimeBudget;
+
+  constructor(metrics: RuleMetrics | undefined) {
+    this.#metrics = metrics;
+  }
 
   /** Whether there is something left to spend. */
   visit(schema: SchemaNode, value: unknown, path: string, old: Old | undefined): boolean {
     if (value === undefined || value === null || !hasRules(schema)) return true;
-    const rules = rulesOf(schema);
+    const rules = rulesOf(schema, this.#metrics);
     if (rules !== undefined && !this.#place(schema, rules, value, path, old)) return false;
     if (Array.isArray(value)) {
       const { items } = schema;
