@@ -1,4 +1,4 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { oarlockVersion } from '@oarlock/cluster/version';
 import { exitCodes, explain } from './exit.ts';
 
@@ -128,9 +128,14 @@ function program(): Command {
     .addOption(dataDir())
     .option('--ttl <hours>', 'hours until it expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
-  root
-    .command('keys')
-    .description('keys of the cluster')
+  const keys = root.command('keys').description('keys of the cluster');
+  keys
+    .command('ca')
+    .description('put another CA in the place of the one that there is, in three steps: add, use, end')
+    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
+    .addOption(dataDir())
+    .action(async (step, options) => (await import('./keys.ts')).rotateCa(step, options));
+  keys
     .command('rotate')
     .description('sign tokens of service accounts with a new key from now on')
     .addOption(dataDir())

@@ -1,7 +1,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
 import { openStorage } from '@oarlock/cluster/open-storage';
-import { writeAtomic } from '@oarlock/cluster/keys';
+import { writeAtomic } from '@oarlock/cluster/files';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
 import { clusterFileOf, keyDirectories } from './backup.ts';

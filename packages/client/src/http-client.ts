@@ -7,7 +7,7 @@ import type { CallOptions, Client, DeleteOptions, ListOptions, PatchType, WatchE
 import { BearerToken, type TokenSource } from './bearer-token.ts';
 import type { CredentialSource } from './exec-credential.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
-import { HttpTransport } from './http-transport.ts';
+import { HttpTransport, type Shown } from './http-transport.ts';
 import { TransportError } from './http-connection.ts';
 import { ObjectCalls } from './object-calls.ts';
 import { deleteCollectionCall, listCall, watchCall, type Call } from './request.ts';
@@ -44,8 +44,8 @@ export interface HttpClientOptions {
 
 export interface HttpClient extends Client {
   causedBy(cause: Cause | undefined): HttpClient;
-  /** Shows another client certificate from now on (PEM). Watches go on over the former connection for a minute at most. */
-  renew(pair: { readonly cert: string; readonly key: string }): void;
+  /** Shows another client certificate, and trusts other CAs, from now on (PEM). Watches go on over the former connection for a minute at most. */
+  renew(shown: Shown): void;
   /** Ends everything under way, of all clients that `causedBy` made too. A client that is not closed does not keep the process alive while it is idle. */
   close(): void;
 }
@@ -181,8 +181,8 @@ class HttpsClient extends ObjectCalls implements HttpClient {
     return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, cause);
   }
 
-  renew(pair: { readonly cert: string; readonly key: string }): void {
-    this.#transport.renew(pair);
+  renew(shown: Shown): void {
+    this.#transport.renew(shown);
   }
 
   close(): void {

@@ -14,6 +14,13 @@ export interface HttpTransportOptions {
   readonly random: () => number;
 }
 
+/** A certificate with its key, and the CAs that are trusted; PEM. What is left out stays as it is. */
+export interface Shown {
+  readonly cert?: string;
+  readonly key?: string;
+  readonly ca?: string;
+}
+
 const dialMs = 10_000;
 const maxConnections = 16;
 const retireMs = 60_000;
@@ -50,9 +57,9 @@ export class HttpTransport {
     }
   }
 
-  /** Shows another certificate from now on. Connections that showed the former one take nothing new, and end a minute later. */
-  renew(pair: { readonly cert: string; readonly key: string }): void {
-    this.#options = { ...this.#options, tls: { ...this.#options.tls, ...pair } };
+  /** Shows and trusts what is given from now on. Connections from before take nothing new, and end a minute later. */
+  renew(shown: Shown): void {
+    this.#options = { ...this.#options, tls: { ...this.#options.tls, ...shown } };
     const former = this.#connections;
     this.#connections = [];
     for (const connection of former) {

@@ -9,11 +9,16 @@ import {
   type KeyObject,
 } from 'node:crypto';
 import { watch } from 'node:fs';
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readAuthority, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
 import { renewAt } from './certificate-life.ts';
+import { readIfThere, writeAtomic } from './files.ts';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
+type Authority = NonNullable<Awaited<ReturnType<typeof readAuthority>>>;
+
+const caName = 'oarlock-ca';
 const dayMs = 86_400_000;
 const caDays = 3650;
 const leafDays = 365;
@@ -37,22 +42,6 @@ const x509 = async () => {
   await import('reflect-metadata'); // the library's own container wants it first
   return import('@peculiar/x509');
 };
-
-/** Writes so that a reader sees the old content or the new, never half. */
-export async function writeAtomic(file: string, content: string, mode = 0o600): Promise<void> {
-  const temporary = `${file}.${randomBytes(4).toString('hex')}.tmp`;
-  await writeFile(temporary, content, { mode });
-  await rename(temporary, file);
-}
-
-async function readIfThere(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
 
 const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
 
@@ -141,7 +130,8 @@ export interface KeyFiles {
 export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
-  const ca = await pair(directory, 'ca', () => selfSigned('oarlock-ca'));
+  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', await selfSigned(caName));
+  const { signing: ca, bundle } = (await readAuthority(directory)) as Authority;
   const signingFile = join(directory, 'service-account.key');
   await onlyOnce(signingFile, async () => newKey());
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {
@@ -166,7 +156,7 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   return {
     directory,
     keys: {
-      caBundle: ca.certificate,
+      caBundle: bundle,
       issue,
       sign: (csr, request) => signRequest(ca, csr, request),
       get serviceAccount() {
@@ -217,14 +207,15 @@ const unsigned = (): Promise<never> => Promise.reject(new Error("this process do
  */
 export async function readKeys(directory: string, caBundle: string): Promise<ClusterKeys> {
   const file = (name: string) => readIfThere(join(directory, name));
-  const [certificate, key, own, kubeadms] = await Promise.all(['ca.crt', 'ca.key', 'service-account.key', 'sa.key'].map(file));
+  const authority = await readAuthority(directory);
+  const [certificate, own, kubeadms] = await Promise.all(['ca.crt', 'service-account.key', 'sa.key'].map(file));
   const signingKey = own ?? kubeadms ?? '';
   const serviceAccount = { issuer: '', signingKey, verifyingKeys: signingKey === '' ? [] : [publicOf(signingKey)] };
-  if (certificate === undefined || key === undefined)
+  if (authority === undefined)
     return { caBundle: certificate ?? caBundle, trustOnly: true, issue: unsigned, sign: unsigned, serviceAccount };
-  const ca = { certificate, key };
+  const { signing: ca, bundle } = authority;
   return {
-    caBundle: certificate,
+    caBundle: bundle,
     serviceAccount,
     sign: (csr, request) => signRequest(ca, csr, request),
     async issue(request) {
@@ -257,6 +248,10 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
   await writeAtomic(file, newKey());
 }
 
+/** Takes a step to another CA. @throws AuthorityError when it cannot be taken now */
+export const rotateAuthority = (directory: string, step: AuthorityStep): Promise<void> =>
+  stepAuthority(directory, step, () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`)); // two of a name are hard to tell apart
+
 /** A pair that is whole and has a fifth of its life before it. What was cut off by a crash is made anew. */
 function keptPair(text: string | undefined): KeyPair | undefined {
   if (text === undefined) return undefined;
@@ -274,16 +269,5 @@ async function onlyOnce(file: string, make: () => Promise<string>): Promise<stri
   if (there !== undefined) return there;
   const made = await make();
   await writeAtomic(file, made);
-  return made;
-}
-
-/** The certificate is written last: a pair without it was never used and is made anew. */
-async function pair(directory: string, name: string, make: () => Promise<KeyPair>): Promise<KeyPair> {
-  const [certificateFile, keyFile] = [join(directory, `${name}.crt`), join(directory, `${name}.key`)];
-  const [certificate, key] = [await readIfThere(certificateFile), await readIfThere(keyFile)];
-  if (certificate !== undefined && key !== undefined) return { certificate, key };
-  const made = await make();
-  await writeAtomic(keyFile, made.key);
-  await writeAtomic(certificateFile, made.certificate);
   return made;
 }

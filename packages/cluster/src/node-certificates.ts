@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -6,7 +7,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
 import { ownAddresses } from './addresses.ts';
 import { renewAt } from './certificate-life.ts';
-import { writeAtomic } from './keys.ts';
+import { writeAtomic } from './files.ts';
 import { certify } from './node-requests.ts';
 
 export interface NodeCertificatesOptions {
@@ -15,8 +16,8 @@ export interface NodeCertificatesOptions {
   readonly certificateFile: string;
   readonly keyFile: string;
   readonly client: Client;
-  /** Makes the client show the new certificate. */
-  readonly renewed: (pair: { readonly cert: string; readonly key: string }) => void;
+  /** Makes the client show the new certificate, and trust other CAs. */
+  readonly renewed: (shown: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -24,14 +25,22 @@ export interface NodeCertificatesOptions {
 /** Before the kubelet reads its files again: it does so when four fifths are over. */
 const part = 0.7;
 const retryMs = 10 * 60_000;
+/** How often it is looked whether the cluster has other CAs. */
+const trustMs = 3_600_000;
 /** How long whoever approves and signs is waited for. */
 const answerMs = 15 * 60_000;
 
-/** Renews the certificates of a node that joined, by requests that it makes with those that it has, in the files from which they are read. */
+/**
+ * Renews the certificates of a node that joined, by requests that it makes with those that it has, in the files from which they are read:
+ * before they end, and when another CA signs. Which CAs are trusted comes from the cluster, over connections that those of before vouch for.
+ */
 export class NodeCertificates {
   readonly #options: NodeCertificatesOptions;
   #timer: Timer | undefined;
+  #trusting: Timer | undefined;
+  #learning: Promise<void> | undefined;
   #renewing: Promise<void> | undefined;
+  #writing: Promise<void> = Promise.resolve();
   readonly #stopping = new AbortController();
 
   constructor(options: NodeCertificatesOptions) {
@@ -40,26 +49,64 @@ export class NodeCertificates {
 
   async start(): Promise<void> {
     this.#in((await this.#due()) - this.#options.clock.now());
+    this.#learning = this.#trust();
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#timer?.cancel();
+    this.#trusting?.cancel();
+    await this.#learning;
     await this.#renewing;
   }
 
   #in(ms: number): void {
     if (this.#stopping.signal.aborted) return;
     this.#timer = this.#options.clock.after(Math.max(0, ms), () => {
-      this.#renewing = this.#renew();
+      this.#renewing = this.#renew().finally(() => {
+        this.#renewing = undefined;
+      });
     });
   }
 
-  /** When the first of both is due. */
+  /** Takes up which CAs the cluster has. */
+  async #trust(): Promise<void> {
+    const { client, clock, log, kubeconfigFile, renewed } = this.#options;
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(answerMs)]);
+    try {
+      const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
+      if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster names no CA');
+      const { clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+      if (decoded(clusters[0].cluster['certificate-authority-data']) !== ca) {
+        await this.#rewrite((config) => {
+          const [first, ...others] = config.clusters;
+          const cluster = { ...first.cluster, 'certificate-authority-data': encoded(ca) };
+          return { ...config, clusters: [{ ...first, cluster }, ...others] };
+        });
+        renewed({ ca });
+        log.info({ authorities: certificatesIn(ca).length }, 'the cluster has other CAs');
+        // a renewal that is under way looks when the next one is due
+        if (this.#renewing === undefined) {
+          this.#timer?.cancel();
+          this.#in((await this.#due()) - clock.now());
+        }
+      }
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return;
+      log.warn({ err: error }, 'the CAs of the cluster could not be read');
+    }
+    this.#trusting = clock.after(trustMs, () => {
+      this.#learning = this.#trust();
+    });
+  }
+
+  /** When the first of both is due: at once where another CA signs now. */
   async #due(): Promise<number> {
     const { kubeconfigFile, certificateFile } = this.#options;
-    const { users } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
-    const client = Buffer.from(users[0].user['client-certificate-data'], 'base64').toString('utf8');
+    const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+    const client = decoded(users[0].user['client-certificate-data']);
+    const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
+    if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
     return Math.min(renewAt(client, part), renewAt(await readFile(certificateFile, 'utf8'), part));
   }
 
@@ -86,17 +133,33 @@ export class NodeCertificates {
     }
   }
 
+  /** One change of the kubeconfig after the other. */
+  #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
+    const { kubeconfigFile } = this.#options;
+    const written = this.#writing.then(async () => {
+      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig)));
+    });
+    this.#writing = written.catch(() => undefined); // told to whoever changes
+    return written;
+  }
+
   async #write(own: KeyPair, serving: KeyPair): Promise<void> {
-    const { kubeconfigFile, certificateFile, keyFile } = this.#options;
-    const base64 = (text: string) => Buffer.from(text).toString('base64');
-    const config = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
-    const user = { 'client-certificate-data': base64(own.certificate), 'client-key-data': base64(own.key) };
-    await writeAtomic(kubeconfigFile, stringify({ ...config, users: [{ ...config.users[0], user }] }));
+    const { certificateFile, keyFile } = this.#options;
+    const user = { 'client-certificate-data': encoded(own.certificate), 'client-key-data': encoded(own.key) };
+    await this.#rewrite((config) => ({ ...config, users: [{ ...config.users[0], user }] }));
     await writeAtomic(keyFile, serving.key);
     await writeAtomic(certificateFile, serving.certificate);
   }
 }
 
+const encoded = (text: string) => Buffer.from(text).toString('base64');
+const decoded = (data: string) => Buffer.from(data, 'base64').toString('utf8');
+const certificatesIn = (pem: string): readonly string[] => pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+
+interface ClusterEntry {
+  readonly cluster: { readonly 'certificate-authority-data': string };
+}
 interface Kubeconfig {
+  readonly clusters: readonly [ClusterEntry, ...ClusterEntry[]];
   readonly users: readonly [{ readonly user: { readonly 'client-certificate-data': string; readonly 'client-key-data': string } }];
 }

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { holderOf, releaseLock, takeLock, thisProcess, type Holder } from '@oarlock/kernel/process-lock';
-import { writeAtomic } from './keys.ts';
+import { writeAtomic } from './files.ts';
 
 /** What a running cluster process writes down about itself in its data directory. */
 export interface ProcessState extends Holder {

@@ -4,7 +4,8 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, unlink, writeFile } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { openKeys, rotateServiceAccountKey, writeAtomic } from '@oarlock/cluster/keys';
+import { writeAtomic } from '@oarlock/cluster/files';
+import { openKeys, rotateServiceAccountKey } from '@oarlock/cluster/keys';
 import { newRequest } from '@oarlock/cluster/node-keys';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

@@ -9,7 +9,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { openKeys } from '../src/keys.ts';
+import { openKeys, rotateAuthority } from '../src/keys.ts';
 import { kubeconfig } from '../src/kubeconfig.ts';
 import { NodeCertificates } from '../src/node-certificates.ts';
 
@@ -57,7 +57,9 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
     certificateFile: file('crt'),
     keyFile: file('key'),
     client: cluster,
-    renewed: ({ cert }) => shown.push(cert),
+    renewed: ({ cert }) => {
+      if (cert !== undefined) shown.push(cert);
+    },
     clock,
     log: silentLogger,
   });
@@ -78,6 +80,56 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
   expect(new X509Certificate(certificate).subject).toContain('CN=system:node:n1');
   for (const name of ['kubeconfig', 'crt', 'key']) expect((await stat(file(name))).mode & 0o777, name).toBe(0o600);
   expect(asked.at(-1)?.spec?.usages).toContain('digital signature');
+  await certificates.stop();
+  await api.stop();
+});
+
+it('trusts the CAs that the cluster has, and has its certificates from the one that signs', async () => {
+  const pki = join(directory, 'pki');
+  const file = (name: string) => join(directory, name);
+  const { keys } = await openKeys(pki, 'https://issuer.example');
+  const pair = (usage: 'client' | 'server') =>
+    keys.issue({ commonName: 'system:node:n1', organizations: ['system:nodes'], usages: [usage] });
+  const [client, serving] = [await pair('client'), await pair('server')];
+  await writeFile(file('kubeconfig'), kubeconfig({ cluster: 'c', server: 'https://a', ca: keys.caBundle, user: 'system:node:n1', client }));
+  await writeFile(file('crt'), serving.certificate);
+  await writeFile(file('key'), serving.key);
+  await rotateAuthority(pki, 'add');
+  await rotateAuthority(pki, 'use');
+  const { keys: now } = await openKeys(pki, 'https://issuer.example');
+  const clock = new FakeClock({ start: Date.now() });
+  const api = memoryApi({ clock });
+  api.paths.set('/oarlock/v1/ca', { ca: now.caBundle });
+  const cluster = api.client();
+  api.informers.of(certificateSigningRequests).on({
+    added(request) {
+      const usages = [request.spec?.signerName === 'kubernetes.io/kubelet-serving' ? ('server' as const) : ('client' as const)];
+      const csr = Buffer.from(request.spec?.request ?? '', 'base64').toString('utf8');
+      void now.sign(csr, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages }).then((certificate) => {
+        const status = { certificate: Buffer.from(certificate).toString('base64') };
+        return cluster.update(certificateSigningRequests, { ...request, status }, { subresource: 'status' });
+      });
+    },
+  });
+  const shown: { readonly cert?: string; readonly ca?: string }[] = [];
+  const certificates = new NodeCertificates({
+    nodeName: 'n1',
+    kubeconfigFile: file('kubeconfig'),
+    certificateFile: file('crt'),
+    keyFile: file('key'),
+    client: cluster,
+    renewed: (what) => shown.push(what),
+    clock,
+    log: silentLogger,
+  });
+  await certificates.start();
+  await expect.poll(async () => clock.advance(1_000).then(() => shown.length), { timeout: 120_000 }).toBe(2);
+  expect(shown[0]).toEqual({ ca: now.caBundle });
+  const signing = new X509Certificate(now.caBundle); // the first of both
+  for (const certificate of [shown[1]?.cert ?? '', await readFile(file('crt'), 'utf8')])
+    expect(new X509Certificate(certificate).verify(signing.publicKey)).toBe(true);
+  const { clusters } = parse(await readFile(file('kubeconfig'), 'utf8')) as { clusters: [{ cluster: Record<string, string> }] };
+  expect(Buffer.from(clusters[0].cluster['certificate-authority-data'] ?? '', 'base64').toString()).toBe(now.caBundle);
   await certificates.stop();
   await api.stop();
 });
