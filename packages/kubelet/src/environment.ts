@@ -1,4 +1,14 @@
-import type { ConfigMap, Container, EnvFromSource, EnvVar, EphemeralContainer, Pod, Secret } from '@oarlock/api/types/core-v1';
+import type {
+  ConfigMap,
+  Container,
+  EnvFromSource,
+  EnvVar,
+  EphemeralContainer,
+  FileKeySelector,
+  Pod,
+  Secret,
+} from '@oarlock/api/types/core-v1';
+import { envFileValue } from './env-file.ts';
 import { expand } from './expansion.ts';
 import { fieldValue, resourceValue, type PodFacts } from './field-values.ts';
 import type { ObjectCache, ObjectReference } from './object-cache.ts';
@@ -10,6 +20,8 @@ export interface EnvironmentSources {
   readonly services: Variables;
   readonly facts: PodFacts;
   readonly allocatable: Amounts;
+  /** The text of a file in one of the pod's volumes; undefined when it is not there. @throws Error when it is no file of the volume */
+  fileIn(volume: string, path: string): Promise<string | undefined>;
   /** Names of an envFrom source that cannot be variables. */
   invalidNames?(names: readonly string[], source: string): void;
 }
@@ -93,6 +105,7 @@ async function valueFrom(
 ): Promise<string | undefined> {
   if (from?.fieldRef) return fieldValue(pod, from.fieldRef, sources.facts);
   if (from?.resourceFieldRef) return resourceValue(pod, from.resourceFieldRef, container, sources.allocatable);
+  if (from?.fileKeyRef) return fileValue(from.fileKeyRef, sources);
   const selector = from?.configMapKeyRef ?? from?.secretKeyRef;
   const kind = from?.configMapKeyRef ? 'ConfigMap' : 'Secret';
   if (!selector) throw new Error('unsupported source of an environment variable');
@@ -104,6 +117,20 @@ async function valueFrom(
   }
   const value = dataOf(kind, object).get(selector.key);
   if (value === undefined && !selector.optional) throw new Error(`couldn't find key ${selector.key} in ${kind} ${key}`);
+  return value;
+}
+
+async function fileValue({ volumeName, path, key, optional }: FileKeySelector, sources: EnvironmentSources): Promise<string | undefined> {
+  const text = await sources.fileIn(volumeName, path);
+  if (text === undefined && !optional) throw new Error(`file ${JSON.stringify(path)} not found in volume "${volumeName}"`);
+  let value: string | undefined;
+  try {
+    value = envFileValue(text ?? '', key);
+  } catch (cause) {
+    throw new Error(`couldn't parse env file ${JSON.stringify(path)} of volume "${volumeName}": ${(cause as Error).message}`, { cause });
+  }
+  if (value === undefined && !optional)
+    throw new Error(`environment variable key ${JSON.stringify(key)} not found in file ${JSON.stringify(path)} of volume "${volumeName}"`);
   return value;
 }
 

@@ -16,7 +16,7 @@ import { linuxResources, qosClass } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
 import { mayChangeOwners } from './volumes/ownership.ts';
 import { mountsImages } from './volumes/image-volumes.ts';
-import { prepareSubPath } from './volumes/sub-path.ts';
+import { prepareSubPath, readBelow } from './volumes/sub-path.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
 
 /** Whether the kubelet itself obtains the pod's address: the network plugin works on the node's network, and the pod does not ask for it anyway. */
@@ -115,6 +115,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
     facts,
     allocatable: node.allocatable,
     services: node.services.variables(pod.metadata?.namespace ?? '', pod.spec?.enableServiceLinks !== false),
+    fileIn: (name, path) => fileIn(request.volumes, name, path),
     invalidNames: (keys, source) =>
       event(
         'Warning',
@@ -160,6 +161,15 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
       ),
     },
   };
+}
+
+/** Of an environment file. Bytes. */
+const longestEnvFile = 1024 * 1024;
+
+async function fileIn(volumes: PodVolumes, name: string, path: string): Promise<string | undefined> {
+  const volume = volumes.get(name);
+  if (!volume) throw new Error(`cannot find volume "${name}" of an environment file`);
+  return (await readBelow(volume.hostPath, path, longestEnvFile))?.toString('utf8');
 }
 
 const cdiList = (names: readonly string[]) => (names.length > 0 ? { cdiDevices: [...new Set(names)] } : {});

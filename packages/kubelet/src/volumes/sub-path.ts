@@ -41,6 +41,48 @@ async function openBelow(base: string, path: string, make?: number): Promise<Fil
 
 const leaves = (path: string) => path === '..' || path.startsWith('../') || isAbsolute(path);
 
+/** Where a path within a volume leads to, with the links inside followed. @throws VolumeError `InvalidArgument` when it leaves the volume */
+async function placeOf(
+  volumePath: string,
+  subPath: string,
+): Promise<{ readonly base: string; readonly inside: string; readonly missing: boolean }> {
+  if (isAbsolute(subPath) || subPath.split('/').includes('..'))
+    throw new VolumeError('InvalidArgument', `subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
+  const base = await realpath(volumePath);
+  const wanted = join(base, subPath);
+  const existing = await realpath(wanted).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  });
+  const inside = relative(base, existing ?? wanted);
+  if (leaves(inside)) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
+  return { base, inside, missing: existing === undefined };
+}
+
+/**
+ * What a file in a volume holds; undefined when it is not there. Pods may write to the volume meanwhile: what is not a plain file within it
+ * is not opened. @throws VolumeError `InvalidArgument`
+ */
+export async function readBelow(volumePath: string, path: string, limit: number): Promise<Buffer | undefined> {
+  const { base, inside, missing } = await placeOf(volumePath, path);
+  if (missing) return undefined;
+  const place = await openBelow(base, inside);
+  try {
+    const stats = await place.stat();
+    if (!stats.isFile()) throw new VolumeError('InvalidArgument', `${JSON.stringify(path)} is not a file`);
+    if (stats.size > limit) throw new VolumeError('InvalidArgument', `${JSON.stringify(path)} is larger than ${limit} bytes`);
+    const file = await open(`/proc/self/fd/${place.fd}`, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(stats.size), 0, stats.size, 0);
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } finally {
+    await place.close();
+  }
+}
+
 export interface SubPathRequest {
   /** The volume on the node. */
   readonly volumePath: string;
@@ -54,17 +96,8 @@ export interface SubPathRequest {
  * @throws VolumeError `InvalidArgument` when it leaves the volume
  */
 export async function prepareSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
-  if (isAbsolute(subPath) || subPath.split('/').includes('..'))
-    throw new VolumeError('InvalidArgument', `subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
-  const base = await realpath(volumePath);
-  const wanted = join(base, subPath);
-  const existing = await realpath(wanted).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  });
-  const inside = existing === undefined ? relative(base, wanted) : relative(base, existing);
-  if (leaves(inside)) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
-  const handle = await openBelow(base, inside, existing === undefined ? (await stat(base)).mode & 0o777 : undefined);
+  const { base, inside, missing } = await placeOf(volumePath, subPath);
+  const handle = await openBelow(base, inside, missing ? (await stat(base)).mode & 0o777 : undefined);
   try {
     const seen = await realpath(`/proc/self/fd/${handle.fd}`);
     if (leaves(relative(base, seen)))
