@@ -459,8 +459,9 @@ function pair(): readonly [Duplex, Duplex] {
     new Duplex({
       read() {
         const self = this as Duplex & { release?: (() => void) | undefined };
-        self.release?.();
+        const { release } = self;
         self.release = undefined;
+        release?.();
       },
       write(chunk: Buffer, _, callback) {
         const { other } = this as Duplex & { other?: Duplex & { release?: () => void } };
