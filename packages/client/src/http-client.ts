@@ -4,6 +4,7 @@ import { failure, StatusError } from '@oarlock/api/status';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { formatTraceparent, type Cause } from '@oarlock/kernel/tracing';
 import type { CallOptions, Client, DeleteOptions, ListOptions, PatchType, WatchEvent, WatchOptions } from '@oarlock/spi/client';
+import { checkAlternativeNames } from '@oarlock/spi/kept-connection';
 import { BearerToken, type TokenSource } from './bearer-token.ts';
 import type { CredentialSource } from './exec-credential.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
@@ -71,6 +72,7 @@ export function httpClient(options: HttpClientOptions): HttpClient {
     throw new Error('a token is not sent over plain http');
   const tls = {
     minVersion: 'TLSv1.2' as const,
+    checkServerIdentity: checkAlternativeNames,
     ...(options.ca !== undefined && { ca: options.ca }),
     ...(options.cert !== undefined && { cert: options.cert }),
     ...(options.key !== undefined && { key: options.key }),

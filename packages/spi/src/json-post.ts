@@ -1,5 +1,6 @@
-import { Agent, request } from 'node:https';
+import { Agent, request, type AgentOptions } from 'node:https';
 import { request as plainRequest } from 'node:http';
+import { checkAlternativeNames, isGivenUp } from './kept-connection.ts';
 import { readEndpoint, type Endpoint, type JsonEndpoint } from './json-endpoint.ts';
 
 export interface JsonAnswer {
@@ -24,19 +25,26 @@ function jsonOf(text: string): { readonly value: unknown } | Error {
 }
 
 /**
- * Talks JSON to a service outside that decides something for this server. Files are read when it is made; connections are kept. An answer is at most 4 MiB.
+ * Talks JSON to a service outside that decides something for this server. Files are read when it is made; connections are kept, and a
+ * request that finds one given up is sent again over another. An answer is at most 4 MiB.
  * @throws Error from a call when there is no answer, the deadline has passed, or it is no JSON
  */
 export class JsonClient {
   readonly #endpoint: Endpoint;
-  readonly #agent: Agent | undefined;
+  readonly #tls: AgentOptions;
+  readonly #agent: Agent;
 
   constructor(endpoint: JsonEndpoint) {
     this.#endpoint = readEndpoint(endpoint);
-    const { url, ca, certificate: cert, key } = this.#endpoint;
-    this.#agent = url.startsWith('https:')
-      ? new Agent({ keepAlive: true, maxSockets, minVersion: 'TLSv1.2', ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) })
-      : undefined;
+    const { ca, certificate: cert, key } = this.#endpoint;
+    this.#tls = {
+      minVersion: 'TLSv1.2',
+      checkServerIdentity: checkAlternativeNames,
+      ...(ca && { ca }),
+      ...(cert && { cert }),
+      ...(key && { key }),
+    };
+    this.#agent = new Agent({ keepAlive: true, maxSockets, ...this.#tls });
   }
 
   async post(body: unknown, timeoutMs: number): Promise<JsonAnswer> {
@@ -51,7 +59,7 @@ export class JsonClient {
     return (await this.#ask('POST', this.#endpoint.url, text, timeoutMs)).code;
   }
   close(): void {
-    this.#agent?.destroy();
+    this.#agent.destroy();
   }
 
   #parsed(url: string, { code, text }: TextAnswer): JsonAnswer {
@@ -61,18 +69,27 @@ export class JsonClient {
   }
 
   #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextAnswer> {
+    return this.#attempt(method, url, body, AbortSignal.timeout(timeoutMs), false);
+  }
+
+  #attempt(method: 'GET' | 'POST', url: string, body: string | undefined, signal: AbortSignal, fresh: boolean): Promise<TextAnswer> {
     return new Promise((resolve, reject) => {
       const headers = {
         accept: 'application/json',
         ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
         ...(this.#endpoint.token !== undefined && url === this.#endpoint.url && { authorization: `Bearer ${this.#endpoint.token}` }),
       };
-      const options = { method, headers, signal: AbortSignal.timeout(timeoutMs) };
+      const options = { method, headers, signal, ...(fresh && { agent: false }) };
       const sent = url.startsWith('https:')
-        ? request(url, { ...options, ...(this.#agent && { agent: this.#agent }) })
+        ? request(url, fresh ? { ...this.#tls, ...options } : { ...options, agent: this.#agent })
         : plainRequest(url, options);
-      sent.on('error', reject);
+      let answered = false;
+      sent.on('error', (error) => {
+        if (!answered && !signal.aborted && isGivenUp(sent, error)) resolve(this.#attempt(method, url, body, signal, true));
+        else reject(error);
+      });
       sent.on('response', (response) => {
+        answered = true;
         const chunks: Buffer[] = [];
         let size = 0;
         response.on('data', (chunk: Buffer) => {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
+import { checkAlternativeNames, isGivenUp } from '@oarlock/spi/kept-connection';
 import { serviceAddress } from './service-address.ts';
 import { WebhookFault } from './webhook-fault.ts';
 
@@ -20,7 +21,7 @@ export class WebhookCaller {
   readonly #client: Client;
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets: maxIdle });
+  readonly #agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets: maxIdle, checkServerIdentity: checkAlternativeNames });
   readonly #bundles = new Map<string, string>();
 
   constructor(client: Client, clock: Clock, random: () => number) {
@@ -94,7 +95,7 @@ export class WebhookCaller {
       return await attempt(options, body, signal);
     } catch (error) {
       if (!(error instanceof Stale) || signal.aborted) throw error;
-      return attempt(options, body, signal);
+      return attempt({ ...options, agent: false, checkServerIdentity: checkAlternativeNames }, body, signal);
     }
   }
 }
@@ -113,8 +114,7 @@ function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Pr
     };
     const request = send({ ...options, method: 'POST', headers, signal }, (response) => resolve(answerOf(response)));
     request.on('error', (error: NodeJS.ErrnoException) => {
-      const stale = request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
-      reject(stale ? new Stale(error.message, { cause: error }) : error);
+      reject(isGivenUp(request, error) ? new Stale(error.message, { cause: error }) : error);
     });
     request.end(body);
   });
@@ -171,8 +171,12 @@ function reasonOf(error: unknown): string {
     case 'CERT_HAS_EXPIRED':
       return 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid';
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      if (error.message.startsWith('x509: ')) return `tls: failed to verify certificate: ${error.message}`;
       return `tls: failed to verify certificate: x509: certificate is not valid: ${error.message}`;
     default:
+      // of SHA-1 and older
+      if (error.message.includes('digest algorithm too weak'))
+        return 'tls: failed to verify certificate: x509: cannot verify signature: insecure algorithm';
       return error.message;
   }
 }

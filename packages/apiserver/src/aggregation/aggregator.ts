@@ -6,6 +6,7 @@ import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Identity } from '@oarlock/spi/authn';
+import { checkAlternativeNames } from '@oarlock/spi/kept-connection';
 import { Following } from '../following.ts';
 import { refusedWith } from '../http-errors.ts';
 import type { Exchange } from '../http-exchange.ts';
@@ -190,6 +191,7 @@ export class Aggregator {
       const tls: ProxyTls = {
         ...shown,
         servername: `${reference?.name ?? ''}.${reference?.namespace ?? ''}.svc`,
+        checkServerIdentity: checkAlternativeNames,
         ...(insecureSkipTLSVerify === true && { rejectUnauthorized: false }),
         ...(caBundle && { ca: Buffer.from(caBundle, 'base64') }),
       };

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { isObject } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
+import { checkAlternativeNames, isGivenUp } from '@oarlock/spi/kept-connection';
 
 /** Finds where a Service is served. @throws Error when nobody serves it */
 export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
@@ -67,8 +68,18 @@ export class ConversionWebhooks {
   }
 
   #post(client: WebhookClientConfig, body: string, signal: AbortSignal | undefined): Promise<string> {
+    return this.#attempt(client, body, signal, AbortSignal.timeout(timeoutMs), false);
+  }
+
+  #attempt(
+    client: WebhookClientConfig,
+    body: string,
+    signal: AbortSignal | undefined,
+    limit: AbortSignal,
+    fresh: boolean,
+  ): Promise<string> {
     const { url, where } = this.#target(client);
-    const limit = AbortSignal.timeout(timeoutMs);
+    const agent = this.#agentFor(client, url.hostname);
     return new Promise((resolve, reject) => {
       const failed = (error: Error) => {
         const why = limit.aborted ? 'context deadline exceeded' : error.message;
@@ -76,7 +87,7 @@ export class ConversionWebhooks {
       };
       const request = httpsRequest(
         {
-          agent: this.#agentFor(client, url.hostname),
+          ...(fresh ? { ...agent.options, agent: false } : { agent }),
           host: where.host,
           port: where.port,
           // addresses are no names that a handshake could carry
@@ -109,7 +120,11 @@ export class ConversionWebhooks {
           });
         },
       );
-      request.once('error', failed);
+      request.once('error', (error) => {
+        if (isGivenUp(request, error) && !limit.aborted && signal?.aborted !== true)
+          resolve(this.#attempt(client, body, signal, limit, true));
+        else failed(error);
+      });
       request.end(body);
     });
   }
@@ -137,6 +152,7 @@ export class ConversionWebhooks {
       agent = new Agent({
         ...(caBundle !== '' && { ca: Buffer.from(caBundle, 'base64') }),
         minVersion: 'TLSv1.2',
+        checkServerIdentity: checkAlternativeNames,
         keepAlive: true,
         maxSockets,
         maxFreeSockets: 8,
