@@ -16,10 +16,6 @@ export interface Combination {
 const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
 const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'process', 'simulated'];
 const networks: readonly (NetworkName | 'none')[] = ['bridge', 'calico', 'host', 'none'];
-/** Rows that have not been seen green as a whole; OARLOCK_MATRIX=all leaves out none of the others. */
-const onRequest = new Map([
-  ['network-calico', process.env['OARLOCK_CALICO_MATRIX'] === '1' ? undefined : 'runs when OARLOCK_CALICO_MATRIX=1 asks for it'],
-]);
 
 /** Storage x runtime x network, with what `oarlock plugins list` says of each. */
 export async function combinations(): Promise<readonly Combination[]> {
@@ -41,11 +37,6 @@ export async function combinations(): Promise<readonly Combination[]> {
         if (because === undefined && network === 'none' && find(`runtime-${runtime}`)?.declares['simulated'] !== true) continue; // somebody else's network: not ours to test
         if (because !== undefined) {
           all.push({ storage, runtime, network, name, verdict: 'impossible', because });
-          continue;
-        }
-        const request = onRequest.get(`network-${network}`);
-        if (request !== undefined) {
-          all.push({ storage, runtime, network, name, verdict: 'on request', because: request });
           continue;
         }
         const reasons = plugins.flatMap((id) => {

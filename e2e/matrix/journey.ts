@@ -117,6 +117,24 @@ export class Stage {
     return output.trim().split('\n');
   }
 
+  /** Whether somebody answers a pod there, in a while. */
+  async reaches(pod: PodItem, url: string): Promise<boolean> {
+    const command = this.images
+      ? ['timeout', '5', 'wget', '-q', '-O', '-', url]
+      : [
+          'node',
+          '-e',
+          'fetch(process.argv[1], { signal: AbortSignal.timeout(5000) }).then(() => process.exit(0), () => process.exit(1))',
+          url,
+        ];
+    return (await this.cluster.kubectl.try(['-n', this.namespace, 'exec', pod.metadata.name, '--', ...command])).code === 0;
+  }
+
+  /** Of the application. */
+  async image(): Promise<string> {
+    return (await this.k('get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.containers[0].image}')).trim();
+  }
+
   containers(): Promise<Containers> {
     return containersOf(this.combination.runtime, this.#places);
   }

@@ -8,6 +8,7 @@ import { Daemon, killPid, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { combinations, type Combination } from './combinations.ts';
 import { Results } from './results.ts';
+import { claimKeeps, policyHolds } from './claims-and-policies.ts';
 import { Stage } from './journey.ts';
 
 const all = await combinations();
@@ -36,6 +37,8 @@ for (const combination of all) {
 function journeys(combination: Combination): void {
   const { storage, runtime, network } = combination;
   const simulated = runtime === 'simulated';
+  // mounts need root
+  const withClaims = !simulated && process.getuid?.() === 0;
   let stage: Stage;
 
   const start = async (): Promise<Cluster> => {
@@ -50,7 +53,7 @@ function journeys(combination: Combination): void {
       ...(containerd && { containerd }),
       ...(docker && { docker }),
     });
-    const cluster = await machine.cluster({ spec });
+    const cluster = await machine.cluster({ spec: { ...spec, ...(withClaims && { volumes: ['volume-csi'] }) } });
     stage = new Stage(combination, cluster, { bridge: spec.bridge, containerd, docker });
     return cluster;
   };
@@ -159,6 +162,11 @@ function journeys(combination: Combination): void {
     );
     expect((await stage.k('get', 'replicasets', '-o', 'name')).trim().split('\n')).toHaveLength(2);
   });
+
+  // pods without a network of their own are held to nothing
+  it.skipIf(simulated || network === 'host')('policy', () => policyHolds(stage));
+
+  it.skipIf(!withClaims)('claims', () => claimKeeps(stage));
 
   it('exec', async () => {
     const {

@@ -1,0 +1,66 @@
+import { until, untilValue } from '../harness/until.ts';
+import type { Stage } from './journey.ts';
+
+/** Nobody reaches the pods with the label. */
+const closed = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  metadata: { name: 'closed' },
+  spec: { podSelector: { matchLabels: { closed: 'yes' } }, policyTypes: ['Ingress'] },
+};
+
+const claim = {
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: 'kept' },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '8Mi' } } },
+};
+
+/** A pod that writes its name into the claim. Processes of the host have their volumes below a root of their own. */
+const keeper = (name: string, image: string) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, labels: { app: name } },
+  spec: {
+    terminationGracePeriodSeconds: 0,
+    containers: [
+      {
+        name: 'main',
+        image,
+        command: ['sh', '-c', `echo ${name} >> "$OARLOCK_ROOT/data/said"; exec sleep 3600`],
+        volumeMounts: [{ name: 'data', mountPath: '/data' }],
+      },
+    ],
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'kept' } }],
+  },
+});
+
+/** A pod that a policy closes is reached no more, and again when the policy is gone. */
+export async function policyHolds(stage: Stage): Promise<void> {
+  const [one, other] = await stage.ready(2);
+  if (!one || !other) throw new Error('there are no two pods');
+  const reaches = () => stage.reaches(one, `http://${other.status.podIP}:8080/`);
+  await until('the pod is open', reaches);
+  await stage.k('label', '--overwrite', 'pod', other.metadata.name, 'closed=yes');
+  await stage.cluster.kubectl.apply(closed, { namespace: stage.namespace });
+  await until('the pod is closed', async () => !(await reaches()));
+  await stage.k('delete', 'networkpolicy', 'closed');
+  await until('the pod is open again', reaches);
+}
+
+/** What one pod has written the next one reads, and the volume goes with its claim. */
+export async function claimKeeps(stage: Stage): Promise<void> {
+  const image = await stage.image();
+  await stage.cluster.kubectl.apply([claim, keeper('writer', image)], { namespace: stage.namespace });
+  await stage.cluster.api.untilReady(stage.namespace, 'writer', 1);
+  await stage.k('delete', 'pod', 'writer');
+  await stage.cluster.kubectl.apply(keeper('reader', image), { namespace: stage.namespace });
+  await stage.cluster.api.untilReady(stage.namespace, 'reader', 1);
+  await untilValue(
+    'what was kept',
+    () => stage.k('exec', 'reader', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'),
+    (said) => said === 'writer\nreader\n',
+  );
+  await stage.k('delete', 'pod/reader', 'pvc/kept');
+  await stage.cluster.api.until('the volume is gone', '/api/v1/persistentvolumes', (volumes) => volumes.length === 0);
+}
