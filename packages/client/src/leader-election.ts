@@ -21,6 +21,8 @@ export interface LeaderElectionOptions {
   readonly renewDeadlineMs?: number;
   /** Between two attempts. Default 2000 ms. */
   readonly retryPeriodMs?: number;
+  /** Who leads is for somebody else to say (KEP-4355): the lease is held and renewed as soon as it names this candidate, and never taken. */
+  readonly coordinated?: boolean;
   /** Leads until the signal aborts, which it does when the lease is lost or the election is stopped; the promise resolves when all work has ended. */
   onStarted(signal: AbortSignal): Promise<void>;
   onNewLeader?(identity: string): void;
@@ -133,7 +135,7 @@ export class LeaderElector {
 
   /** Takes or renews the lease if it may. */
   async #attempt(signal: AbortSignal): Promise<Attempt> {
-    const { client, clock, identity, lease: at, leaseDurationMs } = this.#options;
+    const { client, clock, identity, lease: at, leaseDurationMs, coordinated = false } = this.#options;
     try {
       const mine = this.#mine();
       let current = mine;
@@ -142,6 +144,7 @@ export class LeaderElector {
           current = await client.get(leases, at, { signal });
         } catch (error) {
           if (!isStatus(error, 'NotFound')) throw error;
+          if (coordinated) return 'taken';
           this.#observe(await client.create(leases, { metadata: at, spec: this.#record(undefined) }, { signal }));
           return 'held';
         }
@@ -149,9 +152,12 @@ export class LeaderElector {
         const holder = current.spec?.holderIdentity ?? '';
         const valid = (this.#observed?.at ?? 0) + (current.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000 > clock.monotonic();
         if (holder !== '' && holder !== identity && valid) return 'taken';
+        // a term is over when somebody else is preferred, and one that has run out is for the coordinator to give away anew
+        if (coordinated && (holder !== identity || (this.#leading && (!valid || current.spec?.preferredHolder)))) return 'taken';
       }
       try {
-        this.#observe(await client.update(leases, { ...current, spec: { ...current.spec, ...this.#record(current.spec) } }, { signal }));
+        const { preferredHolder: _heeded, ...kept } = current.spec ?? {};
+        this.#observe(await client.update(leases, { ...current, spec: { ...kept, ...this.#record(current.spec) } }, { signal }));
         return 'held';
       } catch (error) {
         if (mine === undefined || signal.aborted || !isStatus(error, 'Conflict', 'NotFound')) throw error;

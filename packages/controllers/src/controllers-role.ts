@@ -16,6 +16,8 @@ export interface ControllersRoleOptions {
   readonly random: () => number;
   /** What the server has: controllers of kinds that it does not have are left out. */
   readonly served: ServedResources;
+  /** What runs from start to stop, whoever leads. */
+  readonly apart?: readonly ((signal: AbortSignal) => Promise<void>)[];
   /** Makes the elector that runs the controllers while it leads. Absent: they run from start to stop. */
   elect?(onStarted: (signal: AbortSignal) => Promise<void>): LeaderElector;
 }
@@ -28,7 +30,7 @@ export class ControllersRole implements Role, Lifecycle {
   readonly #elector: LeaderElector | undefined;
   readonly #abort = new AbortController();
   #runnable: Promise<readonly ControllerRunner[]> | undefined;
-  #run: Promise<void> | undefined;
+  #run: Promise<unknown> | undefined;
   #failure: unknown;
 
   constructor(options: ControllersRoleOptions) {
@@ -39,10 +41,16 @@ export class ControllersRole implements Role, Lifecycle {
 
   async start(): Promise<void> {
     const { signal } = this.#abort;
-    this.#run = (this.#elector === undefined ? this.#lead(signal) : this.#elector.run(signal)).catch((error: unknown) => {
-      this.#failure = error;
-      this.#log.error({ err: error }, 'the controllers have stopped');
-    });
+    const { apart = [] } = this.#options;
+    const works = [this.#elector === undefined ? this.#lead(signal) : this.#elector.run(signal), ...apart.map((each) => each(signal))];
+    this.#run = Promise.all(
+      works.map((work) =>
+        work.catch((error: unknown) => {
+          this.#failure = error;
+          this.#log.error({ err: error }, 'the controllers have stopped');
+        }),
+      ),
+    );
   }
 
   /** Resolves when no reconcile is under way any more and the lease is given back. */

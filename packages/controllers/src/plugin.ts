@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { LeaderElector } from '@oarlock/client/leader-election';
+import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
 import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
 import { Roles } from '@oarlock/spi/role';
 import { z } from 'zod';
 import { ControllerRunner } from './controller-runner.ts';
 import { ControllersRole } from './controllers-role.ts';
+import { coordinate } from './leader-election/coordinated.ts';
+import { LeaderElectionController } from './leader-election/leader-election-controller.ts';
 import { leaderRecorder } from './leader-events.ts';
 import { ServedResources } from './served-resources.ts';
 
@@ -16,6 +20,8 @@ const config = z.strictObject({
   leaderElect: z.boolean().default(false),
   /** The Lease in kube-system; the default is that of kube-controller-manager, so that only one of the two leads. */
   leaseName: z.string().min(1).max(253).default('kube-controller-manager'),
+  /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
+  coordinated: z.boolean().default(false),
   /** How many keys a controller works on at once, by its name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
   /** Controllers that are not to run, by name. */
@@ -25,38 +31,51 @@ const config = z.strictObject({
 export default Roles.plugin({
   id: 'controllers',
   config,
-  needs: { client: Client, informers: Informers, controllers: Controllers, events: optional(Events) },
-  create({ client, controllers, events, config: { leaderElect, leaseName, workers, disable } }, { clock, log, tracer, metrics }) {
+  needs: { client: Client, informers: Informers, controllers: Controllers, events: optional(Events), facts: optional(Cluster) },
+  create({ client, informers, controllers, events, facts, config: given }, { clock, log, tracer, metrics }) {
+    const { leaderElect, leaseName, coordinated, workers, disable } = given;
     const names = controllers.map(({ name }) => name);
     const twice = names.find((name, at) => names.indexOf(name) !== at);
     if (twice !== undefined) throw new Error(`there are two controllers named ${twice}`);
     for (const name of [...disable, ...Object.keys(workers)]) {
       if (!names.includes(name)) throw new Error(`there is no controller ${name}; there are ${names.join(', ') || 'none'}`);
     }
+    const common = { client, clock, log, tracer, metrics };
     const runners = controllers
       .filter(({ name }) => !disable.includes(name))
       .map((controller) => {
         const count = workers[controller.name];
-        return new ControllerRunner({ controller, client, clock, log, tracer, metrics, ...(count !== undefined && { workers: count }) });
+        return new ControllerRunner({ controller, ...common, ...(count !== undefined && { workers: count }) });
       });
-    const identity = `${hostname()}_${randomUUID()}`;
+    // a candidate is named like it, and names of objects have no underscore
+    const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
     const lease = { namespace: 'kube-system', name: leaseName };
     const record = leaderRecorder(events?.recorder('oarlock-controllers', hostname()), lease);
+    const served = new ServedResources(client);
+    const chooser = () => new ControllerRunner({ controller: new LeaderElectionController(informers, clock), ...common });
+    const election = { client, clock, log, random: Math.random, identity };
+    const candidacy = () =>
+      LeaseCandidacy.ofProgram(facts?.version ?? '', {
+        ...{ client, informers, clock, log, leaseName },
+        namespace: lease.namespace,
+        name: identity,
+      });
     return new ControllersRole({
       runners,
       log,
       clock,
       random: Math.random,
-      served: new ServedResources(client),
+      served,
+      apart: [
+        (signal) => coordinate({ ...election, served, runner: chooser }, signal),
+        ...(leaderElect && coordinated ? [(signal: AbortSignal) => candidacy().run(signal)] : []),
+      ],
       ...(leaderElect && {
         elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
           new LeaderElector({
-            client,
-            clock,
-            random: Math.random,
-            log,
+            ...election,
             lease,
-            identity,
+            coordinated,
             onStarted(signal) {
               record(`${identity} became leader`);
               return onStarted(signal);

@@ -121,6 +121,8 @@ export const configuration = z
     weights: z.record(z.string(), z.number().min(0).max(100)).default({}),
     leaderElect: z.boolean().default(false),
     leaseName: z.string().min(1).max(253).default('oarlock-scheduler'),
+    /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
+    coordinated: z.boolean().default(false),
   })
   .superRefine((given, context) => {
     const complain = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { LeaderElector } from '@oarlock/client/leader-election';
+import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
+import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster } from '@oarlock/spi/cluster';
 import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { configuration, withoutEffect, type Configuration } from './configuration.ts';
@@ -26,8 +29,8 @@ function electionOf({ leaderElection: own, leaderElect, leaseName }: Configurati
 export default Roles.plugin({
   id: 'scheduler',
   config: configuration,
-  needs: { client: Client, informers: Informers, events: Events, chain: Scheduling },
-  create({ config, client, informers, events, chain }, { clock, log, tracer, metrics }) {
+  needs: { client: Client, informers: Informers, events: Events, chain: Scheduling, facts: optional(Cluster) },
+  create({ config, client, informers, events, chain, facts }, { clock, log, tracer, metrics }) {
     for (const { key, because } of withoutEffect(config))
       log.warn({ key, because }, 'a key of the scheduler’s configuration has no effect');
     const profiles = makeProfiles(config, chain);
@@ -54,20 +57,24 @@ export default Roles.plugin({
       return scheduler.run(signal);
     };
     const stopping = new AbortController();
-    let work: Promise<void> | undefined;
+    let work: Promise<unknown> | undefined;
     let fault: string | undefined;
     const election = electionOf(config);
-    const elector =
-      election &&
-      new LeaderElector({
-        client,
-        clock,
-        random: Math.random,
-        log,
-        ...election,
-        identity: `${hostname()}_${randomUUID()}`,
-        onStarted: run,
-      });
+    const { coordinated } = config;
+    // a candidate is named like it, and names of objects have no underscore
+    const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
+    const parts = { client, clock, log };
+    const elector = election && new LeaderElector({ ...parts, random: Math.random, ...election, identity, coordinated, onStarted: run });
+    const candidacy =
+      election && coordinated
+        ? LeaseCandidacy.ofProgram(facts?.version ?? '', {
+            ...parts,
+            informers,
+            namespace: election.lease.namespace,
+            name: identity,
+            leaseName: election.lease.name,
+          })
+        : undefined;
     const role: ExplainingRole = {
       name: 'scheduler',
       [explaining]: () => (scheduler?.running ? scheduler : undefined),
@@ -75,7 +82,8 @@ export default Roles.plugin({
     };
     return Object.assign(role, {
       async start() {
-        work = (elector === undefined ? run(stopping.signal) : elector.run(stopping.signal)).catch((error: unknown) => {
+        const { signal } = stopping;
+        work = Promise.all([elector === undefined ? run(signal) : elector.run(signal), candidacy?.run(signal)]).catch((error: unknown) => {
           fault = error instanceof Error ? error.message : String(error);
           log.error({ err: error }, 'the scheduler has ended');
         });

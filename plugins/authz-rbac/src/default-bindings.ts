@@ -31,6 +31,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:certificatesigningrequests:selfnodeserver', to: ['group system:nodes'] },
   { name: 'oarlock:node', to: ['group system:nodes'] },
   { name: 'oarlock:node-addresses', to: ['group system:nodes'] },
+  { name: 'oarlock:leader-election', to: ['user system:kube-controller-manager'] },
   { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },
   // what Kubernetes' roles for the same parts lack
   ...[

@@ -279,6 +279,14 @@ export const clusterRoleRows: readonly RoleRow[] = [
     name: 'oarlock:gang-scheduling',
     rules: ['get,list,watch | scheduling.k8s.io | podgroups', 'patch,update | scheduling.k8s.io | podgroups/status'],
   },
+  // in Kubernetes it is the API server that chooses leaders among candidates
+  {
+    name: 'oarlock:leader-election',
+    rules: [
+      'create,delete,get,list,update,watch | coordination.k8s.io | leasecandidates',
+      'create,get,list,update,watch | coordination.k8s.io | leases',
+    ],
+  },
   // what loops of this implementation do in another way than those of Kubernetes
   { name: 'oarlock:controller:certificate-controller', rules: ['approve | certificates.k8s.io | signers | kubernetes.io/kubelet-serving'] },
   {

@@ -1,0 +1,152 @@
+import { leaseCandidatesV1beta1, leases } from '@oarlock/api/resources';
+import { formatMicroTime } from '@oarlock/api/time';
+import { LeaderElector } from '@oarlock/client/leader-election';
+import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
+import { ControllerRunner } from '@oarlock/controllers/controller-runner';
+import { elect, strategyOf } from '@oarlock/controllers/leader-election/election';
+import { LeaderElectionController } from '@oarlock/controllers/leader-election/leader-election-controller';
+import { silentLogger } from '@oarlock/kernel/logger';
+import { noTracer } from '@oarlock/kernel/tracing';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const namespace = 'kube-system';
+const at = { namespace, name: 'manager' };
+
+describe('leaders chosen among candidates', () => {
+  let clock: FakeClock;
+  let api: MemoryApi;
+  let abort: AbortController;
+  const running: Promise<unknown>[] = [];
+  beforeEach(async () => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+    abort = new AbortController();
+    const controller = new LeaderElectionController(api.informers, clock);
+    const runner = new ControllerRunner({
+      controller,
+      client: api.client(),
+      clock,
+      log: silentLogger,
+      tracer: noTracer,
+      metrics: new Registry(),
+    });
+    running.push(runner.run(abort.signal));
+    await clock.settle();
+  });
+  afterEach(async () => {
+    abort.abort();
+    await Promise.allSettled(running.splice(0));
+    await api.stop();
+  });
+
+  /** A program that wants to lead. `die` ends it without a word. */
+  const program = (name: string, version: string) => {
+    const own = new AbortController();
+    const signal = AbortSignal.any([own.signal, abort.signal]);
+    const client = api.client(name);
+    const parts = { client, clock };
+    running.push(
+      LeaseCandidacy.ofProgram(version, { ...parts, informers: api.informers, namespace, name, leaseName: at.name }).run(signal),
+    );
+    const elector = new LeaderElector({
+      ...parts,
+      random: sequence(name.length),
+      lease: at,
+      identity: name,
+      coordinated: true,
+      onStarted: (term) => new Promise((resolve) => term.addEventListener('abort', () => resolve(), { once: true })),
+    });
+    running.push(elector.run(signal));
+    return { elector, die: () => own.abort() };
+  };
+  const spec = () => api.object(leases, at)?.spec;
+  const candidate = (name: string) => api.object(leaseCandidatesV1beta1, { namespace, name });
+
+  it('is the only one there is, and renews its lease', async () => {
+    const a = program('a', 'v1.36.0+oarlock');
+    await clock.runUntil(() => a.elector.leading, { within: 30_000 });
+    expect(candidate('a')?.spec).toMatchObject({
+      leaseName: 'manager',
+      binaryVersion: '1.36.0',
+      emulationVersion: '1.36.0',
+      strategy: 'OldestEmulationVersion',
+    });
+    expect(spec()).toMatchObject({ holderIdentity: 'a', strategy: 'OldestEmulationVersion', leaseDurationSeconds: 15 });
+    await clock.advance(120_000);
+    expect(a.elector.leading).toBe(true);
+    expect(spec()).toMatchObject({ holderIdentity: 'a', leaseTransitions: 0 });
+  });
+
+  it('makes way for one that emulates an older version, after an election in which all are asked', async () => {
+    const young = program('young', 'v1.37.0');
+    await clock.runUntil(() => young.elector.leading, { within: 30_000 });
+    await clock.advance(60_000);
+    const old = program('old', 'v1.36.2');
+    await clock.runUntil(() => old.elector.leading, { within: 30_000 });
+    await clock.advance(10_000);
+    expect([young.elector.leading, old.elector.leading]).toEqual([false, true]);
+    expect(candidate('young')?.spec.pingTime).toBeDefined();
+    expect(spec()).toMatchObject({ holderIdentity: 'old', leaseTransitions: 1 });
+    expect(spec()?.preferredHolder).toBeUndefined();
+  });
+
+  it('is another when the leader is gone', async () => {
+    const a = program('a', 'v1.36.0');
+    await clock.runUntil(() => a.elector.leading, { within: 30_000 });
+    await clock.advance(1000); // a is older
+    const b = program('b', 'v1.36.0');
+    await clock.advance(30_000);
+    expect(b.elector.leading).toBe(false);
+    a.die();
+    await clock.runUntil(() => b.elector.leading, { within: 60_000 });
+    expect(spec()?.holderIdentity).toBe('b');
+  });
+
+  it('is none that has said nothing for half an hour: it is forgotten', async () => {
+    const said = (name: string, minutesAgo: number) => ({
+      metadata: { namespace, name },
+      spec: {
+        leaseName: at.name,
+        binaryVersion: '1.36.0',
+        emulationVersion: '1.36.0',
+        strategy: 'OldestEmulationVersion',
+        renewTime: formatMicroTime(clock.now() - minutesAgo * 60_000),
+      },
+    });
+    await api.client().create(leaseCandidatesV1beta1, said('gone', 31));
+    await api.client().create(leaseCandidatesV1beta1, said('quiet', 29));
+    await clock.settle();
+    expect([candidate('gone'), candidate('quiet')?.metadata?.name]).toEqual([undefined, 'quiet']);
+    await clock.advance(2 * 60_000);
+    expect(candidate('quiet')).toBeUndefined();
+    expect(spec()).toBeUndefined();
+  });
+});
+
+describe('an election', () => {
+  const candidate = (name: string, binaryVersion: string, emulationVersion: string, more: { born?: string; strategy?: string } = {}) => ({
+    metadata: { name, creationTimestamp: more.born ?? '2026-01-01T00:00:00Z' },
+    spec: { leaseName: 'l', binaryVersion, emulationVersion, strategy: more.strategy ?? 'OldestEmulationVersion' },
+  });
+  it.each([
+    ['the oldest emulation', [candidate('a', '1.37.0', '1.37.0'), candidate('b', '1.38.0', '1.36.0')], 'b'],
+    ['then the oldest program', [candidate('a', '1.38.0', '1.36.0'), candidate('b', '1.37.0', '1.36.0')], 'b'],
+    ['by number', [candidate('a', '1.10.0', '1.10.0'), candidate('b', '1.9.0', '1.9.0')], 'b'],
+    [
+      'then who stood first',
+      [candidate('a', '1.36.0', '1.36.0', { born: '2026-01-02T00:00:00Z' }), candidate('b', '1.36.0', '1.36.0')],
+      'b',
+    ],
+    ['nobody of nobody', [], undefined],
+  ])('prefers %s', (_what, candidates, expected) => {
+    expect(elect(candidates)?.metadata?.name).toBe(expected);
+  });
+  it('goes by the strategy of the newest program, when those agree', () => {
+    const own = candidate('a', '1.38.0', '1.36.0', { strategy: 'example.com/mine' });
+    expect(strategyOf([candidate('b', '1.37.0', '1.37.0'), own])).toBe('example.com/mine');
+    expect(strategyOf([candidate('b', '1.38.0', '1.37.0'), own])).toBeUndefined();
+  });
+});
