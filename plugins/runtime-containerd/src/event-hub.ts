@@ -208,6 +208,7 @@ export class EventHub {
       this.#starved.delete(id);
       return;
     }
+    if (event.kind === 'unsettled' && event.ofSandboxes && id !== sandboxId) return;
     if (event.kind === 'unsettled') {
       if (event.killed && !this.#busy.has(id) && !this.#starved.has(id)) await this.#starvation(id, signal);
       await this.#settle(id, event.killed && this.#starved.has(id) ? 'outOfMemory' : event.type, signal);

@@ -24,6 +24,8 @@ export type RawEvent =
       readonly id: string;
       readonly at: number;
       readonly killed?: boolean;
+      /** Says something only where the id is that of a sandbox. */
+      readonly ofSandboxes?: boolean;
     }
   | { readonly kind: 'outOfMemory'; readonly id: string; readonly at: number }
   | { readonly kind: 'execAdded'; readonly containerId: string; readonly execId: string }
@@ -153,8 +155,9 @@ function* rawEvent(topic: string, value: Buffer, at: number): Generator<RawEvent
         'containerd',
         'TaskExit',
       ).decode(value);
-      // of a container itself /tasks/delete tells: its output is not all read before
       if (id !== containerId) yield { kind: 'execExited', execId: id, exitCode: exitStatus };
+      // of a container itself /tasks/delete tells: its output is not all read before. Of a sandbox containerd 2 may leave that out
+      else yield { kind: 'unsettled', type: 'STOPPED', id: containerId, at, ofSandboxes: true };
       return;
     }
     case '/tasks/exec-added':
