@@ -1,4 +1,6 @@
+import type { Overload } from './library.ts';
 import {
+  assignable,
   bool,
   bytes,
   double,
@@ -15,12 +17,13 @@ import {
   timestamp,
   typeOf,
   uint,
+  type Substitution,
   type Type,
 } from './type.ts';
 import { kindOf, type Value } from './value.ts';
 
 /** A declared type with parameters of its own: each use of a function finds out for itself what they stand for. */
-export function renamed(type: Type, suffix: string): Type {
+function renamed(type: Type, suffix: string): Type {
   switch (type.kind) {
     case 'param':
       return param(type.name + suffix);
@@ -35,6 +38,28 @@ export function renamed(type: Type, suffix: string): Type {
     default:
       return type;
   }
+}
+
+export interface Applied {
+  readonly result: Type;
+  /** What is known of parameters of types by now. */
+  readonly substitution: Substitution;
+}
+
+/** What an overload makes of arguments of these types; undefined when it does not take them. `suffix` sets its parameters apart. */
+export function applied(
+  { params, result, rest }: Overload,
+  types: readonly Type[],
+  known: Substitution,
+  suffix: string,
+): Applied | undefined {
+  if (rest ? types.length < params.length : types.length !== params.length) return undefined;
+  const substitution: Substitution = new Map(known);
+  for (let i = 0; i < types.length; i++) {
+    const wanted = renamed((params[i] ?? params.at(-1)) as Type, suffix);
+    if (!assignable(wanted, types[i] as Type, substitution)) return undefined;
+  }
+  return { result: renamed(result, suffix), substitution };
 }
 
 /** Nothing in it is left to run time. */
@@ -71,3 +96,19 @@ const constantTypes: Partial<Record<ReturnType<typeof kindOf>, Type>> = {
   opaque: object('opaque', {}),
 };
 export const constantType = (value: Value): Type => constantTypes[kindOf(value)] ?? dyn;
+
+/** What a fold over a value of this type brings, its keys (or places) and its elements; undefined: nothing to fold over. */
+export function rangeOf(type: Type, indexed: boolean): readonly [key: Type, element: Type] | undefined {
+  switch (type.kind) {
+    case 'list':
+      return [int, type.element];
+    case 'map':
+      return [type.key, indexed ? type.value : type.key];
+    case 'dyn':
+    case 'param':
+    case 'error':
+      return [dyn, dyn];
+    default:
+      return undefined;
+  }
+}

@@ -1,8 +1,9 @@
 import type { Bind, Call, Comprehension, Expr, ListExpr, Logic, MapExpr, OptionalMap, Select, StructExpr } from './ast.ts';
 import type { Environment } from './environment.ts';
 import type { Issue } from './issue.ts';
-import { concrete, constantType, renamed } from './checker-types.ts';
-import type { Fn, Overload } from './library.ts';
+import { Names } from './checker-names.ts';
+import { applied, concrete, constantType, rangeOf } from './checker-types.ts';
+import type { Fn } from './library.ts';
 import {
   assignable,
   bool,
@@ -16,66 +17,25 @@ import {
   optionalOf,
   param,
   substitute,
-  typeOf,
   type Substitution,
   type Type,
 } from './type.ts';
 
-/** What a name in an expression turned out to be. */
-export type Reference =
-  | { readonly to: 'variable'; readonly name: string }
-  | { readonly to: 'local'; readonly slot: number }
-  | { readonly to: 'type'; readonly name: string }
-  /** `namespaced`: the target of the call is a part of the function's name. */
-  | { readonly to: 'functions'; readonly functions: readonly Fn[]; readonly namespaced: boolean; readonly exact: boolean };
-
-export interface Checked {
-  readonly expr: Expr;
-  readonly type: Type;
-  readonly issues: readonly Issue[];
-  typeOf(expr: Expr): Type;
-  reference(expr: Expr): Reference | undefined;
-  /** The slots of the variables that a comprehension or a binding brings. */
-  slots(expr: Expr): readonly number[];
-  readonly slotCount: number;
-}
-
 const maxIssues = 100;
 
-export function check(expr: Expr, env: Environment): Checked {
-  const checker = new Checker(env);
-  const type = checker.check(expr);
-  return {
-    expr,
-    type: checker.resolved(type),
-    issues: checker.issues,
-    typeOf: (each) => checker.resolved(checker.types.get(each) ?? dyn),
-    reference: (each) => checker.references.get(each),
-    slots: (each) => checker.slots.get(each) ?? [],
-    slotCount: checker.slotCount,
-  };
-}
-
-interface Local {
-  readonly name: string;
-  readonly type: Type;
-  readonly slot: number;
-}
-
-class Checker {
+/** Finds the types of an expression and of its parts, and what its names stand for. */
+export class Checker {
   readonly issues: Issue[] = [];
   readonly types = new Map<Expr, Type>();
-  readonly references = new Map<Expr, Reference>();
-  readonly slots = new Map<Expr, readonly number[]>();
-  slotCount = 0;
+  readonly names: Names;
   readonly #env: Environment;
-  readonly #locals: Local[] = [];
   #substitution: Substitution = new Map();
   #fresh = 0;
   #exempt = 0;
 
   constructor(env: Environment) {
     this.#env = env;
+    this.names = new Names(env);
   }
 
   resolved(type: Type): Type {
@@ -93,7 +53,7 @@ class Checker {
       case 'const':
         return constantType(expr.value);
       case 'ident':
-        return this.#name(expr, expr.name) ?? this.#undeclared(expr.at, expr.name);
+        return this.names.find(expr, expr.name) ?? this.#undeclared(expr.at, expr.name);
       case 'select':
         return this.#select(expr);
       case 'call':
@@ -123,36 +83,10 @@ class Checker {
     return this.#issue(at, `undeclared reference to '${name}' (in container '')`);
   }
 
-  #name(expr: Expr, name: string): Type | undefined {
-    for (let i = this.#locals.length - 1; i >= 0; i--) {
-      const local = this.#locals[i] as Local;
-      if (local.name !== name) continue;
-      this.references.set(expr, { to: 'local', slot: local.slot });
-      return local.type;
-    }
-    const variable = this.#env.variable(name);
-    if (variable !== undefined) {
-      this.references.set(expr, { to: 'variable', name });
-      return variable;
-    }
-    const type = this.#env.typeName(name);
-    if (type === undefined) return undefined;
-    this.references.set(expr, { to: 'type', name });
-    return typeOf(type);
-  }
-
-  /** `a.b.c`, when that may be one name: its first part is no variable of the expression's own. */
-  #qualified(expr: Expr): string | undefined {
-    if (expr.kind === 'ident') return this.#locals.some(({ name }) => name === expr.name) ? undefined : expr.name;
-    if (expr.kind !== 'select' || expr.test || expr.optional) return undefined;
-    const operand = this.#qualified(expr.operand);
-    return operand === undefined ? undefined : `${operand}.${expr.field}`;
-  }
-
   #select(expr: Select): Type {
     if (!expr.test && !expr.optional) {
-      const name = this.#qualified(expr);
-      const whole = name === undefined ? undefined : this.#name(expr, name);
+      const name = this.names.qualified(expr);
+      const whole = name === undefined ? undefined : this.names.find(expr, name);
       if (whole !== undefined) return whole;
     }
     const operand = this.resolvedShallow(this.check(expr.operand));
@@ -198,7 +132,7 @@ class Checker {
       }
       return this.#resolve(expr, fn, functions, args, false, false);
     }
-    const namespace = this.#qualified(target);
+    const namespace = this.names.qualified(target);
     if (namespace !== undefined) {
       const functions = this.#env.functions(`${namespace}.${fn}`);
       if (functions.length > 0) return this.#resolve(expr, `${namespace}.${fn}`, functions, args, false, true);
@@ -223,34 +157,23 @@ class Checker {
       let matches = false;
       for (const overload of each.overloads) {
         if (overload.member !== member) continue;
-        const found = this.#apply(overload, types);
+        const found = applied(overload, types, this.#substitution, `%${this.#fresh++}`);
         if (found === undefined) continue;
         matches = true;
-        if (result === undefined) result = found;
-        else if (formatType(this.resolved(result)) !== formatType(this.resolved(found))) result = dyn;
+        this.#substitution = found.substitution;
+        if (result === undefined) result = found.result;
+        else if (formatType(this.resolved(result)) !== formatType(this.resolved(found.result))) result = dyn;
       }
       if (matches) matching.push(each);
     }
     if (result === undefined) {
       const [first, ...rest] = types.map((type) => formatType(substitute(type, this.#substitution, dyn)));
-      const applied = member ? `${first}.(${rest.join(', ')})` : `(${[first, ...rest].filter((type) => type !== undefined).join(', ')})`;
-      return this.#issue(expr.at, `found no matching overload for '${name}' applied to '${applied}'`);
+      const call = member ? `${first}.(${rest.join(', ')})` : `(${[first, ...rest].filter((type) => type !== undefined).join(', ')})`;
+      return this.#issue(expr.at, `found no matching overload for '${name}' applied to '${call}'`);
     }
     const exact = types.every((type) => concrete(this.resolved(type)));
-    this.references.set(expr, { to: 'functions', functions: matching, namespaced, exact });
+    this.names.references.set(expr, { to: 'functions', functions: matching, namespaced, exact });
     return result;
-  }
-
-  #apply({ params, result, rest }: Overload, types: readonly Type[]): Type | undefined {
-    if (rest ? types.length < params.length : types.length !== params.length) return undefined;
-    const trial: Substitution = new Map(this.#substitution);
-    const suffix = `%${this.#fresh++}`;
-    for (let i = 0; i < types.length; i++) {
-      const wanted = renamed((params[i] ?? params.at(-1)) as Type, suffix);
-      if (!assignable(wanted, types[i] as Type, trial)) return undefined;
-    }
-    this.#substitution = trial;
-    return renamed(result, suffix);
   }
 
   #logic({ at, op, terms }: Logic): Type {
@@ -310,24 +233,13 @@ class Checker {
     return type ?? this.#undeclared(at, name);
   }
 
-  #scoped(expr: Expr, locals: readonly (readonly [name: string, type: Type])[], inner: () => Type): Type {
-    const slots = locals.map(([name, type]) => {
-      const slot = this.slotCount++;
-      this.#locals.push({ name, type, slot });
-      return slot;
-    });
-    this.slots.set(expr, slots);
-    const type = inner();
-    this.#locals.length -= locals.length;
-    return type;
-  }
-
   #comprehension(expr: Comprehension): Type {
     const { macro, first, second, filter, body, range } = expr;
-    const [key, element] = this.#ranged(range, second !== undefined);
+    const ranged = this.resolvedShallow(this.check(range));
+    const [key, element] = rangeOf(ranged, second !== undefined) ?? [this.#noRange(range, ranged), error];
     const locals = second === undefined ? [[first, element] as const] : [[first, key] as const, [second, element] as const];
     const over = this.resolvedShallow(this.types.get(range) ?? dyn);
-    return this.#scoped(expr, locals, () => {
+    return this.names.scoped(expr, locals, () => {
       if (filter !== undefined) this.#predicate(filter, '_?_:_');
       switch (macro) {
         case 'all':
@@ -351,24 +263,8 @@ class Checker {
       }
     });
   }
-  #ranged(range: Expr, indexed: boolean): [Type, Type] {
-    const type = this.resolvedShallow(this.check(range));
-    switch (type.kind) {
-      case 'list':
-        return [int, type.element];
-      case 'map':
-        return [type.key, indexed ? type.value : type.key];
-      case 'dyn':
-      case 'param':
-      case 'error':
-        return [dyn, dyn];
-      default:
-        this.#issue(
-          range.at,
-          `expression of type '${formatType(type)}' cannot be range of a comprehension (must be list, map, or dynamic)`,
-        );
-        return [error, error];
-    }
+  #noRange({ at }: Expr, type: Type): Type {
+    return this.#issue(at, `expression of type '${formatType(type)}' cannot be range of a comprehension (must be list, map, or dynamic)`);
   }
   #predicate(expr: Expr, op: string): void {
     const type = this.check(expr);
@@ -382,7 +278,7 @@ class Checker {
 
   #bind(expr: Bind): Type {
     const init = this.check(expr.init);
-    return this.#scoped(expr, [[expr.name, init]], () => this.check(expr.body));
+    return this.names.scoped(expr, [[expr.name, init]], () => this.check(expr.body));
   }
 
   #optionalMap(expr: OptionalMap): Type {
@@ -393,7 +289,7 @@ class Checker {
         expr.at,
         `found no matching overload for '${expr.flat ? 'optFlatMap' : 'optMap'}' applied to '${formatType(target)}.()'`,
       );
-    return this.#scoped(expr, [[expr.name, inner]], () => {
+    return this.names.scoped(expr, [[expr.name, inner]], () => {
       const body = this.check(expr.body);
       return expr.flat ? (optionalOf(body) === undefined && body !== dyn ? this.#unwrapped(expr.body.at, body) : body) : optional(body);
     });

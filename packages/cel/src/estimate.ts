@@ -1,5 +1,5 @@
 import type { Call, Comprehension, Expr } from './ast.ts';
-import type { Checked } from './checker.ts';
+import type { Checked } from './checked.ts';
 import type { Fn } from './library.ts';
 import type { Program } from './program.ts';
 import { one, unknownSizes, type Sizes } from './sizes.ts';
@@ -149,9 +149,10 @@ class Estimator {
       return { cost: plus(...costs, cost(1)), sizes: first.sizes.element ?? this.#default(expr) };
     const functions = reference?.to === 'functions' ? reference.functions : [];
     const mins = given.map(({ sizes }) => sizes.min);
-    const maxs = given.map(({ sizes }) => sizes.max);
+    const compares = functions.some((each) => each.compares);
+    const maxs = given.map(({ sizes }) => (compares ? Math.min(sizes.max, this.#compared(args)) : sizes.max));
     const own = cost(
-      Math.min(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...mins)))),
+      Math.min(...functions.map((each) => (each.cost === undefined || each.compares ? 1 : each.cost(...mins)))),
       Math.max(...functions.map((each) => (each.cost === undefined ? 1 : each.cost(...maxs)))),
     );
     const sizes = functions[0]?.made === undefined ? this.#result(expr, functions, given, mins, maxs) : joined(first, second);
@@ -160,6 +161,12 @@ class Estimator {
       Math.max(...functions.map((each) => each.made?.(sizes.max) ?? 0)),
     );
     return { cost: plus(...costs, own, made), sizes };
+  }
+
+  /** How much of values of this type is looked at to compare them. */
+  #compared([first]: readonly Expr[]): number {
+    const type = first && this.#checked.typeOf(first);
+    return type?.kind === 'opaque' && type.name === 'kubernetes.NamedFormat' ? mostFormatName : Number.MAX_SAFE_INTEGER;
   }
 
   #result(expr: Call, functions: readonly Fn[], given: readonly Estimated[], mins: readonly number[], maxs: readonly number[]): Sizes {
@@ -208,6 +215,8 @@ function joined(list: Estimated | undefined, separator: Estimated | undefined): 
   };
 }
 
+/** What upstream counts for formats that are compared. */
+const mostFormatName = 64;
 /** Opaque values that are compared at once. */
 const small: ReadonlySet<string> = new Set(['kubernetes.Quantity']);
 

@@ -2,6 +2,7 @@ import { CelError } from './cel-error.ts';
 import { formatDouble } from './double-text.ts';
 import { maxMade, tooLong } from './lib-operators.ts';
 import { toText } from './lib-standard.ts';
+import { compareStrings } from './equality.ts';
 import {
   isList,
   isMap,
@@ -11,7 +12,6 @@ import {
   mapKeys,
   numberOf,
   typeNameOf,
-  compareStrings,
   TypeValue,
   Uint,
   type MapValue,

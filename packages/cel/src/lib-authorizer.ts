@@ -1,5 +1,5 @@
 import { CelError, Suspended } from './cel-error.ts';
-import { fn, type Library } from './library.ts';
+import { fn, traversal, type Library } from './library.ts';
 import { opaque } from './type.ts';
 import { Opaque } from './value.ts';
 
@@ -122,6 +122,9 @@ const method = (type: string, signature: string, result: string) => `(${prefix}.
 const narrowing = (part: 'subresource' | 'namespace' | 'name') =>
   fn(method('ResourceCheck', `${part}(string)`, 'ResourceCheck'), (check: ResourceCheck, value: string) => check.with({ [part]: value }));
 
+/** Of reading a selector, and of what is made of it: a list, with a list and a struct for each requirement, of two characters at least. */
+const selectorCost = (length: number): number => 10 + traversal(length) + Math.ceil(length / 2) * 50;
+
 export const authorizers: Library = {
   name: 'authorizer',
   functions: [
@@ -144,7 +147,9 @@ export const authorizers: Library = {
     ),
     // the authorizers decide without selectors, which only ever narrow
     ...['fieldSelector', 'labelSelector'].map((name) =>
-      fn(method('ResourceCheck', `${name}(string)`, 'ResourceCheck'), (check: ResourceCheck, _selector: string) => check),
+      fn(method('ResourceCheck', `${name}(string)`, 'ResourceCheck'), (check: ResourceCheck, _selector: string) => check, {
+        cost: (_, selector) => selectorCost(selector),
+      }),
     ),
     narrowing('subresource'),
     narrowing('namespace'),

@@ -1,19 +1,7 @@
 import { CelError, noSuchOverload } from './cel-error.ts';
 import { fn, type Fn, type Library } from './library.ts';
-import {
-  compare,
-  doubleOf,
-  Duration,
-  equal,
-  intOf,
-  itemsOf,
-  kindOf,
-  numberOf,
-  type Uint,
-  uintOf,
-  type ListValue,
-  type Value,
-} from './value.ts';
+import { compare, equal } from './equality.ts';
+import { doubleOf, Duration, intOf, itemsOf, kindOf, numberOf, type Uint, uintOf, type ListValue, type Value } from './value.ts';
 
 const comparable = ['int', 'uint', 'double', 'bool', 'duration', 'timestamp', 'string', 'bytes'];
 const traverse = { cost: (size: number) => Math.max(1, size) };

@@ -1,6 +1,7 @@
 import { CelError, noSuchOverload } from './cel-error.ts';
 import { fn, type Library } from './library.ts';
-import { compare, doubleOf, intOf, isList, itemsOf, kindOf, maxUint, numberOf, Uint, uintOf, type Value } from './value.ts';
+import { compare } from './equality.ts';
+import { doubleOf, intOf, isList, itemsOf, kindOf, maxUint, numberOf, Uint, uintOf, type Value } from './value.ts';
 
 function extreme(name: 'greatest' | 'least', args: readonly Value[]): Value {
   const [only] = args;

@@ -1,13 +1,12 @@
 import { CelError, noSuchKey, noSuchOverload } from './cel-error.ts';
 import { fn, traversal, type Library } from './library.ts';
 import { elementOf } from './plan.ts';
+import { compare, equal } from './equality.ts';
 import {
   codePoints,
-  compare,
   Double,
   doubleOf,
   Duration,
-  equal,
   intOf,
   isList,
   isMap,
@@ -182,7 +181,7 @@ const relation = (name: string, holds: (order: number) => boolean) =>
       const order = compare(a, b);
       return order !== undefined && holds(order);
     },
-    { cost: shorter, dynamic },
+    { cost: shorter, compares: true, dynamic },
   );
 const each = (name: string, types: readonly string[]) => types.map((type) => `${name}(${type}, ${type}): ${type}`);
 
@@ -192,8 +191,8 @@ export const operators: Library = {
   functions: [
     // the planner has its own way with this one
     fn('_?_:_(bool, A, A): A', (condition: boolean, a: Value, b: Value) => (condition ? a : b), { dynamic }),
-    fn('_==_(A, A): bool', (a: Value, b: Value) => equal(a, b), { cost: shorter, dynamic }),
-    fn('_!=_(A, A): bool', (a: Value, b: Value) => !equal(a, b), { cost: shorter, dynamic }),
+    fn('_==_(A, A): bool', (a: Value, b: Value) => equal(a, b), { cost: shorter, compares: true, dynamic }),
+    fn('_!=_(A, A): bool', (a: Value, b: Value) => !equal(a, b), { cost: shorter, compares: true, dynamic }),
     relation('_<_', (order) => order < 0),
     relation('_<=_', (order) => order <= 0),
     relation('_>_', (order) => order > 0),

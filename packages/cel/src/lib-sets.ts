@@ -1,5 +1,6 @@
 import { fn, type Library } from './library.ts';
-import { equal, itemsOf, type ListValue } from './value.ts';
+import { equal } from './equality.ts';
+import { itemsOf, type ListValue } from './value.ts';
 
 const has = (list: ListValue, item: ReturnType<typeof itemsOf>[number]) => itemsOf(list).some((each) => equal(each, item));
 const contains = (a: ListValue, b: ListValue) => itemsOf(b).every((item) => has(a, item));

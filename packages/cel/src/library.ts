@@ -41,6 +41,8 @@ export interface Fn {
   readonly made: ((size: number) => number) | undefined;
   /** Of what it returns, where the static estimate can know. */
   readonly size: SizeRule | undefined;
+  /** It may know what it says after a glance: the static estimate takes 1 for the least. Opaque values are compared at once. */
+  readonly compares: boolean;
   /** It sees by itself what it is given, and refuses what none of its overloads takes. */
   readonly dynamic: boolean;
 }
@@ -48,6 +50,7 @@ export interface FnRules {
   readonly cost?: SizeRule;
   readonly made?: (size: number) => number;
   readonly size?: SizeRule;
+  readonly compares?: boolean;
   readonly dynamic?: boolean;
 }
 export interface Library {
@@ -115,7 +118,11 @@ function splitTop(text: string): string[] {
  * A function by its signatures, one per overload: `(string).contains(string): bool` is called on its receiver, `math.abs(int): int` by its
  * name, and `...` after the last parameter lets it repeat.
  */
-export function fn(signatures: string | readonly string[], call: Fn['call'], { cost, made, size, dynamic = false }: FnRules = {}): Fn {
+export function fn(
+  signatures: string | readonly string[],
+  call: Fn['call'],
+  { cost, made, size, compares = false, dynamic = false }: FnRules = {},
+): Fn {
   let name = '';
   const overloads = (typeof signatures === 'string' ? [signatures] : signatures).map((signature): Overload => {
     const match = /^(?:\(([^)]*)\)\.)?([^(]+)\((.*)\)\s*:\s*([^:]+)$/.exec(signature);
@@ -131,7 +138,7 @@ export function fn(signatures: string | readonly string[], call: Fn['call'], { c
       rest,
     };
   });
-  return { name, overloads, call, cost, made, size, dynamic };
+  return { name, overloads, call, cost, made, size, compares, dynamic };
 }
 
 /** Whether a value is of a type, as far as one can see without looking into it. */

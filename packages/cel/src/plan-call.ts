@@ -1,9 +1,9 @@
 import type { Call, Expr } from './ast.ts';
 import { CelError, noSuchOverload } from './cel-error.ts';
-import type { Checked } from './checker.ts';
+import type { Checked } from './checked.ts';
 import { charge, type Step } from './frame.ts';
 import { accepts, type Fn } from './library.ts';
-import { sizeOf, type Value } from './value.ts';
+import { Opaque, sizeOf, type Value } from './value.ts';
 
 /** Fails when it is reached: nothing of that name was found, which an expression that is not checked may still survive. */
 export function unresolved(name: string): Step {
@@ -52,7 +52,7 @@ function direct(fn: Fn, given: readonly Step[]): Step {
   };
 }
 
-function called({ cost, call }: Fn, given: readonly Step[]): Step {
+function called({ cost, call, compares }: Fn, given: readonly Step[]): Step {
   const run = call as (...args: Value[]) => Value;
   const [first, second] = given as [Step, Step];
   if (given.length === 1) {
@@ -65,7 +65,8 @@ function called({ cost, call }: Fn, given: readonly Step[]): Step {
   if (given.length === 2) {
     return (frame) => {
       const [a, b] = [first(frame), second(frame)];
-      charge(frame, cost === undefined || (typeof a === 'number' && typeof b === 'number') ? 1 : cost(sizeOf(a), sizeOf(b)));
+      const once = cost === undefined || (typeof a === 'number' && typeof b === 'number') || (compares && a instanceof Opaque);
+      charge(frame, once ? 1 : cost(sizeOf(a), sizeOf(b)));
       return run(a, b);
     };
   }

@@ -1,6 +1,6 @@
 import type { Comprehension, Expr } from './ast.ts';
 import { absorbable, CelError, noSuchOverload, type CelError as Fault } from './cel-error.ts';
-import type { Checked } from './checker.ts';
+import type { Checked } from './checked.ts';
 import { charge, type Frame, type Step } from './frame.ts';
 import { CelMap, isList, isMap, itemsOf, mapGet, mapKeys, type Value } from './value.ts';
 

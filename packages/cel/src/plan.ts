@@ -1,6 +1,6 @@
 import type { Expr, ListExpr, Logic, MapExpr, OptionalMap, Select, StructExpr } from './ast.ts';
 import { absorbable, CelError, noSuchKey, noSuchOverload, type CelError as Fault } from './cel-error.ts';
-import type { Checked } from './checker.ts';
+import type { Checked } from './checked.ts';
 import { charge, type Step } from './frame.ts';
 import { planCall, unresolved } from './plan-call.ts';
 import { planComprehension } from './plan-comprehension.ts';

@@ -1,6 +1,6 @@
 import type { Expr } from './ast.ts';
 import { CelError, Suspended } from './cel-error.ts';
-import { check, type Checked } from './checker.ts';
+import { check, type Checked } from './checked.ts';
 import type { Environment } from './environment.ts';
 import type { Bindings, Frame, Step } from './frame.ts';
 import { formatIssues, SyntaxFault, type Issue } from './issue.ts';

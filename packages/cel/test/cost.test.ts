@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { kubernetesEnvironment } from '../src/environment.ts';
+import { environment, kubernetesEnvironment } from '../src/environment.ts';
 import { estimateCost } from '../src/estimate.ts';
+import { AuthorizerValue, authorizerType } from '../src/lib-authorizer.ts';
+import { kubernetesLibraries } from '../src/libraries.ts';
 import { compile } from '../src/program.ts';
 
 const env = kubernetesEnvironment({ variables: {} });
@@ -36,6 +38,50 @@ const same: Readonly<Record<string, readonly [min: number, max: number, actual: 
   "{'x': 7, 'y': 8}.transformMapEntry(k, v, {k: v + 1})": [131, 131, 131],
   "{'x': 7, 'y': 8}.transformMapEntry(k, v, v > 0, {k: v + 1})": [67, 135, 135],
 };
+
+/** The same where lists may be of several types, and authorizers are asked. */
+const others: Readonly<Record<string, readonly [min: number, max: number, actual: number]>> = {
+  // texts are compared to the first difference, or to the end of the shorter one
+  "'Abcdefghijklmnopqrstu'.lowerAscii() == 'aBcdefghijklmnopqrstu'.lowerAscii()": [7, 9, 9],
+  "strings.quote('abcdefghijklmnopqrstu') == strings.quote('abcdefghijklmnopqrstu')": [7, 11, 9],
+  'format.named("dns1035Label").value() == format.named("dns1035Label").value()': [5, 11, 5],
+  'url("http://a.b/c") == url("http://a.b/c")': [5, 6, 5],
+  // sets: each element with each, once or in both directions
+  'sets.contains([7], [7.0, 7])': [23, 23, 23],
+  'sets.contains([7, 8u], [8, 8.0])': [25, 25, 25],
+  'sets.contains([[7], [8, 9]], [[8, 9.0]])': [53, 53, 53],
+  '!sets.contains([7], ["7", 7])': [24, 24, 24],
+  'sets.equivalent([7], [7u, 7.0])': [25, 25, 25],
+  'sets.equivalent([7, 8, 9], [9u, 8.0, 7])': [39, 39, 39],
+  'sets.equivalent([[7.0], [8, 9]], [[7], [8, 9.0]])': [69, 69, 69],
+  'sets.intersects([7, 8], [7u, 8, 8.3])': [27, 27, 27],
+  'sets.intersects([[7], [8, 9]], [[7, 8], [8, 9.0]])': [65, 65, 65],
+  '!sets.intersects([], [])': [22, 22, 22],
+  // what leads to a check costs 1 each, a check is the most of all, selectors are read and become requirements
+  "authorizer.path('/livez')": [2, 2, 2],
+  "authorizer.group('batch').resource('jobs').subresource('status').namespace('n').name('j')": [6, 6, 6],
+  "authorizer.path('/livez').check('get').allowed()": [350_003, 350_003, 350_003],
+  "authorizer.group('batch').resource('jobs').check('list').errored()": [350_004, 350_004, 350_004],
+  "authorizer.group('').resource('pods').fieldSelector('spec.nodeName=n')": [415, 415, 415],
+  "authorizer.group('').resource('pods').labelSelector('a=b')": [114, 114, 114],
+};
+
+describe('costs where lists may be mixed', () => {
+  const mixed = environment({ variables: { authorizer: authorizerType }, libraries: kubernetesLibraries });
+
+  it.each(Object.entries(others))('%s', (source, expected) => {
+    const { program, message } = compile(source, mixed);
+    if (program === undefined) throw new Error(message);
+    const { min, max } = estimateCost(program, {});
+    const { cost, error } = program.evaluate({ authorizer: new AuthorizerValue(() => ({ decision: 'allow' })) });
+    expect(error).toBeUndefined();
+    expect([min, max, cost]).toEqual(expected);
+  });
+
+  it('is not so where Kubernetes compiles: there, lists are of one type', () => {
+    expect(compile('sets.contains([7], [7.0, 7])', env).message).toContain("expected type 'double' but found 'int'");
+  });
+});
 
 describe('costs', () => {
   it.each(Object.entries(same))('%s', (source, expected) => {

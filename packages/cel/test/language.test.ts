@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { kubernetesEnvironment } from '../src/environment.ts';
 import { compile } from '../src/program.ts';
 import { bool, double, duration, dyn, int, list, map, object, string, timestamp, type Type } from '../src/type.ts';
-import { Double, equal, Optional, type Value } from '../src/value.ts';
+import { equal } from '../src/equality.ts';
+import { Double, Optional, type Value } from '../src/value.ts';
 
 const env = kubernetesEnvironment({
   variables: {
