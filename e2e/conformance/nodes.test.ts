@@ -8,10 +8,11 @@ import { containerBehaviours } from './node/containers.ts';
 import { nodeImages } from './node/images.ts';
 import { podBehaviours } from './node/pods.ts';
 import { resizeBehaviours } from './node/resize.ts';
+import { userBehaviours } from './node/users.ts';
 import { volumeBehaviours } from './storage/volumes.ts';
 
 const suites = {
-  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours],
+  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours, userBehaviours],
   'sig-storage': [volumeBehaviours],
   'sig-cli': [kubectlBehaviours],
   'sig-instrumentation': [eventBehaviours],

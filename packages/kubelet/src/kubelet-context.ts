@@ -26,6 +26,7 @@ import { RuntimeHub } from './runtime-hub.ts';
 import { ServiceEnvironment } from './service-environment.ts';
 import { StatusManager } from './status-manager.ts';
 import { TurnQueue } from './turn-queue.ts';
+import { UserNamespaces } from './user-namespaces.ts';
 import { builtinDrivers } from './volumes/builtin-drivers.ts';
 import { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
 import { TrustBundles } from './volumes/trust-bundles.ts';
@@ -114,6 +115,7 @@ export function kubeletParts(
     objects,
     tokens,
     trust,
+    users: new UserNamespaces(paths),
     signal,
     runtimeFor: asked.runtimeFor,
     turns: new TurnQueue(),

@@ -18,6 +18,7 @@ import type { ServiceEnvironment } from './service-environment.ts';
 import type { StatusManager } from './status-manager.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { TurnQueue } from './turn-queue.ts';
+import type { UserNamespaces } from './user-namespaces.ts';
 import type { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
 import type { TrustBundles } from './volumes/trust-bundles.ts';
 import type { VolumeManager } from './volumes/volume-manager.ts';
@@ -45,6 +46,7 @@ export interface KubeletContext {
   readonly volumes: VolumeManager;
   readonly tokens: ServiceAccountTokens;
   readonly trust: TrustBundles;
+  readonly users: UserNamespaces;
   readonly deadlines: Deadlines;
   readonly turns: TurnQueue;
   readonly network: NetworkDriver | undefined;

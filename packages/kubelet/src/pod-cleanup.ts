@@ -11,6 +11,7 @@ export async function removeRemains({ record, signal }: SyncPass): Promise<void>
   const { runtime, node, pod } = record;
   await removePod(record, signal);
   runtime?.images.forget(record.uid);
+  node.users.release(record.uid);
   if (runtime?.hollow !== false) return;
   await rm(node.paths.podLogs(pod), { recursive: true, force: true });
   const cgroup = cgroupParent(pod, node.cgroupRoot);

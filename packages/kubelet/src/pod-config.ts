@@ -1,22 +1,21 @@
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import type { Container, EphemeralContainer, Pod, VolumeMount } from '@oarlock/api/types/core-v1';
-import type { ContainerConfig, Device, Image, Mount, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
+import type { ContainerConfig, Device, Image, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
+import { blockDevices, mountsOf } from './container-mounts.ts';
 import type { ContainerDevices } from './devices/device-messages.ts';
 import { parseResolvConf, podResolver } from './dns.ts';
 import { environment } from './environment.ts';
 import { expand } from './expansion.ts';
 import { memoryCapacityOf, type PodFacts } from './field-values.ts';
-import { hostNetworkHostsFile, hostsFile, podHostname } from './hosts-file.ts';
+import { podHostname } from './hosts-file.ts';
 import { containerAnnotations, containerLabels, names, sandboxLabels } from './labels.ts';
 import { dottedSysctl } from './node/sysctls.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { allContainers, isHostNetwork, podUid } from './pods.ts';
 import { linuxResources, qosClass } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
-import { mayChangeOwners } from './volumes/ownership.ts';
-import { mountsImages } from './volumes/image-volumes.ts';
-import { prepareSubPath, readBelow } from './volumes/sub-path.ts';
+import { readBelow } from './volumes/sub-path.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
 
 /** Whether the kubelet itself obtains the pod's address: the network plugin works on the node's network, and the pod does not ask for it anyway. */
@@ -47,16 +46,23 @@ export function cgroupParent(pod: Pod, root: string | undefined): string | undef
   return join(root, ...(qos === 'Guaranteed' ? [] : [qos.toLowerCase()]), `pod${podUid(pod)}`);
 }
 
+export interface SandboxRequest {
+  readonly pod: Pod;
+  readonly node: NodeContext;
+  readonly runtime: PodRuntime;
+  /** Of its RuntimeClass; '' without one. */
+  readonly handler: string;
+}
+
 /** The config of a sandbox. `podIPs`: addresses that the kubelet obtained for it. */
 export async function sandboxConfig(
-  pod: Pod,
+  { pod, node, runtime, handler }: SandboxRequest,
   attempt: number,
-  node: NodeContext,
-  runtime: PodRuntime,
   podIPs: readonly string[] | undefined,
 ): Promise<PodSandboxConfig> {
   const { name = '', namespace = '', uid = '' } = pod.metadata ?? {};
-  if (pod.spec?.hostUsers === false) throw new Error("can't set `spec.hostUsers: false`, runtime does not support user namespaces");
+  if (pod.spec?.hostUsers === false && !runtime.hub.supports(handler, 'userNamespaces'))
+    throw new Error("can't set `spec.hostUsers: false`, runtime does not support user namespaces");
   const nodeNetwork = usesNodeNetwork(pod, node, runtime);
   const parent = cgroupParent(pod, node.cgroupRoot);
   const { sysctls } = pod.spec?.securityContext ?? {};
@@ -70,7 +76,7 @@ export async function sandboxConfig(
     annotations: { ...pod.metadata?.annotations, ...(podIPs && { [names.podIPs]: podIPs.join(',') }) },
     linux: {
       ...(parent !== undefined && { cgroupParent: parent }),
-      security: sandboxSecurity(pod, { rootDir: node.paths.root, nodeNetwork }),
+      security: sandboxSecurity(pod, { rootDir: node.paths.root, nodeNetwork, users: await node.users.of(pod) }),
       ...(sysctls &&
         sysctls.length > 0 && { sysctls: Object.fromEntries(sysctls.map(({ name: key, value }) => [dottedSysctl(key), value])) }),
     },
@@ -128,6 +134,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
   for (const [name, given] of Object.entries(devices?.envs ?? {})) variables.set(name, given);
   const { command = [], args = [] } = container;
   const stopSignal = container.lifecycle?.stopSignal;
+  const users = await node.users.of(pod);
   return {
     metadata: { name: container.name, attempt: restartCount },
     image: { image: image.reference, ...(container.image !== undefined && { userSpecifiedImage: container.image }) },
@@ -138,7 +145,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
     mounts: runtime.hollow
       ? []
       : [
-          ...(await mountsOf(request, lookup)),
+          ...(await mountsOf(request, lookup, users)),
           ...(devices?.mounts ?? []).map(({ readOnly, ...mount }) => ({ ...mount, readonly: readOnly })),
         ],
     ...deviceList([...(devices?.devices ?? []), ...(runtime.hollow ? [] : blockDevices(request))]),
@@ -156,7 +163,7 @@ export async function containerConfig(request: ContainerRequest): Promise<Contai
         pod,
         container,
         image.image,
-        { rootDir: node.paths.root, nodeNetwork: usesNodeNetwork(pod, node, runtime) },
+        { rootDir: node.paths.root, nodeNetwork: usesNodeNetwork(pod, node, runtime), users },
         targetId,
       ),
     },
@@ -174,92 +181,3 @@ async function fileIn(volumes: PodVolumes, name: string, path: string): Promise<
 
 const cdiList = (names: readonly string[]) => (names.length > 0 ? { cdiDevices: [...new Set(names)] } : {});
 const deviceList = (devices: readonly Device[]) => (devices.length > 0 ? { devices } : {});
-
-/** Volumes that the container has as block devices. @throws Error for one that is not there */
-function blockDevices({ container, volumes }: ContainerRequest): readonly Device[] {
-  return (container.volumeDevices ?? []).map(({ name, devicePath }) => {
-    const volume = volumes.get(name);
-    if (volume?.device !== true) throw new Error(`cannot find volume "${name}" to pass into container "${container.name}"`);
-    return { containerPath: devicePath, hostPath: volume.hostPath, permissions: volume.readOnly ? 'r' : 'mrw' };
-  });
-}
-
-const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> = {
-  HostToContainer: 'HOST_TO_CONTAINER',
-  Bidirectional: 'BIDIRECTIONAL',
-};
-
-const isRecursive = ({ recursiveReadOnly }: VolumeMount) => recursiveReadOnly === 'Enabled' || recursiveReadOnly === 'IfPossible';
-
-async function mountsOf(request: ContainerRequest, lookup: (name: string) => string | undefined): Promise<readonly Mount[]> {
-  const { pod, container, node, restartCount, podIPs } = request;
-  const mounts: Mount[] = [];
-  for (const [index, mount] of (container.volumeMounts ?? []).entries()) {
-    const volume = request.volumes.get(mount.name);
-    if (!volume) throw new Error(`cannot find volume "${mount.name}" to mount into container "${container.name}"`);
-    const subPath = subPathOf(mount, lookup);
-    const recursive = request.runtime.hub.supports(request.handler ?? '', 'recursiveReadOnlyMounts');
-    if (mount.recursiveReadOnly === 'Enabled' && !recursive)
-      throw new Error(`volume "${mount.name}" requested recursive read-only mode, but it is not supported by the runtime`);
-    const image = request.mountedImages?.get(mount.name);
-    if (image !== undefined) {
-      const { hub } = request.runtime;
-      if (!mountsImages(hub)) throw new Error(`volume "${mount.name}" is an image, and ${hub.name} ${hub.version} does not mount images`);
-      mounts.push({
-        containerPath: mount.mountPath,
-        hostPath: '',
-        readonly: true,
-        image,
-        ...(subPath !== undefined && { imageSubPath: subPath }),
-      });
-      continue;
-    }
-    const hostPath =
-      subPath === undefined
-        ? volume.hostPath
-        : await prepareSubPath({
-            volumePath: volume.hostPath,
-            subPath,
-            target: mayChangeOwners() ? node.paths.subPath(podUid(pod), mount.name, container.name, index) : undefined,
-          });
-    const propagation = propagations[mount.mountPropagation ?? ''];
-    mounts.push({
-      containerPath: mount.mountPath,
-      hostPath,
-      ...(mount.readOnly && { readonly: true }),
-      ...(mount.readOnly && recursive && isRecursive(mount) && { recursiveReadOnly: true }),
-      ...(propagation && { propagation }),
-    });
-  }
-  const taken = new Set(mounts.map(({ containerPath }) => containerPath));
-  if (!taken.has('/etc/hosts')) mounts.push({ containerPath: '/etc/hosts', hostPath: await writeHosts(pod, podIPs, node) });
-  const messagePath = container.terminationMessagePath ?? '/dev/termination-log';
-  if (messagePath !== '') {
-    const file = node.paths.terminationLog(podUid(pod), container.name, restartCount);
-    await mkdir(dirname(file), { recursive: true, mode: 0o755 });
-    await writeFile(file, '', { mode: 0o666 });
-    await chmod(file, 0o666); // the container's user may be any
-    mounts.push({ containerPath: messagePath, hostPath: file });
-  }
-  return mounts;
-}
-
-function subPathOf({ subPath, subPathExpr }: VolumeMount, lookup: (name: string) => string | undefined): string | undefined {
-  if (!subPathExpr) return subPath || undefined;
-  return expand(subPathExpr, (name) => {
-    const value = lookup(name);
-    if (value === undefined) throw new Error(`failed to expand subPathExpr: missing value for "${name}"`);
-    return value;
-  });
-}
-
-async function writeHosts(pod: Pod, podIPs: readonly string[], node: NodeContext): Promise<string> {
-  const file = node.paths.hosts(podUid(pod));
-  const text = isHostNetwork(pod)
-    ? hostNetworkHostsFile(pod, await readFile('/etc/hosts', 'utf8').catch(() => '127.0.0.1\tlocalhost\n'))
-    : hostsFile(pod, podIPs, podHostname(pod, { hostname: node.hostname, domain: node.facts.domain }));
-  await mkdir(dirname(file), { recursive: true, mode: 0o750 });
-  await writeFile(file, text, { mode: 0o644 });
-  await chmod(file, 0o644);
-  return file;
-}

@@ -82,7 +82,8 @@ async function start(pass: SyncPass, actions: PodActions, listener: RuntimeListe
       pass.retryIn(sandboxRetryMs);
       return;
     }
-  } else sandbox = await sandboxConfig(pod, state.readySandbox?.metadata.attempt ?? 0, node, runtime, undefined);
+  } else
+    sandbox = await sandboxConfig({ pod, node, runtime, handler: record.handler }, state.readySandbox?.metadata.attempt ?? 0, undefined);
   const sandboxId = state.readySandbox?.id;
   if (sandboxId === undefined) return;
   const run = (kind: ContainerKind, index: number, container: Container | EphemeralContainer | undefined) => {

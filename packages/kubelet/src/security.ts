@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { AppArmorProfile, Container, EphemeralContainer, Pod, SeccompProfile } from '@oarlock/api/types/core-v1';
-import type { ContainerConfig, Image, LinuxSandboxSecurity, NamespaceOptions, SecurityProfile } from '@oarlock/spi/runtime';
+import type { ContainerConfig, IdMappings, Image, LinuxSandboxSecurity, NamespaceOptions, SecurityProfile } from '@oarlock/spi/runtime';
 import { isHostNetwork } from './pods.ts';
 
 const maskedPaths = [
@@ -24,15 +24,22 @@ export interface SecurityFacts {
   readonly rootDir: string;
   /** The pod shares the node's network although it does not ask for it: the node's network plugin works that way. */
   readonly nodeNetwork: boolean;
+  /** The pod's own users, when it has such. */
+  readonly users?: IdMappings | undefined;
 }
 
-export function namespacesOf(pod: Pod, { nodeNetwork }: Pick<SecurityFacts, 'nodeNetwork'>, targetId?: string): NamespaceOptions {
+export function namespacesOf(
+  pod: Pod,
+  { nodeNetwork, users }: Pick<SecurityFacts, 'nodeNetwork' | 'users'>,
+  targetId?: string,
+): NamespaceOptions {
   const { hostPID, hostIPC, shareProcessNamespace } = pod.spec ?? {};
   return {
     network: isHostNetwork(pod) || nodeNetwork ? 'NODE' : 'POD',
     pid: hostPID ? 'NODE' : targetId !== undefined ? 'TARGET' : shareProcessNamespace ? 'POD' : 'CONTAINER',
     ipc: hostIPC ? 'NODE' : 'POD',
     ...(targetId !== undefined && !hostPID && { targetId }),
+    ...(users && { users }),
   };
 }
 

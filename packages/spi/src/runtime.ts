@@ -12,11 +12,23 @@ export interface PodSandboxMetadata {
   readonly attempt: number;
 }
 export type NamespaceMode = 'POD' | 'CONTAINER' | 'NODE' | 'TARGET';
+/** So many ids from `containerId` on in a user namespace are those from `hostId` on outside of it. */
+export interface IdMapping {
+  readonly hostId: number;
+  readonly containerId: number;
+  readonly length: number;
+}
+export interface IdMappings {
+  readonly uids: readonly IdMapping[];
+  readonly gids: readonly IdMapping[];
+}
 export interface NamespaceOptions {
   readonly network: NamespaceMode;
   readonly pid: NamespaceMode;
   readonly ipc: NamespaceMode;
   readonly targetId?: string;
+  /** A user namespace of the pod's own (KEP-127); absent: the node's users. Only for handlers with `userNamespaces`. */
+  readonly users?: IdMappings;
 }
 export interface PortMapping {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
@@ -78,6 +90,8 @@ export interface Mount {
   readonly recursiveReadOnly?: boolean;
   readonly propagation?: 'PRIVATE' | 'HOST_TO_CONTAINER' | 'BIDIRECTIONAL';
   readonly selinuxRelabel?: boolean;
+  /** Files belong inside to the ids that the node's own are mapped to, so that the pod sees its owners as without a user namespace. */
+  readonly idMappings?: IdMappings;
   /** Mounts the content of this image, or of a directory in it, instead of `hostPath` (KEP-4639). It is there already. */
   readonly image?: string;
   readonly imageSubPath?: string;

@@ -6,7 +6,8 @@ export type CgroupParent = (path: string) => string;
 /** `{ a: undefined }` and `{}` are different to the encoder. */
 const present = <T extends object>(value: T): T => Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined)) as T;
 
-const namespaces = ({ namespaces: { network, pid, ipc, targetId } }: LinuxSandboxSecurity) => present({ network, pid, ipc, targetId });
+const namespaces = ({ namespaces: { network, pid, ipc, targetId, users } }: LinuxSandboxSecurity) =>
+  present({ network, pid, ipc, targetId, usernsOptions: users && { mode: 'POD', uids: users.uids, gids: users.gids } });
 const profile = (given: LinuxSandboxSecurity['seccomp']) => given && present({ profileType: given.type, localhostRef: given.localhostRef });
 const id = (value: number | undefined) => (value === undefined ? undefined : { value });
 
@@ -94,16 +95,13 @@ export function containerConfig(given: ContainerConfig): object {
   });
 }
 
-const mount = ({ containerPath, hostPath, readonly, recursiveReadOnly, propagation, selinuxRelabel, image, imageSubPath }: Mount) =>
+const mount = ({ propagation, image, idMappings, ...same }: Mount) =>
   present({
-    containerPath,
-    hostPath,
-    readonly,
-    recursiveReadOnly,
-    selinuxRelabel,
+    ...same,
     propagation: propagation && `PROPAGATION_${propagation}`,
     image: image === undefined ? undefined : { image, userSpecifiedImage: image },
-    imageSubPath,
+    uidMappings: idMappings?.uids,
+    gidMappings: idMappings?.gids,
   });
 
 export function authConfig(given: RegistryAuth): object {

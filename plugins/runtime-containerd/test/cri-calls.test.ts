@@ -24,6 +24,8 @@ async function open(methods: Methods, config: { requestTimeoutSeconds?: number }
   return { server, driver };
 }
 
+const ids = [{ hostId: 65_536, containerId: 0, length: 65_536 }];
+const users = { uids: ids, gids: ids };
 const sandbox: PodSandboxConfig = {
   metadata: { name: 'web-0', uid: 'u-1', namespace: 'shop', attempt: 2 },
   hostname: 'web-0',
@@ -59,7 +61,7 @@ const container: ContainerConfig = {
   envs: [{ key: 'A', value: 'b' }],
   mounts: [
     { containerPath: '/data', hostPath: '/mnt/data', readonly: true, propagation: 'BIDIRECTIONAL', selinuxRelabel: true },
-    { containerPath: '/tmp', hostPath: '/tmp/x' },
+    { containerPath: '/tmp', hostPath: '/tmp/x', idMappings: users },
   ],
   devices: [{ containerPath: '/dev/x', hostPath: '/dev/y', permissions: 'rw' }],
   labels: { l: 'v' },
@@ -82,7 +84,7 @@ const container: ContainerConfig = {
       unified: { 'memory.high': '1' },
     },
     security: {
-      namespaces: { network: 'POD', pid: 'TARGET', ipc: 'POD', targetId: 'other' },
+      namespaces: { network: 'POD', pid: 'TARGET', ipc: 'POD', targetId: 'other', users },
       capabilities: { add: ['NET_ADMIN'], drop: ['ALL'] },
       runAsUsername: 'web',
       noNewPrivs: true,
@@ -148,7 +150,14 @@ describe('configs on the wire', () => {
         envs: container.envs,
         mounts: [
           { containerPath: '/data', hostPath: '/mnt/data', readonly: true, propagation: 'PROPAGATION_BIDIRECTIONAL', selinuxRelabel: true },
-          { containerPath: '/tmp', hostPath: '/tmp/x', readonly: false, propagation: 'PROPAGATION_PRIVATE' },
+          {
+            containerPath: '/tmp',
+            hostPath: '/tmp/x',
+            readonly: false,
+            propagation: 'PROPAGATION_PRIVATE',
+            uidMappings: ids,
+            gidMappings: ids,
+          },
         ],
         devices: container.devices,
         logPath: 'main/7.log',
@@ -170,7 +179,7 @@ describe('configs on the wire', () => {
           },
           securityContext: {
             capabilities: { addCapabilities: ['NET_ADMIN'], dropCapabilities: ['ALL'] },
-            namespaceOptions: { pid: 'TARGET', targetId: 'other' },
+            namespaceOptions: { pid: 'TARGET', targetId: 'other', usernsOptions: { uids: ids, gids: ids } },
             runAsUsername: 'web',
             runAsUser: null,
             noNewPrivs: true,
