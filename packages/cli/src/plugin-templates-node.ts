@@ -112,37 +112,103 @@ storageContract('__ID__', async () => {
   },
 };
 
-const runtimeCalls = [
-  ['version', 'status', 'runPodSandbox', 'stopPodSandbox', 'removePodSandbox', 'podSandboxStatus', 'listPodSandbox'],
-  ['createContainer', 'startContainer', 'stopContainer', 'removeContainer', 'containerStatus', 'listContainers'],
-  ['updateContainerResources', 'reopenContainerLog', 'execSync', 'exec', 'attach', 'portForward', 'containerStats', 'listContainerStats'],
-  ['listImages', 'imageStatus', 'pullImage', 'removeImage', 'imageFsInfo'],
-].flat();
+/** What each call is to do, as the author reads it beside every case of the contract that wants it. */
+const runtimeCalls: Readonly<Record<string, string>> = {
+  runPodSandbox: 'make what the containers of a pod share, and resolve with its id',
+  stopPodSandbox: 'stop its containers and give back its network; again, and for what never was, it does nothing',
+  removePodSandbox: 'remove the sandbox with all containers in it; again, and for what never was, it does nothing',
+  createContainer: 'make a container in a sandbox without starting it, and resolve with its id',
+  startContainer: 'start a container that was created, with its output in the log file of its config',
+  stopContainer: 'send SIGTERM, SIGKILL after the timeout, and resolve when it has exited',
+  removeContainer: 'remove a container, also one that runs; again, and for what never was, it does nothing',
+  updateContainerResources: 'change the limits of a container that runs',
+  reopenContainerLog: 'go on in a new file where the log file was put aside',
+  execSync: 'run a command in a container, and resolve with its output and exit code',
+  exec: 'run a command in a container with streams, and resolve with its exit code',
+  attach: 'join the streams of a container that runs',
+  portForward: 'open a byte stream to a port inside the sandbox',
+  containerStats: 'say the processor time and memory of a container',
+  pullImage: 'have an image come, and resolve with the reference to create containers from',
+  removeImage: 'remove an image; one that is not there is removed',
+  imageFsInfo: 'say where images are and how much they take',
+};
 
 export const runtime: PluginTemplate = {
   section: { key: 'runtimes', many: true },
   config: '{}',
   summary:
-    'A skeleton of a container runtime: every call is refused with `RuntimeError` `Unsupported`, and its probe says that it cannot be used yet.',
+    'A skeleton of a container runtime without sandboxes, containers and images: what would make one is refused with `RuntimeError` `Unsupported`, and its probe says that it cannot be used yet.',
   keys: [empty],
-  tests: 'The runtime contract, skipped with a reason until there is something to test.',
+  tests: 'The runtime contract. A case that fails says which method is to be written, and what it does.',
   steps: [
     'Read the comments of `RuntimeDriver` in `@oarlock/spi/runtime`, and docs/slots/runtime.md.',
     'Write the life cycle of sandboxes and containers in `src/runtime.ts`; then logs and `events`; then `exec`, `attach` and `portForward`; then images and stats.',
-    'In `test/contract.test.ts` take away `unavailable`, and name in `lacks` what the runtime will never do, with the reason.',
+    'Run the contract after each of them: it says what comes next. Name in `lacks` of `test/contract.test.ts` what the runtime will never do, with the reason.',
     'Set `declares` and `traits` to the same truth, write a probe that looks for what is needed, and state the config here.',
   ],
   files: {
-    'src/runtime.ts': `|import { RuntimeError, type RuntimeDriver, type RuntimeEvent } from '@oarlock/spi/runtime';
+    'src/runtime.ts': `|import {
+  RuntimeError,
+  type Container,
+  type ContainerStats,
+  type ContainerStatus,
+  type Image,
+  type PodSandbox,
+  type PodSandboxStatus,
+  type RuntimeCondition,
+  type RuntimeDriver,
+  type RuntimeEvent,
+  type RuntimeInfo,
+} from '@oarlock/spi/runtime';
 
-const refuse = (call: string): Promise<never> =>
-  Promise.reject(new RuntimeError('Unsupported', \`__ID__ cannot do this yet: \${call}\`));
+const toWrite = (call: string, what: string): Promise<never> =>
+  Promise.reject(new RuntimeError('Unsupported', \`write \${call} in src/runtime.ts: \${what}\`));
 
+/** Runs nothing yet, and says so. */
 export class __Class__ implements RuntimeDriver {
   readonly traits = { invokesCni: false, images: false, survivesRestart: false, networkNamespaces: false };
 
-${runtimeCalls.map((call) => `  ${call}(): Promise<never> {\n    return refuse('${call}');\n  }\n`).join('')}  async *events(): AsyncGenerator<RuntimeEvent | 'resync'> {
-    yield await refuse('events');
+  async version(): Promise<RuntimeInfo> {
+    return { name: '__ID__', version: '0.1.0', apiVersion: 'v1' };
+  }
+  async status(): Promise<readonly RuntimeCondition[]> {
+    const skeleton = { status: false, reason: 'Skeleton', message: 'its methods are still to be written' };
+    return [
+      { type: 'RuntimeReady', ...skeleton },
+      { type: 'NetworkReady', ...skeleton },
+    ];
+  }
+  /** Of one that there is: its state, addresses and when it was made. */
+  async podSandboxStatus(id: string): Promise<PodSandboxStatus> {
+    throw new RuntimeError('NotFound', \`there is no sandbox \${id}\`);
+  }
+  /** Of one that there is: its state, times, exit code and reason. */
+  async containerStatus(id: string): Promise<ContainerStatus> {
+    throw new RuntimeError('NotFound', \`there is no container \${id}\`);
+  }
+  async listPodSandbox(): Promise<readonly PodSandbox[]> {
+    return [];
+  }
+  async listContainers(): Promise<readonly Container[]> {
+    return [];
+  }
+  async listContainerStats(): Promise<readonly ContainerStats[]> {
+    return [];
+  }
+  async listImages(): Promise<readonly Image[]> {
+    return [];
+  }
+  async imageStatus(): Promise<Image | undefined> {
+    return undefined;
+  }
+${Object.entries(runtimeCalls)
+  .map(([call, what]) => `  ${call}(): Promise<never> {\n    return toWrite('${call}', '${what}');\n  }\n`)
+  .join('')}  async *events(signal: AbortSignal): AsyncGenerator<RuntimeEvent | 'resync'> {
+    yield 'resync'; // and then what happens to sandboxes and containers
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
   }
 }
 `,
@@ -162,13 +228,18 @@ ${probe}
     'test/contract.test.ts': `|import { runtimeContract, shellPrograms } from '@oarlock/spi/runtime.contract';
 |import { __Class__ } from '../src/runtime.ts';
 
-runtimeContract(
-  '__ID__',
-  async () => ({ driver: new __Class__(), image: 'host', command: shellPrograms(), dispose: async () => {} }),
-  {
-    unavailable: 'its methods are still to be written',
+runtimeContract('__ID__', async () => ({
+  driver: new __Class__(),
+  image: 'host',
+  command: shellPrograms(),
+  // what the runtime will never do, with the reason
+  lacks: {
+    images: 'it runs what is on the machine, as its traits say',
+    imagePull: 'it has no images',
+    imageRemove: 'it has no images',
   },
-);
+  dispose: async () => {},
+}));
 `,
   },
 };
@@ -177,38 +248,41 @@ export const network: PluginTemplate = {
   section: { key: 'network', many: false },
   config: '{}',
   summary:
-    'A skeleton of a pod network: it is never ready, refuses to set up, add and check with `NetworkError` `PluginFailed`, and its probe says that it cannot be used yet.',
+    'A skeleton of a pod network: it knows its node once it is set up, refuses to add and check with `NetworkError` `PluginFailed`, and its probe says that it cannot be used yet.',
   keys: [empty],
-  tests: 'The network contract, skipped with a reason until there is something to test.',
+  tests: 'The network contract. A case that fails says which method is to be written, and what it does.',
   steps: [
     'Read the comments of `NetworkDriver` in `@oarlock/spi/network`, and docs/slots/network.md.',
     'Choose `namespace`: `pod` when sandboxes have network namespaces, `node` when they share the one of the node.',
     'Write `setup`, `add` and `del` in `src/network.ts`; then `check` and `gc`, from what is written down on disk.',
-    'In `test/contract.test.ts` take away `unavailable` and give the fixture `restart`, `crashAdd` and `census`.',
+    'Run the contract after each of them: it says what comes next. Give the fixture of `test/contract.test.ts` `restart`, `crashAdd` and `census` when `add` writes things down.',
     'Set `declares` and `traits` to the same truth, write a probe that looks for what is needed, and state the config here.',
   ],
   files: {
-    'src/network.ts': `|import { NetworkError, type NetworkDriver } from '@oarlock/spi/network';
+    'src/network.ts': `|import { NetworkError, type NetworkDriver, type NodeNetwork } from '@oarlock/spi/network';
 
-const refuse = (call: string): Promise<never> =>
-  Promise.reject(new NetworkError('PluginFailed', \`__ID__ cannot do this yet: \${call}\`));
+const toWrite = (call: string, what: string): Promise<never> =>
+  Promise.reject(new NetworkError('PluginFailed', \`write \${call} in src/network.ts: \${what}\`));
 
 export class __Class__ implements NetworkDriver {
   readonly traits = { namespace: 'node', podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16' } as const;
 
-  setup(): Promise<never> {
-    return refuse('setup');
+  #node: NodeNetwork | undefined;
+
+  /** Again, and with other ranges, it keeps what was added. Make bridges, routes and rules here. */
+  async setup(node: NodeNetwork): Promise<void> {
+    this.#node = node;
   }
   add(): Promise<never> {
-    return refuse('add');
+    return toWrite('add', 'give the attachment an address of podCIDRs, write it down before it is used, and resolve with it');
   }
   check(): Promise<never> {
-    return refuse('check');
+    return toWrite('check', 'resolve where what add has made is still there, else throw CheckFailed');
   }
   /** Succeeds on what is gone: nothing was ever added. */
   async del(): Promise<void> {}
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
-    return { ready: false, message: '__ID__ is ${notYet}' };
+    return this.#node === undefined ? { ready: false, message: '__ID__ is not set up' } : { ready: true, message: '' };
   }
   /** Nothing was ever added: there is nothing to free. */
   async gc(): Promise<void> {}
@@ -239,11 +313,14 @@ const node: NodeNetwork = {
   nodeIPs: ['127.0.0.1'],
 };
 
-networkContract(
-  '__ID__',
-  async () => ({ driver: new __Class__(), node, small: { ...node, podCIDRs: ['127.144.0.0/28'] }, dispose: async () => {} }),
-  { unavailable: 'its methods are still to be written' },
-);
+networkContract('__ID__', async () => ({
+  driver: new __Class__(),
+  node,
+  small: { ...node, podCIDRs: ['127.144.0.0/28'] },
+  // what the network will never do, with the reason
+  lacks: { restart: 'give the fixture restart, then take this away', crash: 'give the fixture crashAdd, then take this away' },
+  dispose: async () => {},
+}));
 `,
   },
 };

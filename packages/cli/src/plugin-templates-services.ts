@@ -62,11 +62,11 @@ export const proxy: PluginTemplate = {
   summary:
     'A skeleton of a service proxy: `apply` is refused with an error of code `Unsupported`, and its probe says that it cannot be used yet.',
   keys: ['`{}`: none yet'],
-  tests: 'The proxy contract, skipped with a reason until there is something to test.',
+  tests: 'The proxy contract. A case that fails says what is to be written.',
   steps: [
     'Read the comments of `ServiceProxy` and `ServicePort` in `@oarlock/spi/proxy`.',
     'Write `apply` in `src/proxy.ts`: first the whole state (`replace: true`), then differences that never drop what stays.',
-    'In `test/contract.test.ts` take away `unavailable` and give the fixture addresses that this machine can listen on; name in `lacks` what it will never do.',
+    'Run the contract as you go. Give its fixture in `test/contract.test.ts` addresses that this machine can listen on, and name in `lacks` what the proxy will never do.',
     'Write a probe that looks for what is needed, and state the config here.',
   ],
   files: {
@@ -84,7 +84,8 @@ export class ProxyError extends Error {
 
 export class __Class__ implements ServiceProxy {
   apply(): Promise<never> {
-    return Promise.reject(new ProxyError('Unsupported', '__ID__ cannot do this yet: apply'));
+    const what = 'send what comes to the cluster IPs of a ServicePort to one of its endpoints';
+    return Promise.reject(new ProxyError('Unsupported', \`write apply in src/proxy.ts: \${what}\`));
   }
 }
 `,
@@ -104,17 +105,14 @@ export default Proxy.plugin({
     'test/contract.test.ts': `|import { proxyContract } from '@oarlock/spi/proxy.contract';
 |import { __Class__ } from '../src/proxy.ts';
 
-proxyContract(
-  '__ID__',
-  async () => ({
-    proxy: new __Class__(),
-    podAddresses: [1, 2, 3, 4].map((n) => \`127.130.7.\${n}\`),
-    serviceAddresses: [1, 2, 3, 4].map((n) => \`127.97.7.\${n}\`),
-    lacks: {},
-    dispose: async () => {},
-  }),
-  { unavailable: 'its methods are still to be written' },
-);
+proxyContract('__ID__', async () => ({
+  proxy: new __Class__(),
+  podAddresses: [1, 2, 3, 4].map((n) => \`127.130.7.\${n}\`),
+  serviceAddresses: [1, 2, 3, 4].map((n) => \`127.97.7.\${n}\`),
+  // what the proxy will never do, with the reason
+  lacks: {},
+  dispose: async () => {},
+}));
 `,
   },
 };
