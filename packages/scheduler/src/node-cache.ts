@@ -30,6 +30,11 @@ export class NodeState implements NodeInfo {
   #node: Node;
   #allocatable = new Tally();
   #images: ReadonlyMap<string, number> = new Map();
+  // the labels asked for last: they are asked of each node in each cycle, and labels of thousands of nodes are not in the processor's cache
+  #oneKey = '';
+  #oneLabel: string | undefined;
+  #otherKey = '';
+  #otherLabel: string | undefined;
   taints: readonly Taint[] = noTaints;
   unschedulable = false;
   /** False while only pods have been heard of, not the node. */
@@ -52,10 +57,23 @@ export class NodeState implements NodeInfo {
   get usedPorts(): ReadonlySet<string> {
     return this.#usedPorts;
   }
+  label(key: string): string | undefined {
+    if (key === this.#oneKey) return this.#oneLabel;
+    if (key === this.#otherKey) return this.#otherLabel;
+    this.#otherKey = this.#oneKey;
+    this.#otherLabel = this.#oneLabel;
+    this.#oneKey = key;
+    this.#oneLabel = this.#node.metadata?.labels?.[key];
+    return this.#oneLabel;
+  }
 
   setNode(node: Node): void {
     const before = this.#node;
     this.#node = node;
+    this.#oneKey = '';
+    this.#oneLabel = undefined;
+    this.#otherKey = '';
+    this.#otherLabel = undefined;
     this.present = true;
     this.taints = node.spec?.taints ?? noTaints;
     this.unschedulable = node.spec?.unschedulable === true;

@@ -91,6 +91,7 @@ export function nodeInfo({
     allocatable: amounts(milliCpu, memory, maxPods),
     requested: sum('requests'),
     nonZeroRequested: sum('nonZeroRequests'),
+    label: (key: string) => node.metadata?.labels?.[key],
     usedPorts: new Set(ports.map(({ protocol = 'TCP', hostIP, hostPort }) => `${protocol}/${hostIP || '0.0.0.0'}/${hostPort}`)),
     images: new Map(Object.entries(images)),
   });

@@ -23,8 +23,9 @@ const isEnded = ({ status }: Pod) => status?.phase === 'Succeeded' || status?.ph
 /** Sets of nodes that share the value of a label, those with the most pods of the group first. */
 function domainsBy(key: string, has: (pod: Pod) => boolean, { nodes }: Snapshot): readonly ReadonlySet<string>[] {
   const domains = new Map<string, { readonly names: Set<string>; members: number }>();
-  for (const { name, node, pods: here } of nodes) {
-    const value = node.metadata?.labels?.[key];
+  for (const info of nodes) {
+    const { name, pods: here } = info;
+    const value = info.label(key);
     if (value === undefined) continue;
     const domain = domains.get(value) ?? { names: new Set(), members: 0 };
     domains.set(value, domain);

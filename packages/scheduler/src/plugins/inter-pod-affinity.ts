@@ -24,8 +24,8 @@ class Sums {
   get empty(): boolean {
     return this.#by.size === 0;
   }
-  add({ node }: NodeInfo, key: string, amount: number): void {
-    const value = node.metadata?.labels?.[key];
+  add(node: NodeInfo, key: string, amount: number): void {
+    const value = node.label(key);
     if (value === undefined) return;
     const sums = this.#by.get(key) ?? new Map<string, number>();
     const sum = (sums.get(value) ?? 0) + amount;
@@ -34,8 +34,8 @@ class Sums {
     if (sums.size === 0) this.#by.delete(key);
     else this.#by.set(key, sums);
   }
-  at({ node }: NodeInfo, key: string): number {
-    return this.#by.get(key)?.get(node.metadata?.labels?.[key] ?? '') ?? 0;
+  at(node: NodeInfo, key: string): number {
+    return this.#by.get(key)?.get(node.label(key) ?? '') ?? 0;
   }
   /** Over all keys. */
   total(node: NodeInfo): number {
@@ -138,7 +138,7 @@ export const interPodAffinity = Scheduling.plugin({
         const { wanted, unwanted, refusing } = state.read<Filtered>(filtering) ?? {};
         const { affinity, antiAffinity } = termsOf(pod);
         if (wanted !== undefined && affinity.length > 0) {
-          const labelled = affinity.every(({ topologyKey }) => node.node.metadata?.labels?.[topologyKey] !== undefined);
+          const labelled = affinity.every(({ topologyKey }) => node.label(topologyKey) !== undefined);
           // the first of a group that wants to be near itself may go anywhere
           const first = () => wanted.empty && affinity.every((term) => selects(term, pod));
           if (!labelled || (!affinity.every(({ topologyKey }) => wanted.at(node, topologyKey) > 0) && !first()))

@@ -52,9 +52,8 @@ interface Scored {
   readonly count: (node: NodeInfo, domain: string) => number;
 }
 
-const labelOf = ({ metadata }: Node, key: string): string | undefined => metadata?.labels?.[key];
-const hasAll = (node: Node, constraints: readonly { readonly key: string }[]) =>
-  constraints.every(({ key }) => labelOf(node, key) !== undefined);
+const hasAll = (info: NodeInfo, constraints: readonly { readonly key: string }[]) =>
+  constraints.every(({ key }) => info.label(key) !== undefined);
 
 function selectorOf({ metadata }: Pod, { labelSelector, matchLabelKeys = [] }: TopologySpreadConstraint): Selector {
   const own = matchLabelKeys.flatMap((key) => {
@@ -126,20 +125,20 @@ export const podTopologySpread = Scheduling.plugin({
     const scoring = Symbol('PodTopologySpread score');
     const owners = ownerSelector(informers);
 
-    const change = (state: CycleState, changed: PodInfo, { node }: NodeInfo, by: 1 | -1, pod: PodInfo) => {
+    const change = (state: CycleState, changed: PodInfo, info: NodeInfo, by: 1 | -1, pod: PodInfo) => {
       const all = state.read<readonly Filtered[]>(filtering) ?? [];
       if (changed.pod.metadata?.namespace !== pod.pod.metadata?.namespace) return;
       if (
         !hasAll(
-          node,
+          info,
           all.map(({ constraint }) => constraint),
         )
       )
         return;
       for (const each of all) {
         const { constraint, byDomain } = each;
-        if (constraint.includes?.(node) === false || !constraint.selection.selects(changed.pod)) continue;
-        const domain = labelOf(node, constraint.key) ?? '';
+        if (constraint.includes?.(info.node) === false || !constraint.selection.selects(changed.pod)) continue;
+        const domain = info.label(constraint.key) ?? '';
         byDomain.set(domain, (byDomain.get(domain) ?? 0) + by);
         each.fewest = undefined;
       }
@@ -170,16 +169,16 @@ export const podTopologySpread = Scheduling.plugin({
         preFilter(state, { pod }) {
           const constraints = constraintsOf(pod, 'DoNotSchedule');
           if (constraints.length === 0) return skip;
-          const nodes = state.snapshot.nodes.filter(({ node }) => hasAll(node, constraints));
+          const nodes = state.snapshot.nodes.filter((info) => hasAll(info, constraints));
           state.write<readonly Filtered[]>(
             filtering,
             constraints.map((constraint) => {
               const byNode = state.snapshot.count(constraint.selection);
               const byDomain = new Map<string, number>();
-              for (const { name, node } of nodes) {
-                if (constraint.includes?.(node) === false) continue;
-                const domain = labelOf(node, constraint.key) ?? '';
-                byDomain.set(domain, (byDomain.get(domain) ?? 0) + (byNode.get(name) ?? 0));
+              for (const info of nodes) {
+                if (constraint.includes?.(info.node) === false) continue;
+                const domain = info.label(constraint.key) ?? '';
+                byDomain.set(domain, (byDomain.get(domain) ?? 0) + (byNode.get(info.name) ?? 0));
               }
               return { constraint, byDomain, self: constraint.selection.selects(pod) ? 1 : 0, fewest: undefined };
             }),
@@ -189,10 +188,10 @@ export const podTopologySpread = Scheduling.plugin({
         addPod: (state, pod, added, node) => change(state, added, node, 1, pod),
         removePod: (state, pod, removed, node) => change(state, removed, node, -1, pod),
 
-        filter(state, _pod, { node }) {
+        filter(state, _pod, info) {
           for (const each of state.read<readonly Filtered[]>(filtering) ?? []) {
             const { constraint, byDomain, self } = each;
-            const domain = labelOf(node, constraint.key);
+            const domain = info.label(constraint.key);
             if (domain === undefined) return unresolvable(`${refused} (missing required label)`);
             each.fewest ??= byDomain.size < constraint.minDomains ? 0 : Math.min(...byDomain.values());
             if ((byDomain.get(domain) ?? 0) + self - each.fewest > constraint.maxSkew) return unschedulable(refused);
@@ -205,7 +204,7 @@ export const podTopologySpread = Scheduling.plugin({
           const stated = defaultingType === 'List' || (pod.spec?.topologySpreadConstraints?.length ?? 0) > 0;
           const constraints = constraintsOf(pod, 'ScheduleAnyway');
           if (constraints.length === 0) return skip;
-          const counted = stated ? nodes.filter(({ node }) => hasAll(node, constraints)) : nodes;
+          const counted = stated ? nodes.filter((info) => hasAll(info, constraints)) : nodes;
           const scored = constraints.map((constraint): Scored => {
             const { key, selection, includes } = constraint;
             if (key === hostname) {
@@ -213,8 +212,8 @@ export const podTopologySpread = Scheduling.plugin({
               return { constraint, weight: Math.log(counted.length + 2), count: ({ name }) => byNode.get(name) ?? 0 };
             }
             const byDomain = new Map<string, number>();
-            for (const { node } of counted) {
-              const domain = labelOf(node, key);
+            for (const info of counted) {
+              const domain = info.label(key);
               if (domain !== undefined) byDomain.set(domain, 0);
             }
             const weight = Math.log(byDomain.size + 2);
@@ -223,23 +222,23 @@ export const podTopologySpread = Scheduling.plugin({
               return { constraint, weight, count: (_node, domain) => sums.get(domain) ?? 0 };
             }
             for (const [name, count] of state.snapshot.count(selection)) {
-              const node = state.snapshot.get(name)?.node;
-              if (node === undefined || (stated && !hasAll(node, constraints)) || includes?.(node) === false) continue;
-              const domain = labelOf(node, key) ?? '';
+              const info = state.snapshot.get(name);
+              if (info === undefined || (stated && !hasAll(info, constraints)) || includes?.(info.node) === false) continue;
+              const domain = info.label(key) ?? '';
               const before = byDomain.get(domain);
               if (before !== undefined) byDomain.set(domain, before + count);
             }
             return { constraint, weight, count: (_node, domain) => byDomain.get(domain) ?? 0 };
           });
-          state.write(scoring, { scored, ignored: stated ? (node: Node) => !hasAll(node, constraints) : undefined });
+          state.write(scoring, { scored, ignored: stated ? (info: NodeInfo) => !hasAll(info, constraints) : undefined });
           return success;
         },
         score(state, _pod, info) {
           const { scored, ignored } = state.read<Scoring>(scoring) ?? none;
-          if (ignored?.(info.node)) return 0;
+          if (ignored?.(info)) return 0;
           let sum = 0;
           for (const { constraint, weight, count } of scored) {
-            const domain = labelOf(info.node, constraint.key);
+            const domain = info.label(constraint.key);
             if (domain !== undefined) sum += count(info, domain) * weight + (constraint.maxSkew - 1);
           }
           return Math.round(sum);
@@ -248,7 +247,10 @@ export const podTopologySpread = Scheduling.plugin({
           const { ignored } = state.read<Scoring>(scoring) ?? none;
           let least = Number.POSITIVE_INFINITY;
           let most = 0;
-          const isIgnored = (index: number) => ignored !== undefined && ignored(nodes[index]?.node ?? {});
+          const isIgnored = (index: number) => {
+            const info = nodes[index];
+            return ignored !== undefined && info !== undefined && ignored(info);
+          };
           for (let index = 0; index < scores.length; index++) {
             if (isIgnored(index)) continue;
             least = Math.min(least, scores[index] ?? 0);
@@ -266,6 +268,6 @@ export const podTopologySpread = Scheduling.plugin({
 interface Scoring {
   readonly scored: readonly Scored[];
   /** Undefined: none is. */
-  readonly ignored: ((node: Node) => boolean) | undefined;
+  readonly ignored: ((info: NodeInfo) => boolean) | undefined;
 }
 const none: Scoring = { scored: [], ignored: undefined };
