@@ -1,8 +1,9 @@
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import type { Health, Role } from '@oarlock/spi/role';
-import { Counter, Gauge } from 'prom-client';
 import { Kubelet } from './kubelet.ts';
 import type { KubeletNeeds } from './kubelet-context.ts';
+import { registerKubeletMetrics } from './kubelet-metrics.ts';
+import { RuntimeOperations } from './measured-runtime.ts';
 import { KubeletServer } from './server/kubelet-server.ts';
 
 /** The role `kubelet`: the kubelet of this process and its server, with one lifecycle. */
@@ -12,7 +13,9 @@ export class KubeletRole implements Role, Lifecycle {
   readonly #server: KubeletServer;
 
   constructor(needs: KubeletNeeds, context: PluginContext) {
-    this.kubelet = new Kubelet(needs, context);
+    const operations = new RuntimeOperations(context.metrics, context.clock);
+    const runtimes = new Map([...needs.runtimes].map(([name, driver]) => [name, operations.measured(driver)]));
+    this.kubelet = new Kubelet({ ...needs, runtimes }, context);
     const { address } = this.kubelet;
     const { config } = needs;
     const loopback = address === '::1' || address.startsWith('127.');
@@ -23,7 +26,7 @@ export class KubeletRole implements Role, Lifecycle {
       listen: { host: config.serverAddress ?? (loopback ? address : '0.0.0.0'), port: config.port },
       metrics: () => context.metrics.metrics(),
     });
-    this.#measure(context);
+    registerKubeletMetrics(this.kubelet, context.metrics);
   }
 
   async start(): Promise<void> {
@@ -44,28 +47,5 @@ export class KubeletRole implements Role, Lifecycle {
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
     });
     await Promise.race([this.kubelet.ready(), aborted]);
-  }
-
-  #measure({ metrics }: PluginContext): void {
-    const { kubelet } = this;
-    new Gauge({
-      name: 'kubelet_running_pods',
-      help: 'Pods that this process looks after.',
-      registers: [metrics],
-      collect() {
-        this.set([...kubelet.agents.values()].reduce((sum, agent) => sum + agent.pods.size, 0));
-      },
-    });
-    let seen = 0;
-    new Counter({
-      name: 'kubelet_pod_status_patches_total',
-      help: 'Pod statuses sent to the API server.',
-      registers: [metrics],
-      collect() {
-        const { patches } = kubelet.context.statuses;
-        this.inc(patches - seen);
-        seen = patches;
-      },
-    });
   }
 }

@@ -99,9 +99,13 @@ describe('the API of a kubelet', () => {
       /^resource_scrape_error 0$/m,
     ])
       expect(resource).toMatch(line);
-    expect((await get('/metrics/cadvisor')).body).toMatch(
+    const cadvisor = (await get('/metrics/cadvisor')).body;
+    for (const line of [
       /^container_memory_working_set_bytes\{container="app",.*image=".*",name=".*"\} /m,
-    );
+      /^container_cpu_usage_seconds_total\{container="app",.*,cpu="total"\} /m,
+      /^container_cpu_usage_seconds_total\{container="",id="\/",.*,cpu="total"\} /m,
+    ])
+      expect(cadvisor).toMatch(line);
     expect((await get('/metrics/probes')).code).toBe(200);
     expect(JSON.parse((await get('/runningpods/')).body)).toMatchObject({ items: [{ metadata: { name: 'web' } }] });
     expect(JSON.parse((await get('/configz')).body)).toMatchObject({

@@ -78,6 +78,12 @@ export async function resourceMetrics(kubelet: Kubelet, signal: AbortSignal): Pr
   return series.text;
 }
 
+/** With the cgroup of all processes, which cAdvisor calls `/`. */
+const withMachine = (samples: readonly Sample[], whole: Sample | undefined): readonly Sample[] =>
+  whole === undefined
+    ? samples
+    : [{ ...whole, labels: { container: '', id: '/', image: '', name: '', namespace: '', pod: '' } }, ...samples];
+
 /** `/metrics/cadvisor`: the same by the names that cAdvisor gives, with cgroup ids where there are any. */
 export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): Promise<string> {
   const { node, pods } = await snapshot(kubelet, signal);
@@ -99,13 +105,19 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
     'container_cpu_usage_seconds_total',
     'counter',
     'Cumulative cpu time consumed in seconds.',
-    each(({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
+    withMachine(
+      each(({ stats }) => ({ value: seconds(stats.cpuUsageNanos), at: stats.at })),
+      node && { value: seconds(node.cpuNanos), at: node.at },
+    ).map(({ labels, ...sample }) => ({ labels: { ...labels, cpu: 'total' }, ...sample })),
   );
   series.add(
     'container_memory_working_set_bytes',
     'gauge',
     'Current working set in bytes.',
-    each(({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
+    withMachine(
+      each(({ stats }) => ({ value: stats.memoryWorkingSetBytes, at: stats.at })),
+      node && { value: node.memoryTotal - node.memoryAvailable, at: node.at },
+    ),
   );
   series.add(
     'container_memory_rss',

@@ -1,0 +1,73 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Kubelet } from './kubelet.ts';
+import type { PodWorker } from './pod-worker.ts';
+import { configSource } from './static/annotations.ts';
+
+function* workersOf(kubelet: Kubelet): Generator<PodWorker> {
+  for (const agent of kubelet.agents.values()) yield* agent.pods.workers;
+}
+
+const isStatic = ({ metadata }: Pod) => (metadata?.annotations?.[configSource] ?? 'api') !== 'api';
+
+/** What kubelets count, by upstream's names where it counts the same. Looked up when somebody reads it. */
+export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'kubelet_node_name',
+    help: "The node's name. The count is always 1.",
+    registers,
+    labelNames: ['node'],
+    collect() {
+      this.reset();
+      for (const name of kubelet.agents.keys()) this.set({ node: name }, 1);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_running_pods',
+    help: 'Number of pods that have a running pod sandbox',
+    registers,
+    collect() {
+      let running = 0;
+      for (const { state } of workersOf(kubelet)) if (state.readySandbox) running += 1;
+      this.set(running);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_running_containers',
+    help: 'Number of containers currently running',
+    registers,
+    labelNames: ['container_state'],
+    collect() {
+      this.reset();
+      for (const { state } of workersOf(kubelet))
+        for (const container of state.containers) this.inc({ container_state: container.state.toLowerCase() });
+    },
+  });
+  new Gauge({
+    name: 'kubelet_active_pods',
+    help: 'The number of pods the kubelet considers active and which are being considered when admitting new pods.',
+    registers,
+    labelNames: ['static'],
+    collect() {
+      const counts = { true: 0, false: 0 };
+      for (const { stage, record } of workersOf(kubelet)) if (stage !== 'finished') counts[isStatic(record.pod) ? 'true' : 'false'] += 1;
+      for (const [label, count] of Object.entries(counts)) this.set({ static: label }, count);
+    },
+  });
+  countPatches(kubelet, registers);
+}
+
+function countPatches(kubelet: Kubelet, registers: Registry[]): void {
+  let seen = 0;
+  new Counter({
+    name: 'kubelet_pod_status_patches_total',
+    help: 'Pod statuses sent to the API server.',
+    registers,
+    collect() {
+      const { patches } = kubelet.context.statuses;
+      this.inc(patches - seen);
+      seen = patches;
+    },
+  });
+}
