@@ -12,6 +12,9 @@ interface Known {
 
 /** Writes without pause, over restarts, and remembers what was acknowledged. Each worker has objects of its own, so that it knows their order. */
 export class Writer {
+  static #writers = 0;
+  /** Names of its own: what an earlier writer left would look like a write of this one that nobody knows of. */
+  readonly #prefix = `w${(Writer.#writers += 1)}`;
   readonly #kubeconfig: string;
   readonly #path: string;
   readonly #known = new Map<string, Known>();
@@ -37,7 +40,7 @@ export class Writer {
   async #work(worker: number, random: () => number): Promise<void> {
     let api = await Api.of(this.#kubeconfig);
     for (let step = 0; !this.#stop.signal.aborted; step++) {
-      const name = `w${worker}-${Math.floor(random() * 40)}`;
+      const name = `${this.#prefix}-${worker}-${Math.floor(random() * 40)}`;
       const known = this.#known.get(name) ?? { acknowledged: undefined, possible: [] };
       this.#known.set(name, known);
       const value = `${step}`;
