@@ -1,13 +1,8 @@
-import { constants, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import { isIP, type AddressInfo, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SecureContextOptions } from 'node:tls';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../kubelet.ts';
 import type { PodWorker } from '../pod-worker.ts';
 import { findContainer } from '../pods.ts';
@@ -15,17 +10,16 @@ import { Access } from './access.ts';
 import { configz } from './configz.ts';
 import { parseLogRequest, sendLogs } from './container-logs.ts';
 import { HttpProblem } from './http-problem.ts';
-import { portForwardProtocol, servePortForward, type ForwardTarget } from './port-forward.ts';
-import { serveWebSocketForward, webSocketForwardProtocols } from './port-forward-websocket.ts';
-import { serveSpdyCommand, spdyCommandProtocols, type SpdyCommandProtocol } from './remote-command-spdy.ts';
-import { serveWebSocketCommand, webSocketCommandProtocols } from './remote-command-websocket.ts';
-import type { RemoteCommandOptions, RunCommand } from './remote-command.ts';
+import { portForwardProtocol } from './port-forward.ts';
+import { webSocketForwardProtocols } from './port-forward-websocket.ts';
+import { spdyCommandProtocols } from './remote-command-spdy.ts';
+import { webSocketCommandProtocols } from './remote-command-websocket.ts';
 import { sendNodeLogs } from './node-logs.ts';
+import { ServingCertificate } from './serving-certificate.ts';
+import { Sessions } from './sessions.ts';
 import { StatsSummary } from './stats-summary.ts';
 import { containerMetrics, probeMetrics, resourceMetrics } from './usage-metrics.ts';
-import { StreamingUpgrades, type StreamProtocols, type Upgraded } from './streaming.ts';
-
-const renewalRetryMs = 10 * 60_000;
+import { StreamingUpgrades, type StreamProtocols } from './streaming.ts';
 
 export interface KubeletServerOptions {
   readonly kubelet: Kubelet;
@@ -36,13 +30,9 @@ export interface KubeletServerOptions {
   metrics(): Promise<string>;
 }
 
-const maxSessions = 1000;
-/** Of one WebSocket whose channels are numbered in a byte. */
-const maxPorts = 100;
 const maxHead = 256 * 1024;
 const commands: StreamProtocols = { websocket: webSocketCommandProtocols, spdy: spdyCommandProtocols };
 const forwards: StreamProtocols = { websocket: webSocketForwardProtocols, spdy: [portForwardProtocol] };
-const truthy = (text: string | null) => text === '1' || text === 'true';
 const codes: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -60,23 +50,25 @@ export class KubeletServer {
   readonly #upgrades = new StreamingUpgrades();
   readonly #access: Access;
   readonly #summary: StatsSummary;
+  readonly #certificate: ServingCertificate;
+  readonly #sessions: Sessions;
   #server: Server | undefined;
-  #renewal: Timer | undefined;
-  #sessions = 0;
 
   constructor(options: KubeletServerOptions) {
     this.#options = options;
     const { client, clock } = options.kubelet.context;
     this.#access = new Access({ client, clock, signal: options.signal });
     this.#summary = new StatsSummary(options.kubelet);
+    this.#certificate = new ServingCertificate(options.kubelet);
+    this.#sessions = new Sessions({ signal: options.signal, clock, log: options.log });
   }
 
   /** Listens, and returns the port. @throws Error when it is taken, or no certificate is to be had */
   async start(): Promise<number> {
     const { listen } = this.#options;
-    const pair = await this.#certificate();
+    const pair = await this.#certificate.current();
     const server = createServer({
-      ...this.#tls(pair),
+      ...this.#certificate.tls(pair),
       requestCert: true,
       rejectUnauthorized: false,
       // a command of exec is part of the URL
@@ -94,7 +86,7 @@ export class KubeletServer {
       void this.#upgrade(request, socket, head);
     });
     this.#server = server;
-    this.#renewLater(server, pair);
+    this.#certificate.renewLater(server, pair);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(listen.port, listen.host, () => {
@@ -106,38 +98,8 @@ export class KubeletServer {
     return (server.address() as AddressInfo).port;
   }
 
-  #tls({ certificate, key }: KeyPair): SecureContextOptions {
-    return {
-      cert: certificate,
-      key,
-      ca: this.#options.kubelet.keys.caBundle,
-      minVersion: 'TLSv1.2',
-      // a resumed session would not show its certificate
-      secureOptions: constants.SSL_OP_NO_TICKET,
-    };
-  }
-
-  /** Shows a new certificate when four fifths of the life of this one are over, to connections that are made from then on. */
-  #renewLater(server: Server, { certificate }: Pick<KeyPair, 'certificate'>): void {
-    const { clock, log } = this.#options.kubelet.context;
-    const { validFrom, validTo } = new X509Certificate(certificate);
-    const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
-    const due = from + (to - from) * 0.8 - clock.now();
-    const renew = async () => {
-      try {
-        const pair = await this.#certificate();
-        server.setSecureContext(this.#tls(pair));
-        this.#renewLater(server, pair);
-      } catch (error) {
-        log.error({ err: error }, "the certificate of the kubelet's server could not be renewed");
-        this.#renewLater(server, { certificate });
-      }
-    };
-    this.#renewal = clock.after(Math.max(due, renewalRetryMs), () => void renew());
-  }
-
   async stop(): Promise<void> {
-    this.#renewal?.cancel();
+    this.#certificate.stop();
     const server = this.#server;
     if (!server) return;
     const closed = new Promise<void>((resolve) => {
@@ -145,24 +107,6 @@ export class KubeletServer {
     });
     for (const socket of this.#sockets) socket.destroy();
     await closed;
-  }
-
-  async #certificate(): Promise<KeyPair> {
-    const { kubelet } = this.#options;
-    const { tls } = kubelet.config;
-    if (tls) {
-      const [certificate, key] = await Promise.all([readFile(tls.certificateFile, 'utf8'), readFile(tls.keyFile, 'utf8')]);
-      return { certificate, key };
-    }
-    const { address } = kubelet;
-    const names = [kubelet.config.nodeName, kubelet.context.hostname, 'localhost', ...(isIP(address) ? [] : [address])];
-    return kubelet.keys.issue({
-      commonName: `system:node:${kubelet.config.nodeName}`,
-      organizations: ['system:nodes'],
-      dnsNames: [...new Set(names)],
-      ipAddresses: [...new Set(['127.0.0.1', ...(isIP(address) ? [address] : [])])],
-      usages: ['server'],
-    });
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -229,14 +173,14 @@ export class KubeletServer {
       const url = urlOf(request);
       await this.#authorize(request, url.pathname);
       const [area = '', ...rest] = url.pathname.slice(1).split('/').map(decode);
-      if (this.#sessions >= maxSessions) throw new HttpProblem(503, 'too many sessions');
+      this.#sessions.checkRoom();
       if (area === 'portForward') {
-        const serve = this.#forward(this.#findPod(rest), url.searchParams);
-        this.#upgrades.accept(request, socket, head, forwards, (upgraded) => this.#sit(serve(upgraded)));
+        const serve = this.#sessions.forward(this.#findPod(rest), url.searchParams);
+        this.#upgrades.accept(request, socket, head, forwards, (upgraded) => this.#sessions.sit(serve(upgraded)));
       } else if (area === 'exec' || area === 'attach') {
         const { worker, container } = this.#find(rest);
-        const serve = this.#command(worker, container, area, url.searchParams);
-        this.#upgrades.accept(request, socket, head, commands, (upgraded) => this.#sit(serve(upgraded)));
+        const serve = this.#sessions.command(worker, container, area, url.searchParams);
+        this.#upgrades.accept(request, socket, head, commands, (upgraded) => this.#sessions.sit(serve(upgraded)));
       } else throw new HttpProblem(404, '404 page not found');
     } catch (error) {
       const { code, message } = this.#problem(error);
@@ -244,72 +188,6 @@ export class KubeletServer {
         `HTTP/1.1 ${code} ${codes[code] ?? 'Error'}\r\nContent-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`,
       );
     }
-  }
-
-  /** Counts a session while it lasts. */
-  #sit(session: Promise<void>): void {
-    this.#sessions += 1;
-    session
-      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'a streaming session failed'))
-      .finally(() => {
-        this.#sessions -= 1;
-      });
-  }
-
-  /** What is to be done once the connection is upgraded. @throws HttpProblem */
-  #command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
-    const { record } = worker;
-    const status = record.state.latest(name);
-    if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpProblem(500, `container not found ("${name}")`);
-    const placed = findContainer(record.pod, name);
-    const command = query.getAll('command');
-    if (area === 'exec' && command.length === 0) throw new HttpProblem(400, 'you must specify at least 1 command');
-    const asked = (short: string, long: string) => truthy(query.get(short)) || truthy(query.get(long));
-    const tty = area === 'attach' ? placed?.container.tty === true && truthy(query.get('tty')) : truthy(query.get('tty'));
-    const options: RemoteCommandOptions = {
-      stdin: asked('input', 'stdin'),
-      stdout: asked('output', 'stdout'),
-      stderr: asked('error', 'stderr') && !tty,
-      tty,
-    };
-    if (!options.stdin && !options.stdout && !options.stderr)
-      throw new HttpProblem(400, 'you must specify at least 1 of stdin, stdout, stderr');
-    const { driver } = record.runtime.hub;
-    const run: RunCommand = async (streams, signal) => {
-      if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
-      await driver.attach(status.id, streams, { signal });
-      return 0;
-    };
-    const sitting = this.#sitting;
-    return (upgraded) =>
-      upgraded.over === 'websocket'
-        ? serveWebSocketCommand(upgraded, options, sitting, run)
-        : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, sitting, run);
-  }
-
-  /** What is to be done once the connection is upgraded. @throws HttpProblem */
-  #forward({ record }: PodWorker, query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
-    const sandbox = record.state.readySandbox;
-    if (sandbox === undefined || !record.runtime) throw new HttpProblem(500, `pod not found ("${record.name}")`);
-    const { driver } = record.runtime.hub;
-    const target: ForwardTarget = {
-      name: `${record.namespace}_${record.name}`,
-      uid: record.uid,
-      connect: (port, signal) => driver.portForward(sandbox.id, port, { signal }),
-    };
-    const ports = query
-      .getAll('port')
-      .flatMap((text) => text.split(','))
-      .map(Number)
-      .filter((port) => Number.isInteger(port) && port > 0 && port < 65_536)
-      .slice(0, maxPorts);
-    const sitting = this.#sitting;
-    return (upgraded) =>
-      upgraded.over === 'websocket' ? serveWebSocketForward(upgraded, ports, target, sitting) : servePortForward(upgraded, target, sitting);
-  }
-
-  get #sitting(): { readonly stopped: AbortSignal; readonly clock: Clock } {
-    return { stopped: this.#options.signal, clock: this.#options.kubelet.context.clock };
   }
 
   /** `NAMESPACE/POD` or `NAMESPACE/POD/UID`. */
