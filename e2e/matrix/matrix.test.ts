@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
@@ -43,6 +44,7 @@ function journeys(combination: Combination): void {
 
   const start = async (): Promise<Cluster> => {
     const containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
+    if (containerd) await forgetNetworks(containerd.cniConfDir);
     const docker = runtime === 'docker' ? await machine.docker() : undefined;
     const etcd = storage === 'etcd' ? await machine.etcd() : undefined;
     const spec = composition({
@@ -312,4 +314,9 @@ function journeys(combination: Combination): void {
         ),
       );
   });
+}
+
+/** A runtime takes the first conflist by name, which may be that of the row before. The directory stays: the runtime watches it. */
+async function forgetNetworks(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) await rm(join(directory, name));
 }
