@@ -24,10 +24,11 @@ const benches = {
   auth: [...source, 'e2e/bench/auth.ts'],
   services: [...source, 'e2e/bench/services.ts'],
   policies: [...source, 'e2e/bench/policies.ts'],
+  network: [...source, 'e2e/bench/network.ts'],
   hosting: [...source, 'packages/cluster/bench/hosting.ts'],
   containerd: [...source, 'plugins/runtime-containerd/bench/latency.ts'],
 };
-const withComponents = ['services', 'policies', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
+const withComponents = ['services', 'policies', 'network', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));
