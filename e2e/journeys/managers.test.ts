@@ -41,9 +41,13 @@ describe('controllers and scheduler in processes of their own', () => {
       mode: 0o600,
     });
 
+    // the second has its loops ask with tokens of their own service accounts, and so with the rights of Kubernetes' roles for them
     const managers = await Promise.all(
-      [server.kubeconfig, withProgram].map((kubeconfig) =>
-        machine.prepare({ spec: { roles: ['controllers', 'scheduler'] }, args: ['--kubeconfig', kubeconfig] }),
+      [
+        { kubeconfig: server.kubeconfig, settings: {} },
+        { kubeconfig: withProgram, settings: { controllers: { useServiceAccountCredentials: true } } },
+      ].map(({ kubeconfig, settings }) =>
+        machine.prepare({ spec: { roles: ['controllers', 'scheduler'], settings }, args: ['--kubeconfig', kubeconfig] }),
       ),
     );
     const lease = (name: string) => `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?fieldSelector=metadata.name%3D${name}`;
@@ -80,6 +84,9 @@ describe('controllers and scheduler in processes of their own', () => {
     await bound(4);
     expect(await holder('kube-controller-manager', first.controllers)).not.toBe(first.controllers);
     expect(await holder('kube-scheduler', first.scheduler)).not.toBe(first.scheduler);
+    const [set] = (await api.get<{ readonly items: readonly Item[] }>('/apis/apps/v1/namespaces/default/replicasets')).items;
+    const writers = (set?.metadata as { readonly managedFields?: readonly { readonly manager?: string }[] }).managedFields ?? [];
+    expect([...new Set(writers.map(({ manager }) => manager))]).toEqual(['kube-controller-manager']);
     // the new leader counts in its own time
     await api.until<Deployment>(
       'the deployment counts four',

@@ -45,6 +45,8 @@ export interface HttpClientOptions {
 
 export interface HttpClient extends Client {
   causedBy(cause: Cause | undefined): HttpClient;
+  /** The same credentials over the same connection, under another name such as `kubelet/v1.36.0`. */
+  as(userAgent: string): HttpClient;
   /** Shows another client certificate, and trusts other CAs, from now on (PEM). Watches go on over the former connection for a minute at most. */
   renew(shown: Shown): void;
   /** Ends everything under way, of all clients that `causedBy` made too. A client that is not closed does not keep the process alive while it is idle. */
@@ -181,6 +183,10 @@ class HttpsClient extends ObjectCalls implements HttpClient {
 
   causedBy(cause: Cause | undefined): HttpClient {
     return new HttpsClient(this.#transport, this.#exchange, this.#maxEventBytes, cause);
+  }
+
+  as(userAgent: string): HttpClient {
+    return new HttpsClient(this.#transport, this.#exchange.as(userAgent), this.#maxEventBytes, this.#cause);
   }
 
   renew(shown: Shown): void {

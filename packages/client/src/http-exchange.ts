@@ -37,6 +37,11 @@ export class HttpExchange {
     this.#options = options;
   }
 
+  /** The same under another name, over the same connection. */
+  as(userAgent: string): HttpExchange {
+    return new HttpExchange({ ...this.#options, userAgent });
+  }
+
   /** The parsed answer; text when it is no JSON. @throws StatusError, TransportError or the signal's reason */
   async json(request: ExchangeRequest): Promise<unknown> {
     const { clock, requestTimeoutMs, maxResponseBytes } = this.#options;

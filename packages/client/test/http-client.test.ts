@@ -48,6 +48,15 @@ describe('httpClient', () => {
     return made;
   };
 
+  it('asks under another name over the same connection', async () => {
+    const http = client();
+    const kubelet = http.as('kubelet/1');
+    await http.create(configMaps, { metadata: at('one') });
+    await kubelet.create(configMaps, { metadata: at('two') });
+    expect(front.seen.map(({ headers }) => headers['user-agent'])).toEqual(['test/1', 'kubelet/1']);
+    expect(front.connections).toBe(1);
+  });
+
   it('does everything a Client does, over one HTTP/2 connection', async () => {
     const http = client({ ...certificates.client });
     const made = await http.create(deployments, { metadata: at('web'), spec: { replicas: 2, selector: {}, template: {} } });

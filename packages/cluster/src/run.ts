@@ -17,6 +17,7 @@ import type { ClusterFile } from './cluster-file.ts';
 import { writeAtomic } from './files.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { openKeys } from './keys.ts';
+import { Roles } from '@oarlock/spi/role';
 import { openLog } from './log.ts';
 import { NodeCertificates } from './node-certificates.ts';
 import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
@@ -29,6 +30,8 @@ export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
     readonly client: Client & Partial<Pick<HttpClient, 'renew'>>;
     readonly server: string;
     readonly keys: ClusterKeys;
+    /** As a part of this process. Absent: all parts ask alike. */
+    as?(part: Part, ownAccount: boolean): Client;
   };
   readonly signal?: AbortSignal;
   /** Is told of every span that ends in this process. */
@@ -102,12 +105,12 @@ export async function run(options: RunOptions): Promise<Running> {
     );
     const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
     const accessOf = (part: Part): PartAccess => {
-      const own = loopbackClient(loopback, part.identity, part);
+      const own = options.remote?.as?.(part, ownAccounts(planned)) ?? loopbackClient(loopback, part.identity, part);
       const writer = new EventWriter({ client: own, log, clock, random: Math.random });
       undo.push(() => writer.stop());
       return { client: own, events: writer };
     };
-    const composition = compose(options.remote ? planned : asParts(planned, accessOf), access, {
+    const composition = compose(options.remote && options.remote.as === undefined ? planned : asParts(planned, accessOf), access, {
       ...options,
       clock,
       log,
@@ -135,6 +138,12 @@ export async function run(options: RunOptions): Promise<Running> {
     await stop();
     throw error;
   }
+}
+
+/** Whether each loop of a process without an API server asks with its own service account (`useServiceAccountCredentials` of the role). */
+function ownAccounts({ plugins }: Plan): boolean {
+  const role = plugins.find((planned) => planned.plugin.provides.token === Roles.token && planned.name === 'controllers');
+  return (role?.config as { readonly useServiceAccountCredentials?: boolean } | undefined)?.useServiceAccountCredentials === true;
 }
 
 /** A node that joined looks after its own certificates. */

@@ -22,6 +22,11 @@ const config = z.strictObject({
   leaseName: z.string().min(1).max(253).default('kube-controller-manager'),
   /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
   coordinated: z.boolean().default(false),
+  /**
+   * In a process without an API server each loop asks with a token of its own service account in kube-system, which the user of the kubeconfig must
+   * be allowed to make. Beside an API server it is so anyway.
+   */
+  useServiceAccountCredentials: z.boolean().default(false),
   /** How many keys a controller works on at once, by its name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
   /** Controllers that are not to run, by name. */
