@@ -19,7 +19,10 @@ export interface ProtectedPod {
 export interface NetworkPolicies {
   /** Begins to follow the pods of this node. Called once, before any `protect`; does not wait for the cluster. */
   guard(nodeName: string): void;
-  /** Resolves when the policies that are known now hold for the pod's addresses; rejects when they could not be put in force. Idempotent. */
+  /**
+   * Resolves when the policies that were written before this call hold for the pod's addresses, or, where the API does not answer, those that are
+   * known; rejects when they could not be put in force. Idempotent.
+   */
   protect(pod: ProtectedPod, call?: NetworkCall): Promise<void>;
 }
 

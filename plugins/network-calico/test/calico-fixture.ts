@@ -96,7 +96,10 @@ export async function openCalico({ config = {}, node: more = {}, api }: FixtureO
       };
     },
     ...(api
-      ? { lacks: { crash: "the API of the test is in its own process; what a node's claims are after a crash is tested beside" } }
+      ? {
+          cycles: 90,
+          lacks: { crash: "the API of the test is in its own process; what a node's claims are after a crash is tested beside" },
+        }
       : {
           crashAdd: (attachment: Attachment, ofNode: NodeNetwork) => crashAdd(directory, settings, attachment, ofNode, crashes++ % 3),
         }),
