@@ -6,6 +6,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
 import { changedLabels } from './node-labels.ts';
+import { referenceOf } from './pod-references.ts';
 
 const mirror = 'kubernetes.io/config.mirror';
 const quoted = JSON.stringify;
@@ -49,37 +50,8 @@ async function mirrorPod(client: Client, node: string, { metadata, spec }: Pod):
     if (!isStatus(error, 'NotFound')) throw error;
   }
   if (owner.uid !== uid) return deny(`node ${node} UID mismatch: expected ${owner.uid} got ${uid ?? ''}`);
-  const referred = reference({ spec });
+  const referred = referenceOf({ spec });
   return referred === undefined ? allow : deny(`node ${quoted(node)} can not create pods that reference ${referred}`);
-}
-
-/** What kind of API object a pod leans on, if any. */
-function reference({ spec }: Pod): string | undefined {
-  if (spec === undefined) return undefined;
-  if (spec.serviceAccountName) return 'serviceaccounts';
-  const containers = [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])];
-  const env = containers.flatMap((container) => container.env ?? []);
-  const from = containers.flatMap((container) => container.envFrom ?? []);
-  const volumes = spec.volumes ?? [];
-  const sources = volumes.flatMap((volume) => volume.projected?.sources ?? []);
-  if (
-    (spec.imagePullSecrets?.length ?? 0) > 0 ||
-    env.some(({ valueFrom }) => valueFrom?.secretKeyRef) ||
-    from.some(({ secretRef }) => secretRef) ||
-    volumes.some(({ secret }) => secret) ||
-    sources.some(({ secret }) => secret)
-  )
-    return 'secrets';
-  if (
-    env.some(({ valueFrom }) => valueFrom?.configMapKeyRef) ||
-    from.some(({ configMapRef }) => configMapRef) ||
-    volumes.some(({ configMap }) => configMap) ||
-    sources.some(({ configMap }) => configMap)
-  )
-    return 'configmaps';
-  if (sources.some(({ serviceAccountToken }) => serviceAccountToken)) return 'serviceaccounts';
-  if (volumes.some(({ persistentVolumeClaim, ephemeral }) => persistentVolumeClaim ?? ephemeral)) return 'persistentvolumeclaims';
-  return (spec.resourceClaims?.length ?? 0) > 0 ? 'resourceclaims' : undefined;
 }
 
 export function podStatus(node: string, { operation, object, old }: AdmissionRequest): Verdict {
@@ -91,7 +63,7 @@ export function podStatus(node: string, { operation, object, old }: AdmissionReq
   if (changedLabels(after.metadata?.labels, before.metadata?.labels).length > 0)
     return deny(`node ${quoted(node)} cannot update labels through pod status`);
   if (!jsonEqual(after.status?.resourceClaimStatuses ?? [], before.status?.resourceClaimStatuses ?? []))
-    return deny(`node ${quoted(node)} cannot update resource claim statuses`);
+    return deny(`node ${quoted(node)} cannot update resource claim statues`);
   return jsonEqual(after.status?.extendedResourceClaimStatus ?? {}, before.status?.extendedResourceClaimStatus ?? {})
     ? allow
     : deny(`node ${quoted(node)} cannot update extended resource claim status`);

@@ -137,6 +137,28 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     admissionRequest('CREATE', pods, pod('n1', { serviceAccountName: 'a' }), as),
     'reference serviceaccounts',
   ],
+  ...(
+    [
+      ['secrets', { azureFile: { secretName: 's', shareName: 'x' } }],
+      ['secrets', { csi: { driver: 'd', nodePublishSecretRef: { name: 's' } } }],
+      ['secrets', { flexVolume: { driver: 'd', secretRef: { name: 's' } } }],
+      ['secrets', { projected: { sources: [{ secret: { name: 's' } }] } }],
+      ['configmaps', { configMap: { name: 'c' } }],
+      ['csidrivers (via CSI volumes)', { csi: { driver: 'd' } }],
+      ['persistentvolumeclaims', { persistentVolumeClaim: { claimName: 'c' } }],
+      ['persistentvolumeclaims (via ephemeral volumes)', { ephemeral: {} }],
+      ['serviceaccounts (via projected volumes)', { projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }],
+      ['clustertrustbundles', { projected: { sources: [{ clusterTrustBundle: { name: 'b', path: 'p' } }] } }],
+      ['podcertificates', { projected: { sources: [{ podCertificate: { signerName: 'a/b', keyType: 'RSA3072' } }] } }],
+    ] as const
+  ).map(
+    ([what, volume]) =>
+      [
+        `a mirror pod whose volume leans on ${what}: ${Object.keys(volume)[0] ?? ''}`,
+        admissionRequest('CREATE', pods, pod('n1', { volumes: [{ name: 'v', ...volume }] }), as),
+        `node "n1" can not create pods that reference ${what}`,
+      ] as const,
+  ),
   [
     'an update of a pod',
     admissionRequest('UPDATE', pods, pod('n1'), { ...as, old: pod('n1') }),

@@ -3,9 +3,10 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Container, Pod, ServiceAccount, Volume } from '@oarlock/api/types/core-v1';
-import { Admission, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
+import { ephemeralFault, isLimited, secretFault } from './mountable-secrets.ts';
 
 const tokenPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 const mirror = 'kubernetes.io/config.mirror';
@@ -105,13 +106,35 @@ export default Admission.plugin({
         return fault === undefined ? pod : deny(fault);
       }
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
+      return withAccountOf(namespace, name, (account) => withAccount(pod, name, account, newSuffix));
+    };
+    /** Asks the cache, and the server where it does not know yet. */
+    function withAccountOf<T>(namespace: string, name: string, use: (account: ServiceAccount) => T): T | Verdict | Promise<T | Verdict> {
       const given = (account: ServiceAccount | undefined) =>
         account === undefined
           ? deny(`error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`)
-          : withAccount(pod, name, account, newSuffix);
+          : use(account);
       const cached = known.get(`${namespace}/${name}`);
       return cached === undefined ? find(namespace, name).then(given) : given(cached);
+    }
+    /** Where an account limits its pods, by an annotation, they name no Secrets but its own; what other plugins added is among it. */
+    const validate = ({ object, namespace, subresource }: AdmissionRequest): Verdict | Promise<Verdict> => {
+      const pod: Pod = object ?? {};
+      if (pod.metadata?.annotations?.[mirror] !== undefined && subresource === '') return allow;
+      const { serviceAccountName = '' } = pod.spec ?? {};
+      if (serviceAccountName === '') return deny(`no service account specified for pod ${namespace}/${pod.metadata?.name ?? ''}`);
+      return withAccountOf(namespace, serviceAccountName, (account) => {
+        const fault = isLimited(account) ? (subresource === '' ? secretFault : ephemeralFault)(pod, account) : undefined;
+        return fault === undefined ? allow : deny(fault);
+      });
     };
-    return { matches: [{ resources: ['pods'], operations: ['CREATE'] }], mutate };
+    return {
+      matches: [
+        { resources: ['pods'], operations: ['CREATE'] },
+        { resources: ['pods/ephemeralcontainers'], operations: ['UPDATE'] },
+      ],
+      mutate,
+      validate,
+    };
   },
 });

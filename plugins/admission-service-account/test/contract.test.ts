@@ -29,6 +29,11 @@ async function open() {
     { metadata: { namespace: 'd', name: 'default' } },
     { metadata: { namespace: 'd', name: 'quiet' }, automountServiceAccountToken: false },
     { metadata: { namespace: 'd', name: 'puller' }, imagePullSecrets: [{ name: 'registry' }] },
+    {
+      metadata: { namespace: 'd', name: 'limited', annotations: { 'kubernetes.io/enforce-mountable-secrets': 'true' } },
+      secrets: [{ name: 'own' }],
+      imagePullSecrets: [{ name: 'registry' }],
+    },
   );
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
@@ -162,6 +167,48 @@ admissionContract('admission-service-account', async () => {
         outcome: 'denied' as const,
         message: new RegExp(`^a mirror pod may not .*${message}`),
       })),
+      ...(
+        [
+          [{ volumes: [{ name: 'v', secret: { secretName: 's' } }] }, 'volume with secret.secretName="s"'],
+          [
+            { containers: [{ name: 'c', env: [{ name: 'E', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }] }] },
+            'container c with envVar E referencing secret.secretName="s"',
+          ],
+          [
+            { initContainers: [{ name: 'i', envFrom: [{ secretRef: { name: 's' } }] }] },
+            'init container i with envFrom referencing secret.secretName="s"',
+          ],
+        ] as const
+      ).map(([spec, what]) => ({
+        title: `an account that limits its pods, and ${what}`,
+        request: create(pod({ serviceAccountName: 'limited', ...spec })),
+        outcome: 'denied' as const,
+        message: `${what} is not allowed because service account limited does not reference that secret`,
+      })),
+      {
+        title: 'an account that limits its pods, and a pull secret of another',
+        request: create(pod({ serviceAccountName: 'limited', imagePullSecrets: [{ name: 'registry' }, { name: 's' }] })),
+        outcome: 'denied',
+        message: 'imagePullSecrets[1].name="s" is not allowed because service account limited does not reference that imagePullSecret',
+      },
+      {
+        title: 'an account that limits its pods to its own secrets',
+        request: create(pod({ serviceAccountName: 'limited', volumes: [{ name: 'v', secret: { secretName: 'own' } }] })),
+        outcome: 'allowed',
+        check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'registry' }]),
+      },
+      {
+        title: 'an ephemeral container with a secret that the account does not reference',
+        request: admissionRequest(
+          'UPDATE',
+          pods,
+          pod({ serviceAccountName: 'limited', ephemeralContainers: [{ name: 'e', envFrom: [{ secretRef: { name: 's' } }] }] }),
+          { old: pod({ serviceAccountName: 'limited' }), subresource: 'ephemeralcontainers' },
+        ),
+        outcome: 'denied',
+        message:
+          'ephemeral container e with envFrom referencing secret.secretName="s" is not allowed because service account limited does not reference that secret',
+      },
       { title: 'an update', request: admissionRequest('UPDATE', pods, pod(), { old: pod() }), outcome: 'ignored' },
       { title: 'something below a pod', request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }), outcome: 'ignored' },
     ],

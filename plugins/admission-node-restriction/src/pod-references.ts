@@ -1,0 +1,62 @@
+import type { Pod, Volume } from '@oarlock/api/types/core-v1';
+
+type Spec = NonNullable<Pod['spec']>;
+
+const containersOf = (spec: Spec) => [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])];
+
+/** Whether a volume names a Secret, of whatever type it is. */
+function namesSecret({ secret, projected, azureFile, cephfs, cinder, csi, flexVolume, iscsi, rbd, scaleIO, storageos }: Volume): boolean {
+  return (
+    secret !== undefined ||
+    azureFile !== undefined ||
+    csi?.nodePublishSecretRef !== undefined ||
+    [cephfs, cinder, flexVolume, iscsi, rbd, scaleIO, storageos].some((source) => source?.secretRef !== undefined) ||
+    projected?.sources?.some((source) => source.secret !== undefined) === true
+  );
+}
+
+const namesConfigMap = ({ configMap, projected }: Volume): boolean =>
+  configMap !== undefined || projected?.sources?.some((source) => source.configMap !== undefined) === true;
+
+/** What a volume that names neither Secret nor ConfigMap leans on. */
+function leansOn({ csi, glusterfs, persistentVolumeClaim, ephemeral, projected }: Volume): string | undefined {
+  if (csi !== undefined) return 'csidrivers (via CSI volumes)';
+  if (glusterfs !== undefined) return 'endpoints (via glusterFS volumes)';
+  if (persistentVolumeClaim !== undefined) return 'persistentvolumeclaims';
+  if (ephemeral !== undefined) return 'persistentvolumeclaims (via ephemeral volumes)';
+  for (const { serviceAccountToken, clusterTrustBundle, podCertificate } of projected?.sources ?? []) {
+    if (serviceAccountToken !== undefined) return 'serviceaccounts (via projected volumes)';
+    if (clusterTrustBundle !== undefined) return 'clustertrustbundles';
+    if (podCertificate !== undefined) return 'podcertificates';
+  }
+  return undefined;
+}
+
+/** What kind of API object a pod leans on, if any, as Kubernetes names it: nodes have no say in those. */
+export function referenceOf({ spec }: Pod): string | undefined {
+  if (spec === undefined) return undefined;
+  if (spec.serviceAccountName) return 'serviceaccounts';
+  const containers = containersOf(spec);
+  const env = containers.flatMap((container) => container.env ?? []);
+  const from = containers.flatMap((container) => container.envFrom ?? []);
+  const volumes = spec.volumes ?? [];
+  if (
+    (spec.imagePullSecrets?.length ?? 0) > 0 ||
+    env.some(({ valueFrom }) => valueFrom?.secretKeyRef) ||
+    from.some(({ secretRef }) => secretRef) ||
+    volumes.some(namesSecret)
+  )
+    return 'secrets';
+  if (
+    env.some(({ valueFrom }) => valueFrom?.configMapKeyRef) ||
+    from.some(({ configMapRef }) => configMapRef) ||
+    volumes.some(namesConfigMap)
+  )
+    return 'configmaps';
+  if ((spec.resourceClaims?.length ?? 0) > 0) return 'resourceclaims';
+  for (const volume of volumes) {
+    const reference = leansOn(volume);
+    if (reference !== undefined) return reference;
+  }
+  return undefined;
+}

@@ -1,0 +1,55 @@
+import type { Pod, ServiceAccount } from '@oarlock/api/types/core-v1';
+
+const enforced = 'kubernetes.io/enforce-mountable-secrets';
+/** What Go's strconv.ParseBool takes for true. */
+const yes: ReadonlySet<string> = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);
+
+/** Whether pods of an account may name no Secrets but its own. */
+export const isLimited = ({ metadata }: ServiceAccount): boolean => yes.has(metadata?.annotations?.[enforced] ?? '');
+
+interface Naming {
+  readonly name?: string;
+  readonly env?: readonly { readonly name?: string; readonly valueFrom?: { readonly secretKeyRef?: { readonly name?: string } } }[];
+  readonly envFrom?: readonly { readonly secretRef?: { readonly name?: string } }[];
+}
+
+function containersFault(kind: string, containers: readonly Naming[], own: ReadonlySet<string>, account: string): string | undefined {
+  const because = `is not allowed because service account ${account} does not reference that secret`;
+  for (const { name = '', env = [], envFrom = [] } of containers) {
+    for (const { name: variable = '', valueFrom } of env) {
+      const secret = valueFrom?.secretKeyRef?.name;
+      if (secret !== undefined && !own.has(secret))
+        return `${kind} ${name} with envVar ${variable} referencing secret.secretName="${secret}" ${because}`;
+    }
+    for (const { secretRef } of envFrom) {
+      const secret = secretRef?.name;
+      if (secret !== undefined && !own.has(secret))
+        return `${kind} ${name} with envFrom referencing secret.secretName="${secret}" ${because}`;
+    }
+  }
+  return undefined;
+}
+
+const namesOf = (references: readonly { readonly name?: string }[] = []) => new Set(references.map(({ name = '' }) => name));
+
+/** The first Secret of a new pod that is none of its account's, in Kubernetes' words. */
+export function secretFault({ spec }: Pod, { metadata, secrets, imagePullSecrets }: ServiceAccount): string | undefined {
+  const account = metadata?.name ?? '';
+  const own = namesOf(secrets);
+  for (const { secret } of spec?.volumes ?? [])
+    if (secret !== undefined && !own.has(secret.secretName ?? ''))
+      return `volume with secret.secretName="${secret.secretName ?? ''}" is not allowed because service account ${account} does not reference that secret`;
+  const inContainers =
+    containersFault('init container', spec?.initContainers ?? [], own, account) ??
+    containersFault('container', spec?.containers ?? [], own, account);
+  if (inContainers !== undefined) return inContainers;
+  const pull = namesOf(imagePullSecrets);
+  for (const [at, { name = '' }] of (spec?.imagePullSecrets ?? []).entries())
+    if (!pull.has(name))
+      return `imagePullSecrets[${at}].name="${name}" is not allowed because service account ${account} does not reference that imagePullSecret`;
+  return undefined;
+}
+
+/** The same of the ephemeral containers that a pod is given later. */
+export const ephemeralFault = ({ spec }: Pod, { metadata, secrets }: ServiceAccount): string | undefined =>
+  containersFault('ephemeral container', spec?.ephemeralContainers ?? [], namesOf(secrets), metadata?.name ?? '');
