@@ -31,6 +31,8 @@ const make = (type: FieldErrorType, field: string, value: string | undefined, de
 
 export const required = (field: string, detail = '') => make('FieldValueRequired', field, undefined, detail);
 export const invalid = (field: string, value: unknown, detail: string) => make('FieldValueInvalid', field, show(value), detail);
+/** The same where the value is not said. */
+export const invalidOmitted = (field: string, detail: string) => make('FieldValueInvalid', field, undefined, detail);
 export const typeInvalid = (field: string, value: unknown, detail: string) => make('FieldValueTypeInvalid', field, show(value), detail);
 export const duplicate = (field: string, value: unknown) => make('FieldValueDuplicate', field, show(value), undefined);
 export const fieldForbidden = (field: string, detail: string) => make('FieldValueForbidden', field, undefined, detail);
@@ -55,9 +57,9 @@ export function invalidStatus(
   const causes = errors.map(({ type, field, message }): StatusCause => ({ reason: type, message, field }));
   const kind = what.group === '' ? what.kind : `${what.kind}.${what.group}`;
   return failure('Invalid', `${kind} "${what.name}" is invalid: ${text}`, {
-    name: what.name,
+    ...(what.name !== '' && { name: what.name }),
     ...(what.group !== '' && { group: what.group }),
-    kind: what.kind,
+    ...(what.kind !== '' && { kind: what.kind }),
     causes,
   });
 }

@@ -1,4 +1,5 @@
 import { checkJson, conform, TypeMismatch } from './conform.ts';
+import { goSyntaxError } from './json-fault.ts';
 import { isObject } from './json.ts';
 import { parseApiVersion, type GroupVersionKind } from './kinds.ts';
 import type { KubeObject } from './object.ts';
@@ -19,6 +20,8 @@ export interface DecodeOptions {
   readonly fieldValidation?: FieldValidation;
   /** For kinds that have no built-in schema. A schema of type `any` takes everything. */
   readonly schema?: Schema;
+  /** The body has to say its kind and version itself, as those of custom resources do. */
+  readonly complete?: boolean;
 }
 export interface Decoded<T extends KubeObject = KubeObject> {
   readonly object: T;
@@ -62,11 +65,23 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
     }
     throw error;
   }
+  if (options.complete === true) checkComplete(value, text, expected);
   const { object, schema, handled } = shaped(value, options);
   const warnings =
     fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
   if (warnings.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${warnings.join(', ')}`);
   return { object: object as T, warnings };
+}
+
+/** @throws StatusError BadRequest */
+function checkComplete(value: Readonly<Record<string, unknown>>, text: string, expected: GroupVersionKind): void {
+  const isMissing = (name: 'kind' | 'apiVersion') => (value[name] ?? '') === '';
+  if (isMissing('kind'))
+    throw badRequest(
+      `the object provided is unrecognized (must be of type ${expected.kind}): Object 'Kind' is missing in '${text}' (${summary(text)})`,
+    );
+  if (isMissing('apiVersion'))
+    throw badRequest(`the API version in the data () does not match the expected API version (${versionOf(expected)})`);
 }
 
 /**
@@ -149,14 +164,6 @@ function parseJson(text: string): unknown {
   }
   if (dangerous.test(text)) checkJson(value);
   return value;
-}
-
-function goSyntaxError(error: unknown, text: string): string {
-  const message = error instanceof Error ? error.message : String(error);
-  if (text.trim() === '' || message.includes('end of JSON input') || message.includes('Unterminated'))
-    return 'unexpected end of JSON input';
-  const token = /Unexpected token '?(.)/s.exec(message)?.[1];
-  return token === undefined ? message : `invalid character '${token}' looking for beginning of value`;
 }
 
 /** The first 30 characters of a body that looks like JSON, else in hex, to recognize it by. */

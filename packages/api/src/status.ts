@@ -91,7 +91,11 @@ interface Named {
   readonly resource: string;
 }
 const qualified = ({ group, resource }: Named) => (group === '' ? resource : `${resource}.${group}`);
-const detailsOf = ({ group, resource }: Named, name: string): StatusDetails => ({ name, ...(group !== '' && { group }), kind: resource });
+const detailsOf = ({ group, resource }: Named, name: string): StatusDetails => ({
+  ...(name !== '' && { name }),
+  ...(group !== '' && { group }),
+  kind: resource,
+});
 
 export const notFound = (r: Named, name: string) => failure('NotFound', `${qualified(r)} "${name}" not found`, detailsOf(r, name));
 export const alreadyExists = (r: Named, name: string) =>

@@ -1,5 +1,5 @@
-import { invalid, notSupported, required, tooMany } from '../field-error.ts';
-import type { CronJob, Job, JobSpec } from '../generated/types/batch-v1.ts';
+import { duplicate, invalid, notSupported, required, tooMany } from '../field-error.ts';
+import type { CronJob, Job, JobSpec, PodFailurePolicyOnExitCodesRequirement } from '../generated/types/batch-v1.ts';
 import { jsonEqual } from '../json.ts';
 import { selectorFromObject } from '../label-selector.ts';
 import { ParseError } from '../parse-error.ts';
@@ -10,6 +10,8 @@ import { podTemplate } from './pod-spec.ts';
 
 const maxIndexedParallelism = 100_000;
 const maxPolicyRules = 20;
+const maxExitCodes = 255;
+type ExitCodes = PodFailurePolicyOnExitCodesRequirement;
 const controllerUid = 'batch.kubernetes.io/controller-uid';
 const noMatch = '`selector` does not match template `labels`';
 
@@ -73,22 +75,15 @@ function indexed(errors: Errors, path: string, spec: JobSpec): void {
 }
 
 /** KEP-3329. */
-function failurePolicy(errors: Errors, path: string, { podFailurePolicy }: JobSpec): void {
+function failurePolicy(errors: Errors, path: string, { podFailurePolicy, template }: JobSpec): void {
   const rules = podFailurePolicy?.rules ?? [];
   const at = `${path}.podFailurePolicy.rules`;
+  const names = [...(template?.spec?.containers ?? []), ...(template?.spec?.initContainers ?? [])].map(({ name }) => name);
   if (rules.length > maxPolicyRules) errors.push(tooMany(at, rules.length, maxPolicyRules));
   for (const [i, { action, onExitCodes, onPodConditions = [] }] of rules.entries()) {
     const rule = `${at}[${i}]`;
     oneOf(errors, `${rule}.action`, action, ['Count', 'FailIndex', 'FailJob', 'Ignore']);
-    if (onExitCodes !== undefined) {
-      const { operator, values = [] } = onExitCodes;
-      oneOf(errors, `${rule}.onExitCodes.operator`, operator, ['In', 'NotIn']);
-      if (values.length === 0) errors.push(invalid(`${rule}.onExitCodes.values`, values, 'at least one value is required'));
-      if (values.length > 255) errors.push(tooMany(`${rule}.onExitCodes.values`, values.length, 255));
-      for (const [j, value] of values.entries())
-        if (operator === 'In' && value === 0)
-          errors.push(invalid(`${rule}.onExitCodes.values[${j}]`, value, 'must not be 0 for the In operator'));
-    }
+    if (onExitCodes !== undefined) exitCodes(errors, `${rule}.onExitCodes`, onExitCodes, names);
     for (const [j, { type, status }] of onPodConditions.entries()) {
       qualifiedName(errors, `${rule}.onPodConditions[${j}].type`, type ?? '');
       oneOf(errors, `${rule}.onPodConditions[${j}].status`, status, ['False', 'True', 'Unknown']);
@@ -98,6 +93,23 @@ function failurePolicy(errors: Errors, path: string, { podFailurePolicy }: JobSp
     else if (onExitCodes === undefined && onPodConditions.length === 0)
       errors.push(invalid(rule, rules[i], 'specifying one of OnExitCodes and OnPodConditions is required'));
   }
+}
+
+function exitCodes(errors: Errors, path: string, { operator, values = [], containerName }: ExitCodes, names: readonly string[]): void {
+  oneOf(errors, `${path}.operator`, operator, ['In', 'NotIn']);
+  if (containerName !== undefined && !names.includes(containerName)) {
+    const text = 'must be one of the container or initContainer names in the pod template';
+    errors.push(invalid(`${path}.containerName`, containerName, text));
+  }
+  if (values.length === 0) errors.push(invalid(`${path}.values`, values, 'at least one value is required'));
+  if (values.length > maxExitCodes) errors.push(tooMany(`${path}.values`, values.length, maxExitCodes));
+  const seen = new Set<number>();
+  for (const [j, value] of values.entries()) {
+    if (operator === 'In' && value === 0) errors.push(invalid(`${path}.values[${j}]`, value, 'must not be 0 for the In operator'));
+    if (seen.has(value)) errors.push(duplicate(`${path}.values[${j}]`, value));
+    seen.add(value);
+  }
+  if (values.some((value, j) => value < (values[j - 1] ?? value))) errors.push(invalid(`${path}.values`, values, 'must be ordered'));
 }
 
 /** What a job that never ran may still change of its template. KEP-2926. */

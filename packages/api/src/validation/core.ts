@@ -1,9 +1,9 @@
 import { duplicate, fieldForbidden, invalid, required, tooLong } from '../field-error.ts';
-import type { ConfigMap, Endpoints, LimitRange, Namespace, Node, Secret, Taint } from '../generated/types/core-v1.ts';
+import type { ConfigMap, Endpoints, Namespace, Node, Secret, Taint } from '../generated/types/core-v1.ts';
 import { cidrFamily } from '../ip.ts';
 import { jsonEqual } from '../json.ts';
+import { goSyntaxError } from '../json-fault.ts';
 import { isConfigMapKey, isDns1123Subdomain, isLabelValue, isPortNumber, isQualifiedName } from '../names.ts';
-import { compareQuantity, parseQuantity } from '../quantity.ts';
 import { taintEffect } from './affinity.ts';
 import { cidr, dnsLabel, dualStack, immutable, invalidEach, ip, nonSpecialIp, oneOf, qualifiedName, type Errors } from './checks.ts';
 import { protocols } from './env.ts';
@@ -67,12 +67,13 @@ export function secret(errors: Errors, value: Secret, old?: Secret): void {
 }
 function jsonObject(errors: Errors, path: string, base64: string): void {
   let why = 'json: cannot unmarshal into Go value of type map[string]interface {}';
+  const text = Buffer.from(base64, 'base64').toString('utf8');
   try {
-    const value: unknown = JSON.parse(Buffer.from(base64, 'base64').toString('utf8'));
+    const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && !Array.isArray(value)) return;
-  } catch {
-    // The parser's message would quote the secret.
-    why = 'invalid character in JSON';
+  } catch (error) {
+    // a character of it at most, as Go says it
+    why = goSyntaxError(error, text);
   }
   errors.push(invalid(path, '<secret contents redacted>', why));
 }
@@ -151,42 +152,6 @@ export function endpoints(errors: Errors, { subsets = [] }: Endpoints, allowLoop
       invalidEach(errors, `${at}.port`, port.port ?? 0, isPortNumber(port.port ?? 0));
       oneOf(errors, `${at}.protocol`, port.protocol, protocols);
       if (port.appProtocol !== undefined) qualifiedName(errors, `${at}.appProtocol`, port.appProtocol);
-    }
-  }
-}
-
-const resourceIn = (list: NonNullable<LimitRange['spec']>['limits'][number]['max'], name: string) =>
-  list !== undefined && Object.hasOwn(list, name) ? list[name] : undefined;
-
-export function limitRange(errors: Errors, { spec }: LimitRange): void {
-  const seen = new Set<string>();
-  for (const [i, limit] of (spec?.limits ?? []).entries()) {
-    const path = `spec.limits[${i}]`;
-    if (seen.has(limit.type)) errors.push(duplicate(`${path}.type`, limit.type));
-    seen.add(limit.type);
-    if (limit.type === 'Pod')
-      for (const key of ['default', 'defaultRequest'] as const)
-        if (Object.keys(limit[key] ?? {}).length > 0)
-          errors.push(fieldForbidden(`${path}.${key}`, "may not be specified when `type` is 'Pod'"));
-    for (const [name, min] of Object.entries(limit.min ?? {})) {
-      const max = resourceIn(limit.max, name);
-      if (max !== undefined && compareQuantity(min, max) > 0)
-        errors.push(
-          invalid(
-            `${path}.min[${name}]`,
-            parseQuantity(min).toString(),
-            `min value ${parseQuantity(min)} is greater than max value ${parseQuantity(max)}`,
-          ),
-        );
-    }
-    for (const [name, request] of Object.entries(limit.defaultRequest ?? {})) {
-      const [max, value] = [resourceIn(limit.max, name), resourceIn(limit.default, name)];
-      const at = `${path}.defaultRequest[${name}]`;
-      const shown = parseQuantity(request).toString();
-      if (max !== undefined && compareQuantity(request, max) > 0)
-        errors.push(invalid(at, shown, `default request value ${shown} is greater than max value ${parseQuantity(max)}`));
-      if (value !== undefined && compareQuantity(request, value) > 0)
-        errors.push(invalid(at, shown, `default request value ${shown} is greater than default limit value ${parseQuantity(value)}`));
     }
   }
 }

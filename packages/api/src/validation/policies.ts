@@ -10,7 +10,7 @@ import { isPercent, isQualifiedName } from '../names.ts';
 import { tolerations } from './affinity.ts';
 import { dnsLabel, ifOneOf, immutable, invalidEach, nonNegative, qualifiedName, type Errors } from './checks.ts';
 import { conditions, labelSelector } from './meta.ts';
-import { resourceQuantity } from './resources.ts';
+import { containerRequirements, resourceQuantity } from './resources.ts';
 
 /** A number of pods, or a share of all. */
 function amount(errors: Errors, path: string, value: number | string | undefined): void {
@@ -73,8 +73,7 @@ export function runtimeClass(errors: Errors, { handler = '', overhead, schedulin
     return;
   }
   dnsLabel(errors, 'handler', handler);
-  for (const [name, quantity] of Object.entries(overhead?.podFixed ?? {}))
-    resourceQuantity(errors, `overhead.podFixed[${name}]`, name, quantity);
+  if (overhead?.podFixed !== undefined) containerRequirements(errors, 'overhead', { limits: overhead.podFixed }, new Set());
   for (const [key, value] of Object.entries(scheduling?.nodeSelector ?? {})) {
     qualifiedName(errors, 'scheduling.nodeSelector', key);
     if (value.length > 63) errors.push(invalid('scheduling.nodeSelector', value, 'must be no more than 63 characters'));
@@ -144,9 +143,22 @@ export function quotaStatus(errors: Errors, { status = {} }: ResourceQuota): voi
   quantities(errors, 'status.used', status.used);
 }
 
+/** What quotas without a domain in their name may be for, besides huge pages. */
+const countable: ReadonlySet<string> = new Set([
+  ...['cpu', 'memory', 'ephemeral-storage'].flatMap((name) => [name, `requests.${name}`, `limits.${name}`]),
+  'requests.storage',
+  ...['pods', 'resourcequotas', 'services', 'replicationcontrollers', 'secrets', 'persistentvolumeclaims', 'configmaps'],
+  'services.nodeports',
+  'services.loadbalancers',
+]);
+const hugePages = /^(?:requests\.)?hugepages-/;
+
 function quantities(errors: Errors, path: string, list: Readonly<Record<string, string | number>> | undefined): void {
   for (const [name, quantity] of Object.entries(list ?? {})) {
-    invalidEach(errors, `${path}[${name}]`, name, isQualifiedName(name));
+    const faults = isQualifiedName(name);
+    invalidEach(errors, `${path}[${name}]`, name, faults);
+    if (faults.length === 0 && !name.includes('/') && !countable.has(name) && !hugePages.test(name))
+      errors.push(invalid(`${path}[${name}]`, name, 'must be a standard resource for quota'));
     resourceQuantity(errors, `${path}[${name}]`, name, quantity as string);
   }
 }

@@ -74,6 +74,8 @@ export function persistentVolume(errors: Errors, { spec = {} }: PersistentVolume
   if (given.length === 0) errors.push(required('spec', 'must specify a volume type'));
   for (const kind of given.slice(1)) errors.push(fieldForbidden(`spec.${kind}`, 'may not specify more than 1 volume type'));
   if (spec.hostPath !== undefined) hostPath(errors, 'spec.hostPath', spec.hostPath);
+  if (spec.persistentVolumeReclaimPolicy === 'Recycle' && /^\/+\.?$/.test(spec.hostPath?.path ?? ''))
+    errors.push(fieldForbidden('spec.persistentVolumeReclaimPolicy', "may not be 'recycle' for a hostPath mount of '/'"));
   if (spec.nfs !== undefined) nfs(errors, 'spec.nfs', spec.nfs);
   if (spec.local !== undefined) {
     requireText(errors, 'spec.local.path', spec.local.path);

@@ -7,7 +7,7 @@ import { selectorFromLabels, selectorFromObject, type Selector } from '../label-
 import { isPercent } from '../names.ts';
 import { ParseError } from '../parse-error.ts';
 import { diff } from './diff.ts';
-import { immutable, invalidEach, nonNegative, oneOf, type Errors } from './checks.ts';
+import { dnsLabel, ifOneOf, immutable, invalidEach, nonNegative, type Errors } from './checks.ts';
 import { labelSelector } from './meta.ts';
 import { podTemplate } from './pod-spec.ts';
 
@@ -140,10 +140,21 @@ function withClaims(spec: StatefulSet['spec']): PodTemplateSpec | undefined {
   return { ...spec.template, spec: { ...spec.template.spec, volumes: [...kept, ...added] } };
 }
 
+/** One of two words, said in one sentence; `value` is what is shown. */
+function either(errors: Errors, path: string, word: string | undefined, value: unknown, [a, b]: readonly [string, string]): void {
+  if (word === undefined || word === '') errors.push(required(path));
+  else if (word !== a && word !== b) errors.push(invalid(path, value, `must be '${a}' or '${b}'`));
+}
+
 export function statefulSet(errors: Errors, { spec }: StatefulSet, old?: StatefulSet): void {
-  oneOf(errors, 'spec.podManagementPolicy', spec?.podManagementPolicy, ['OrderedReady', 'Parallel']);
+  either(errors, 'spec.podManagementPolicy', spec?.podManagementPolicy, spec?.podManagementPolicy, ['OrderedReady', 'Parallel']);
   const { type, rollingUpdate } = spec?.updateStrategy ?? {};
-  oneOf(errors, 'spec.updateStrategy.type', type, ['OnDelete', 'RollingUpdate']);
+  either(errors, 'spec.updateStrategy', type, spec?.updateStrategy, ['RollingUpdate', 'OnDelete']);
+  const retention = spec?.persistentVolumeClaimRetentionPolicy;
+  for (const when of ['whenDeleted', 'whenScaled'] as const)
+    ifOneOf(errors, `spec.persistentVolumeClaimRetentionPolicy.${when}`, retention?.[when], ['Delete', 'Retain']);
+  // those that were there before this was asked may stay
+  if (old === undefined && spec?.serviceName) dnsLabel(errors, 'spec.serviceName', spec.serviceName);
   if (type === 'OnDelete' && rollingUpdate !== undefined)
     errors.push(invalid('spec.updateStrategy.rollingUpdate', rollingUpdate, "only allowed for updateStrategy 'RollingUpdate'"));
   nonNegative(errors, 'spec.updateStrategy.rollingUpdate.partition', rollingUpdate?.partition);
