@@ -2,6 +2,7 @@ import { milliValue, value } from '@oarlock/api/quantity';
 import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import { objectKey } from '@oarlock/api/object';
 import type { Amounts, PodInfo } from '@oarlock/spi/scheduling';
+import { resizedRequests } from './resized-requests.ts';
 
 type List = ResourceRequirements['requests'];
 
@@ -67,13 +68,14 @@ const isSidecar = (container: Container) => container.restartPolicy === 'Always'
  * What the kubelet will reserve for a pod: its containers and sidecars together, or the largest init container with the sidecars that
  * started before it, whichever is more; then overhead (KEP-753).
  */
-function podRequests({ spec }: Pod, unstatedToo: boolean): Tally {
+function podRequests({ spec }: Pod, unstatedToo: boolean, resized?: ReturnType<typeof resizedRequests>): Tally {
+  const of = ({ name, resources }: Container) => resized?.get(name) ?? resources?.requests;
   const running = new Tally();
-  for (const { resources } of spec?.containers ?? []) running.addList(resources?.requests, unstatedToo);
+  for (const container of spec?.containers ?? []) running.addList(of(container), unstatedToo);
   const sidecars = new Tally();
   const starting = new Tally();
   for (const container of spec?.initContainers ?? []) {
-    const own = new Tally().addList(container.resources?.requests, unstatedToo);
+    const own = new Tally().addList(of(container), unstatedToo);
     if (isSidecar(container)) {
       sidecars.add(own);
       starting.raise(sidecars);
@@ -93,6 +95,11 @@ const known = new WeakMap<object, { readonly requests: Amounts; readonly nonZero
 
 export function podInfo(pod: Pod): PodInfo {
   const spec = pod.spec ?? {};
+  const resized = resizedRequests(pod);
+  if (resized !== undefined) {
+    const amounts = { requests: podRequests(pod, false, resized), nonZeroRequests: podRequests(pod, true, resized) };
+    return { pod, key: objectKey(pod), ...amounts };
+  }
   let amounts = known.get(spec);
   if (amounts === undefined) {
     amounts = { requests: podRequests(pod, false), nonZeroRequests: podRequests(pod, true) };
