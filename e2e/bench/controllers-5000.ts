@@ -21,7 +21,9 @@ interface Node extends Item {
   readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 interface Deployment extends Item {
+  readonly metadata: Item['metadata'] & { readonly generation?: number };
   readonly status: {
+    readonly observedGeneration?: number;
     readonly readyReplicas?: number;
     readonly updatedReplicas?: number;
     readonly replicas?: number;
@@ -80,7 +82,12 @@ await Stage.with(async (stage) => {
     api.until<Deployment>(
       `${replicas} pods of ${name}`,
       `${deploymentsPath}?fieldSelector=metadata.name%3D${name}`,
-      ([one]) => one?.status.readyReplicas === replicas && one.status.updatedReplicas === replicas && one.status.replicas === replicas,
+      ([one]) =>
+        one !== undefined &&
+        (one.status.observedGeneration ?? 0) >= (one.metadata.generation ?? 0) &&
+        one.status.readyReplicas === replicas &&
+        one.status.updatedReplicas === replicas &&
+        one.status.replicas === replicas,
       timeoutMs,
     );
   const timed = async (work: () => Promise<unknown>) => {
@@ -132,12 +139,6 @@ await Stage.with(async (stage) => {
       patienceMs,
     );
     await api.json('PUT', `${deploymentsPath}/rolled`, { body: deployment('rolled', rolled, 'web:2') });
-    await api.until<Deployment>(
-      'a rollout',
-      `${deploymentsPath}?fieldSelector=metadata.name%3Drolled`,
-      ([one]) => (one?.status.updatedReplicas ?? 0) > 0,
-      patienceMs,
-    );
     await untilDeployed('rolled', rolled);
     watched.abort();
     await api.json('PATCH', `${deploymentsPath}/rolled`, {
