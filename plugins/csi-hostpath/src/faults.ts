@@ -8,6 +8,8 @@ export interface Fault {
   readonly code?: GrpcCode;
   /** The process kills itself: before anything is done, or after all is done and before the answer. */
   readonly kill?: 'before' | 'after';
+  /** `caller`: what is killed is what has started this process, which is then never answered. */
+  readonly of?: 'caller';
   /** How many calls it happens to; 1 by default. */
   readonly times?: number;
 }
@@ -15,9 +17,12 @@ export interface Fault {
 /** Faults for tests, from a file of JSON that may change at any time: `{"NodeStageVolume": {"kill": "after"}}`. Each is taken out when it has happened. */
 export class Faults {
   readonly #file: string;
-  readonly #kill: () => void;
+  readonly #kill: (of: 'caller' | undefined) => void;
 
-  constructor(file: string, kill: () => void = () => process.kill(process.pid, 'SIGKILL')) {
+  constructor(
+    file: string,
+    kill: (of: 'caller' | undefined) => void = (of) => process.kill(of === 'caller' ? process.ppid : process.pid, 'SIGKILL'),
+  ) {
     this.#file = file;
     this.#kill = kill;
   }
@@ -30,9 +35,9 @@ export class Faults {
         async (request: never) => {
           const fault = this.#take(method);
           if (fault?.code !== undefined) throw new GrpcError(fault.code, `${method} is to fail, a file says`);
-          if (fault?.kill === 'before') await this.#end();
+          if (fault?.kill === 'before') await this.#end(fault);
           const response = await answer(request);
-          if (fault?.kill === 'after') await this.#end();
+          if (fault?.kill === 'after') await this.#end(fault);
           return response;
         },
       ]),
@@ -40,8 +45,8 @@ export class Faults {
   }
 
   /** Nobody gets an answer any more. */
-  #end(): Promise<never> {
-    this.#kill();
+  #end({ of }: Fault): Promise<never> {
+    this.#kill(of);
     return new Promise(() => {});
   }
 
