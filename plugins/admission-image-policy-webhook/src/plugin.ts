@@ -1,6 +1,7 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { isObject } from '@oarlock/api/json';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { goReason } from '@oarlock/spi/go-reason';
 import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
 import { JsonClient } from '@oarlock/spi/json-post';
 import { z } from 'zod';
@@ -60,7 +61,7 @@ export default Admission.plugin({
         { apiVersion: 'imagepolicy.k8s.io/v1alpha1', kind: 'ImageReview', metadata: {}, spec },
         config.timeoutSeconds * 1000,
       );
-      if (code < 200 || code > 299) throw new Error(`it answered ${code}`);
+      if (code < 200 || code > 299) throw new Error(`the image policy webhook answered ${code}`);
       const review = reviewOf(body);
       cache.delete(key);
       if (cache.size >= maxCached)
@@ -77,7 +78,7 @@ export default Admission.plugin({
         review = await ask(specOf(pod, request.namespace));
       } catch (error) {
         log.warn({ err: error }, 'the image policy webhook does not answer');
-        if (!config.defaultAllow) return deny(`image policy webhook does not answer`);
+        if (!config.defaultAllow) return deny(goReason(error));
         request.annotate(`${prefix}failed-open`, 'true');
         return allow;
       }

@@ -97,4 +97,15 @@ describe('admission-image-policy-webhook', () => {
       await opened.dispose();
     }
   });
+
+  it('says why there was no answer', async () => {
+    const failed = await open();
+    failed.breakDown();
+    const request = admissionRequest('CREATE', pods, pod('good/web'));
+    expect(await failed.plugin.validate?.(request)).toEqual({ allowed: false, message: 'the image policy webhook answered 500' });
+    await failed.dispose();
+    const { plugin: alone, dispose } = await openAdmission(plugin, { config: { url: 'http://127.0.0.1:1/' } });
+    expect(await alone.validate?.(request)).toEqual({ allowed: false, message: 'dial tcp 127.0.0.1:1: connect: connection refused' });
+    await dispose();
+  });
 });

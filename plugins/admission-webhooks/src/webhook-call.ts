@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
+import { goReason } from '@oarlock/spi/go-reason';
 import { checkAlternativeNames, isGivenUp } from '@oarlock/spi/kept-connection';
 import { serviceAddress } from './service-address.ts';
 import { WebhookFault } from './webhook-fault.ts';
@@ -38,7 +39,7 @@ export class WebhookCaller {
     try {
       return await this.#send(options, body, late.signal);
     } catch (error) {
-      const why = late.signal.aborted ? 'context deadline exceeded' : reasonOf(error);
+      const why = late.signal.aborted ? 'context deadline exceeded' : goReason(error);
       throw new WebhookFault(
         'call',
         error instanceof Refused ? error.message : `failed to call webhook: Post ${JSON.stringify(url)}: ${why}`,
@@ -143,40 +144,4 @@ async function answerOf(response: IncomingMessage): Promise<Buffer> {
       ? `failed to call webhook: an error on the server (${JSON.stringify(text || 'unknown')}) has prevented the request from succeeding`
       : `failed to call webhook: the server rejected our request for an unknown reason (${statusCode})`,
   );
-}
-
-/** As Go says it. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code, address, port, hostname } = error as NodeJS.ErrnoException & { address?: string; port?: number; hostname?: string };
-  const where = address === undefined ? 'tcp' : `tcp ${address.includes(':') ? `[${address}]` : address}:${port}`;
-  switch (code) {
-    case 'ECONNREFUSED':
-      return `dial ${where}: connect: connection refused`;
-    case 'EHOSTUNREACH':
-      return `dial ${where}: connect: no route to host`;
-    case 'ENETUNREACH':
-      return `dial ${where}: connect: network is unreachable`;
-    case 'ENOTFOUND':
-      return `dial tcp: lookup ${hostname ?? ''}: no such host`;
-    case 'ECONNRESET':
-      return 'EOF';
-    case 'ETIMEDOUT':
-      return `dial ${where}: i/o timeout`;
-    case 'SELF_SIGNED_CERT_IN_CHAIN':
-    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
-    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
-    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
-      return 'tls: failed to verify certificate: x509: certificate signed by unknown authority';
-    case 'CERT_HAS_EXPIRED':
-      return 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid';
-    case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      if (error.message.startsWith('x509: ')) return `tls: failed to verify certificate: ${error.message}`;
-      return `tls: failed to verify certificate: x509: certificate is not valid: ${error.message}`;
-    default:
-      // of SHA-1 and older
-      if (error.message.includes('digest algorithm too weak'))
-        return 'tls: failed to verify certificate: x509: cannot verify signature: insecure algorithm';
-      return error.message;
-  }
 }
