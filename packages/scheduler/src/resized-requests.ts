@@ -1,4 +1,5 @@
 import { milliValue } from '@oarlock/api/quantity';
+import type { Quantity } from '@oarlock/api/types/meta-v1';
 import type { Container, ContainerStatus, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 
 type List = NonNullable<ResourceRequirements['requests']>;
@@ -37,7 +38,7 @@ const agree = (asked: List, held: List): boolean =>
   });
 
 function most(a: List, b: List): List {
-  const all: Record<string, string> = { ...a };
+  const all: Record<string, Quantity> = { ...a };
   for (const [name, amount] of Object.entries(b)) {
     const other = all[name];
     if (other === undefined || milliValue(amount) > milliValue(other)) all[name] = amount;

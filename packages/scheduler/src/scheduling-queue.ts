@@ -1,4 +1,4 @@
-import { Heap, type HeapEntry } from '@oarlock/client/heap';
+import { Heap } from '@oarlock/client/heap';
 import { objectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
@@ -9,24 +9,9 @@ import { BackoffPool } from './backoff-pool.ts';
 import { FlightLog, type ClusterEvent } from './flight-log.ts';
 import { meansTheSame, same } from './pod-changes.ts';
 import { RequeueIndex } from './requeue-index.ts';
+import type { Waiting } from './waiting.ts';
 
-export interface Waiting extends QueuedPod, HeapEntry {
-  pod: Pod;
-  attempts: number;
-  cause: Cause | undefined;
-  /** Since when it waits to be tried, in milliseconds since the epoch. */
-  enqueuedAt: number;
-  /** When its back-off ends, on the monotonic clock. */
-  readyAt: number;
-  /** Names of the plugins that refused it last; empty: anything may help. */
-  refusedBy: ReadonlySet<string>;
-  place: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';
-  /** It was changed or activated while it was being tried. */
-  movedMeanwhile: boolean;
-  /** Up to which event it had heard of all when it was taken. */
-  since: number;
-  order: number;
-}
+export type { Waiting } from './waiting.ts';
 
 export interface QueueOptions {
   readonly clock: Clock;

@@ -7,6 +7,7 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Watch 
 import { z } from 'zod';
 import { CustomKinds } from '../custom-kinds.ts';
 import { foreground, orphan, OwnerGraph, type GraphNode } from './owner-graph.ts';
+import { unlessGone } from '../unless-gone.ts';
 
 const maxAbsent = 5_000;
 const workers = 20; // as upstream's --concurrent-gc-syncs
@@ -288,14 +289,6 @@ export class GarbageCollector implements Controller {
 
 const nameOfResource = ({ group, version, resource: name }: Resource) => `${group}/${version}/${name}`;
 const nameOf = ({ name, namespace }: GraphNode) => ({ name, ...(namespace !== '' && { namespace }) });
-
-async function unlessGone(work: () => Promise<unknown>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    if (!isStatus(error, 'NotFound')) throw error;
-  }
-}
 
 export default Controllers.plugin({
   id: 'controller-garbage-collector',

@@ -3,7 +3,6 @@ import { parseApiVersion } from '@oarlock/api/kinds';
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import { horizontalPodAutoscalers, pods as podResource } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
-import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -19,6 +18,7 @@ import { scaledResource, type Scale } from '../scale-kinds.ts';
 import { MetricError, proposalOf, type Subject } from './metric-proposals.ts';
 import { aggregatedMetrics, type MetricsSource } from './pod-metrics.ts';
 import { ScalingHistory } from './scaling-rules.ts';
+import { unlessGone } from '../unless-gone.ts';
 
 export interface AutoscalerSettings {
   readonly syncPeriodSeconds: number;
@@ -164,13 +164,8 @@ export class HorizontalPodAutoscalerController implements Controller {
         await this.#write(look, current, autoscaler.status?.desiredReplicas ?? 0, false);
         throw error;
       }
-      this.#condition(
-        look,
-        'AbleToScale',
-        'True',
-        'SucceededRescale',
-        `the HPA controller was able to update the target scale to ${desired}`,
-      );
+      const able = `the HPA controller was able to update the target scale to ${desired}`;
+      this.#condition(look, 'AbleToScale', 'True', 'SucceededRescale', able);
       recorder.event(autoscaler, 'Normal', 'SuccessfulRescale', `New size: ${desired}; reason: ${why}`);
       history.scaled(current, desired, behavior, now);
     }
@@ -271,11 +266,8 @@ export class HorizontalPodAutoscalerController implements Controller {
       ...(rescaled && { lastScaleTime: formatTime(this.#parts.clock.now()) }),
     };
     if (JSON.stringify(Object.entries(status).sort()) === JSON.stringify(Object.entries(old ?? {}).sort())) return;
-    try {
-      await client.update(horizontalPodAutoscalers, { ...typed(horizontalPodAutoscalers, autoscaler), status }, { subresource: 'status' });
-    } catch (error) {
-      if (!isStatus(error, 'NotFound')) throw error;
-    }
+    const changed = { ...typed(horizontalPodAutoscalers, autoscaler), status };
+    await unlessGone(() => client.update(horizontalPodAutoscalers, changed, { subresource: 'status' }));
   }
 }
 
