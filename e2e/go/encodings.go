@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,9 +78,14 @@ func (j *journey) version(resource schema.GroupVersionResource) string {
 	return list.ResourceVersion
 }
 
-// Typed items of lists have no kind in either format; our JSON may name it.
+// Takes away what has no message in protobuf: kinds of items of lists, and of objects within objects.
 func strip(object runtime.Object) {
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if set, is := object.(*appsv1.StatefulSet); is {
+		for i := range set.Spec.VolumeClaimTemplates {
+			set.Spec.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{}
+		}
+	}
 }
 
 // The same object, sent as JSON and as protobuf by the same typed client, becomes the same: defaults, managers and all.

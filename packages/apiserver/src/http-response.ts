@@ -124,7 +124,10 @@ function includeObjectOf(query: Query): IncludeObject {
   const wanted = query.first['includeObject'];
   if (wanted === undefined || wanted === '') return 'Metadata';
   const known = includes.find((include) => include === wanted);
-  if (known === undefined) throw badRequest(`unrecognized includeObject value: ${JSON.stringify(wanted)}`);
+  if (known === undefined)
+    throw badRequest(
+      `Unable to convert to Table as requested: includeObject: Invalid value: ${JSON.stringify(wanted)}: must be 'Metadata', 'Object', 'None', or empty`,
+    );
   return known;
 }
 

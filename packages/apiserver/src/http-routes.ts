@@ -74,7 +74,9 @@ function placed(kind: Kind, { namespace, name, resource, subresource }: Resource
 function route({ kind, resource }: Served, method: string, info: ResourceInfo): Route | StatusError {
   const { verb, namespace, name, watchPrefix } = info;
   const everywhere = kind.namespaced && namespace === '';
-  if (!isVerb(verb) || !kind.verbs.includes(verb) || (watchPrefix && method !== 'GET')) return noSuchMethod();
+  // a definition that ends is not discovered with all of its verbs, and says itself why it refuses them
+  if (!isVerb(verb) || !(kind.verbs.includes(verb) || publishedOf(kind) !== undefined) || (watchPrefix && method !== 'GET'))
+    return noSuchMethod();
   if (everywhere && verb !== 'list' && verb !== 'watch') return noSuchMethod();
   if (method === 'HEAD' || (needsName.has(verb) !== (name !== '') && !watchPrefix)) return noSuchMethod();
   return {

@@ -1,5 +1,5 @@
 import { everyField, parseFieldSelector, unsupportedField, type FieldSelector } from '@oarlock/api/field-selector';
-import { fieldForbidden, invalidStatus, notSupported, type FieldError } from '@oarlock/api/field-error';
+import { fieldForbidden, invalidStatus, notListed, notSupported, type FieldError } from '@oarlock/api/field-error';
 import { everything, parseLabelSelector, type Selector } from '@oarlock/api/label-selector';
 import { ParseError } from '@oarlock/api/parse-error';
 import { badRequest, failure } from '@oarlock/api/status';
@@ -38,8 +38,7 @@ export function listOptions(query: Query, readers: FieldReaders): ListOptions {
     if (resourceVersion === '')
       errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden unless resourceVersion is provided'));
     if (token !== '') errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
-    if (match !== 'Exact' && match !== 'NotOlderThan')
-      errors.push(notSupported('resourceVersionMatch', match, ['Exact', 'NotOlderThan', '']));
+    if (match !== 'Exact' && match !== 'NotOlderThan') errors.push(notListed('resourceVersionMatch', match, ['Exact', 'NotOlderThan', '']));
     if (match === 'Exact' && resourceVersion === '0')
       errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'));
   }
@@ -48,7 +47,8 @@ export function listOptions(query: Query, readers: FieldReaders): ListOptions {
   const revision = revisionOf(resourceVersion);
   if (token !== '' && revision !== undefined && revision !== 0)
     throw badRequest('specifying resource version is not allowed when using continue');
-  const limit = int64('limit', query['limit']) ?? 0;
+  const limit = int64(query['limit']) ?? 0;
+  int64(query['timeoutSeconds']);
   return {
     ...selectors(query, readers),
     limit: Math.max(0, limit),
@@ -77,7 +77,7 @@ export function watchOptions(query: Query, readers: FieldReaders): WatchOptions 
       errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
   }
   refuse(errors);
-  const timeoutSeconds = int64('timeoutSeconds', query['timeoutSeconds']);
+  const timeoutSeconds = int64(query['timeoutSeconds']);
   return {
     ...selectors(query, readers),
     revision: revisionOf(resourceVersion),
@@ -129,11 +129,11 @@ function boolean(name: string, text: string | undefined): boolean | undefined {
   throw badRequest(`unable to convert ${name}: strconv.ParseBool: parsing ${JSON.stringify(text)}: invalid syntax`);
 }
 
-function int64(name: string, text: string | undefined): number | undefined {
+function int64(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined;
   const value = Number(text);
   if (/^-?\d{1,19}$/.test(text) && Number.isSafeInteger(value)) return value;
-  throw badRequest(`unable to convert ${name}: strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`);
+  throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`);
 }
 
 /** Opaque to clients. */

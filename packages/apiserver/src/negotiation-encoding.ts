@@ -1,3 +1,4 @@
+import { schemaOf } from '@oarlock/api/schema';
 import { encodeObject } from '@oarlock/api/serializer';
 import type { Status } from '@oarlock/api/status';
 import type { KubeObject, ListMeta } from '@oarlock/api/object';
@@ -89,12 +90,14 @@ function plainEncodingOf(resource: Resource): PlainEncoding {
 class PlainEncoding implements Encoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
+  readonly #isTyped: boolean;
   readonly #opening: Buffer;
   readonly #head: (metadata: ListMeta) => string;
   #last: { readonly begins: Buffer; readonly untyped: Buffer | undefined } | undefined;
 
   constructor(resource: Resource) {
     const apiVersion = apiVersionOf(resource);
+    this.#isTyped = schemaOf(resource) !== undefined;
     this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
     this.#head = (metadata) =>
       `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(metadata)},"items":[`;
@@ -107,11 +110,11 @@ class PlainEncoding implements Encoding {
     return Buffer.from(this.#head(metadata));
   }
 
-  /** Items of a typed list do not repeat its kind. */
+  /** Items of a typed list do not repeat its kind; those of kinds without a type do. */
   listItem(item: Encoded, first: boolean, sink: Sink): void {
     const [begins, ...rest] = item.pieces();
     if (begins === undefined) return;
-    const untyped = this.#withoutType(begins);
+    const untyped = this.#isTyped ? this.#withoutType(begins) : undefined;
     if (untyped === undefined) {
       if (!first) sink.add(comma);
       sink.add(begins);

@@ -1,7 +1,7 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema';
-import { failure, StatusError } from '@oarlock/api/status';
+import { failure, forbidden, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
@@ -17,6 +17,7 @@ import { AdmissionChain } from './admission-chain.ts';
 import type { AdmissionMetrics } from './admission-metrics.ts';
 import type { RuleMetrics } from './custom-resources/rule-metrics.ts';
 import { attributesOf, authorize, type Names } from './authorization.ts';
+import { decodeBody } from './body.ts';
 import { Call } from './call.ts';
 import { Catalog } from './catalog.ts';
 import { Compactor } from './compactor.ts';
@@ -319,7 +320,11 @@ export class Pipeline {
     const { request } = call;
     const { terminating = false, scale } = kind.custom ?? {};
     if (terminating && request.verb === 'create' && request.subresource === '')
-      throw failure('MethodNotAllowed', 'create not allowed while custom resource definition is terminating', {});
+      throw forbidden(
+        request.resource,
+        decodeBody(request.body, kind).metadata?.name ?? '',
+        'create not allowed while custom resource definition is terminating',
+      );
     if (request.subresource === 'scale' && scale !== undefined) return scale(this.#machinery, call);
     return request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, groupResource(request.resource), call);
   }

@@ -32,7 +32,9 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
     creates: false,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, name);
-      return completed(kind, checkedFields(kind, call, patched(kind, old, type, body, strictness(call))));
+      const object = patched(kind, old, type, body, strictness(call));
+      if (isUnnamed(object)) throw undeterminable(name);
+      return completed(kind, checkedFields(kind, call, placed(kind, object, request.namespace, name)));
     },
   };
   return replace(machinery, kind, call, change);
@@ -51,14 +53,18 @@ async function apply(machinery: Machinery, kind: ServedKind, call: Call, rules?:
     next(old) {
       if (old === undefined && rules !== undefined) throw notFound(kind.resource, name);
       const object = applied(machinery, kind, call, old);
-      const { name: ownName = '', uid = '' } = object.metadata ?? {};
+      const { uid = '' } = object.metadata ?? {};
       if (old === undefined && uid !== '')
         throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
-      if (ownName === '') throw badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`);
+      if (isUnnamed(object)) throw undeterminable(name);
       return placed(kind, object, namespace, name);
     },
   });
 }
+
+const isUnnamed = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
+const undeterminable = (name: string) =>
+  badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`);
 
 const supportedPatches = [
   'application/json-patch+json',

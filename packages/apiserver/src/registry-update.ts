@@ -41,7 +41,7 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
   if (ownName === '') throw badRequest('name must be provided');
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
-    throw badRequest(`the namespace of the object (${ownNamespace}) does not match the namespace on the request (${namespace})`);
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
   const next = completed(kind, placed(kind, body, namespace, name));
   return replace(machinery, kind, call, {
     rules,
@@ -117,7 +117,7 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
     const changed = given instanceof Promise ? await given : given;
     if (changed !== next) next = completed(kind, withDecodable(changed, next));
   }
-  next = checkVersion(kind, next, current, request.name);
+  next = checkVersion(kind, next, current, request.name, change);
   const context = strategyContext(call);
   let stored = written(kind, conversion?.toStored(next) ?? next);
   stored = rules === undefined ? prepareUpdate(kind, stored, before, context) : prepareSubresource(kind, rules, stored, before, context);
@@ -157,10 +157,18 @@ function goes({ strategy }: ServedKind, next: KubeObject, old: KubeObject): bool
 }
 
 /** The object with the version that it replaces. @throws StatusError Conflict, Invalid */
-function checkVersion({ strategy, resource }: ServedKind, next: KubeObject, { object, revision }: Item, name: string): KubeObject {
+function checkVersion(
+  { strategy, resource }: ServedKind,
+  next: KubeObject,
+  { object, revision }: Item,
+  name: string,
+  { optionsKind, applies = false }: Pick<Change, 'optionsKind' | 'applies'>,
+): KubeObject {
   const { uid = '', resourceVersion = '' } = next.metadata ?? {};
   const existing = object.metadata?.uid ?? '';
-  if (uid !== '' && uid !== existing) {
+  // what a patch makes of it is a field as others, and may not change
+  const expected = optionsKind === 'UpdateOptions' || applies;
+  if (expected && uid !== '' && uid !== existing) {
     throw conflict(
       resource,
       name,

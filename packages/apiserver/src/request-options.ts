@@ -1,4 +1,13 @@
-import { fieldForbidden, invalid, invalidStatus, notSupported, required, tooLong, type FieldError } from '@oarlock/api/field-error';
+import {
+  fieldForbidden,
+  invalid,
+  invalidStatus,
+  notListed,
+  notSupported,
+  required,
+  tooLong,
+  type FieldError,
+} from '@oarlock/api/field-error';
 import { isObject } from '@oarlock/api/json';
 import { schemaOf } from '@oarlock/api/schema';
 import { badRequest } from '@oarlock/api/status';
@@ -95,7 +104,7 @@ export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOpt
   const errors: FieldError[] = [];
   const policy = policies.find((name) => name === body.propagationPolicy);
   if (body.propagationPolicy !== undefined && body.propagationPolicy !== '' && policy === undefined)
-    errors.push(notSupported('propagationPolicy', body.propagationPolicy, [...policies, 'nil']));
+    errors.push(notListed('propagationPolicy', body.propagationPolicy, ['Foreground', 'Background', 'Orphan', 'nil']));
   if (policy !== undefined && orphanDependents !== undefined)
     errors.push(invalid('propagationPolicy', policy, 'orphanDependents and deletionPropagation cannot be both set'));
   dryRun(errors, dry);
@@ -114,9 +123,7 @@ function fromQuery(query: Query): Readonly<Record<string, unknown>> {
   const { gracePeriodSeconds, propagationPolicy, orphanDependents, dryRun } = query;
   const seconds = gracePeriodSeconds === undefined || gracePeriodSeconds === '' ? undefined : Number(gracePeriodSeconds);
   if (seconds !== undefined && !Number.isSafeInteger(seconds))
-    throw badRequest(
-      `unable to convert gracePeriodSeconds: strconv.ParseInt: parsing ${JSON.stringify(gracePeriodSeconds)}: invalid syntax`,
-    );
+    throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(gracePeriodSeconds)}: invalid syntax`);
   return {
     ...(seconds !== undefined && { gracePeriodSeconds: seconds }),
     ...(propagationPolicy !== undefined && { propagationPolicy }),

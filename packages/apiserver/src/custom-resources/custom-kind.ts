@@ -10,14 +10,15 @@ import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
 import { unknownFields } from '@oarlock/api/strict-fields';
 import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
-import { objectMeta, objectMetaUpdate } from '@oarlock/api/validation/meta';
+import { finalizerWarnings, objectMeta, objectMetaUpdate } from '@oarlock/api/validation/meta';
 import type { CustomRules, ServedKind, StoredKind } from '../served-kind.ts';
-import { withMeta, withParts, part, type Strategy } from '../strategy/strategy.ts';
+import { withMeta, withParts, part, type Strategy, type StrategyContext } from '../strategy/strategy.ts';
 import { View, type Item } from '../watch-cache/item.ts';
 import type { Encoded } from '../response.ts';
 import type { FieldReaders } from '../watch-cache/selection.ts';
 import { complete, objectMetaSchema } from './complete.ts';
 import type { Converter } from './conversion.ts';
+import { inOrder } from './custom-body.ts';
 import { validateEmbedded } from './embedded.ts';
 import { fieldReader } from './fields.ts';
 import { validateListTypes } from './list-types.ts';
@@ -27,6 +28,7 @@ import type { RuleMetrics } from './rule-metrics.ts';
 import { checkRules, rulesSkipped } from './rules.ts';
 import { customScale } from './scale.ts';
 import type { SchemaNode } from './schema-node.ts';
+import { withTypedMetadata } from './typed-metadata.ts';
 import { validateValue } from './value-validation.ts';
 import { compareVersions } from './version-order.ts';
 
@@ -78,9 +80,9 @@ export function customKind({ definition, version, kind, schema, store, converter
   const custom: CustomRules = {
     terminating: isTerminating(definition),
     awaits: converter.remote,
-    complete: (object) => complete(schema, typed(object, gvk)),
+    complete: (object) => complete(schema, withTypedMetadata(object, gvk)),
     validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource, metrics),
-    unknownFields: (object) => unknownFields(kind.published.fields, object),
+    unknownFields: (object) => inOrder(unknownFields(kind.published.fields, object)),
     toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
     convert: (object) => converter.convert([object], apiVersion, (list) => complete(schema, list[0] as KubeObject)),
     prepare(items, signal) {
@@ -124,19 +126,8 @@ export function customKind({ definition, version, kind, schema, store, converter
   return served;
 }
 
-/** Metadata of the right types, without fields that it does not have. @throws StatusError BadRequest */
-function typed(object: KubeObject, { version, kind }: { readonly version: string; readonly kind: string }): KubeObject {
-  checkJson(object);
-  const { metadata } = object as { readonly metadata?: unknown };
-  if (metadata === undefined || metadata === null) return metadata === null ? withParts(object, { metadata: undefined }) : object;
-  try {
-    const conformed = conform(objectMetaSchema, metadata) as ObjectMeta;
-    return conformed === metadata ? object : { ...object, metadata: conformed };
-  } catch (error) {
-    if (!(error instanceof TypeMismatch)) throw error;
-    throw badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${error.message}`);
-  }
-}
+/** Clients are warned of names that are no domain's, and may use them. */
+const anyFinalizer = (): void => {};
 
 function validate(
   schema: SchemaNode,
@@ -147,8 +138,8 @@ function validate(
   metrics: RuleMetrics | undefined,
 ): readonly FieldError[] {
   const errors: FieldError[] = [];
-  if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain);
-  else objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {});
+  if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
+  else objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
   const before = old && { value: old };
   errors.push(...validateValue(schema, object, before));
   const unchanged = old !== undefined && jsonEqual(body(object), body(old));
@@ -169,7 +160,18 @@ const body = (object: KubeObject) => withParts(object, { metadata: undefined });
 const specChanged = (object: KubeObject, old: KubeObject): boolean =>
   !jsonEqual(withParts(body(object), { status: undefined }), withParts(body(old), { status: undefined }));
 
+function warnOfFinalizers(object: KubeObject, old: KubeObject | undefined, { warn }: StrategyContext): readonly FieldError[] {
+  const added = (object.metadata?.finalizers ?? []).filter((name) => old?.metadata?.finalizers?.includes(name) !== true);
+  for (const warning of finalizerWarnings(added.sort())) warn(warning);
+  return [];
+}
+const finalizers: Pick<Strategy, 'validate' | 'validateUpdate'> = {
+  validate: (object, context) => warnOfFinalizers(object, undefined, context),
+  validateUpdate: warnOfFinalizers,
+};
+
 const withStatus: Strategy = {
+  ...finalizers,
   keepsStatus: true,
   unconditionalUpdate: false,
   create: (object) => withParts(object, { status: undefined }),
@@ -189,6 +191,7 @@ const withStatus: Strategy = {
   },
 };
 const withoutStatus: Strategy = {
+  ...finalizers,
   keepsStatus: true,
   unconditionalUpdate: false,
   generation: (object, old) => !jsonEqual(body(object), body(old)),

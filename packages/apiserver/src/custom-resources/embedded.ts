@@ -33,18 +33,25 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
 
 function embedded(value: Readonly<Record<string, unknown>>, path: string, errors: FieldError[]): void {
   const { apiVersion, kind, metadata } = value;
-  if (apiVersion === undefined || apiVersion === '') errors.push(required(`${path}.apiVersion`, 'must not be empty'));
+  if (apiVersion === undefined || apiVersion === '') errors.push(required(`${path}.apiVersion`));
   else if (typeof apiVersion !== 'string') errors.push(invalid(`${path}.apiVersion`, apiVersion, 'must be a string'));
   else if (apiVersion.split('/').length > 2)
     errors.push(invalid(`${path}.apiVersion`, apiVersion, `unexpected GroupVersion string: ${apiVersion}`));
-  if (kind === undefined || kind === '') errors.push(required(`${path}.kind`, 'must not be empty'));
+  if (kind === undefined || kind === '') errors.push(required(`${path}.kind`));
   else if (typeof kind !== 'string') errors.push(invalid(`${path}.kind`, kind, 'must be a string'));
   if (metadata === undefined) return;
   try {
     const meta = conform(objectMetaSchema, metadata) as ObjectMeta;
     // a name and a namespace may be missing: templates have none
     const given = { ...meta, name: meta.name ?? meta.generateName ?? 'template' };
-    objectMeta(errors, given, meta.namespace !== undefined && meta.namespace !== '', () => [], `${path}.metadata`);
+    objectMeta(
+      errors,
+      given,
+      meta.namespace !== undefined && meta.namespace !== '',
+      () => [],
+      `${path}.metadata`,
+      () => {},
+    );
   } catch (error) {
     if (!(error instanceof TypeMismatch)) throw error;
     errors.push(invalid(`${path}.metadata`, metadata, error.message));

@@ -1,4 +1,4 @@
-import { duplicate, fieldForbidden, invalid, required, type FieldError } from '@oarlock/api/field-error';
+import { duplicate, fieldForbidden, invalid, invalidOmitted, required, type FieldError } from '@oarlock/api/field-error';
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { perCallLimit, runtimeBudget } from '@oarlock/cel/estimate';
@@ -108,7 +108,7 @@ class Check {
       const optional = rule.source.optionalOldSelf === true;
       if (rule.transition ? before === undefined && !optional : unchanged) continue;
       if (rule.program === undefined) {
-        this.errors.push(invalid(placeOf(path), shown(schema, value), `rule compile error: ${rule.ruleError ?? ''}`));
+        this.errors.push(invalid(placeOf(path), typeOf(schema), `rule compile error: ${rule.ruleError ?? ''}`));
         continue;
       }
       const bindings: Bindings = rule.transition
@@ -129,13 +129,11 @@ class Check {
 
   #failed(schema: SchemaNode, { source }: Rule, value: unknown, path: string, error: CelError): boolean {
     if (error.code !== 'budget') {
-      this.errors.push(invalid(placeOf(path), shown(schema, value), `${error.message} evaluating rule: ${labelOf(source)}`));
+      this.errors.push(invalid(placeOf(path), typeOf(schema), `${error.message} evaluating rule: ${labelOf(source)}`));
       return true;
     }
     if (this.#budget <= 0) return this.#exhausted(schema, value, path);
-    this.errors.push(
-      invalid(placeOf(path), shown(schema, value), `${error.message}: call cost exceeds limit for rule: ${labelOf(source)}`),
-    );
+    this.errors.push(invalid(placeOf(path), typeOf(schema), `${error.message}: call cost exceeds limit for rule: ${labelOf(source)}`));
     return false;
   }
 
@@ -143,7 +141,7 @@ class Check {
     this.errors.push(
       invalid(
         placeOf(path),
-        shown(schema, value),
+        typeOf(schema),
         'validation failed due to running out of cost budget, no further validation rules will be run',
       ),
     );
@@ -168,6 +166,12 @@ const labelOf = ({ message, rule }: Rule['source']) => (message !== undefined &&
 /** What is about the whole object has no path. */
 const placeOf = (path: string) => (path === '' ? '<nil>' : path);
 
+/** What is wrong with a rule is said of the type. */
+const typeOf = ({ source }: SchemaNode): string => source.type ?? '';
+
+/** The values of objects and lists are left out where a rule is broken. */
+const isContainer = ({ source }: SchemaNode): boolean => source.type === 'object' || source.type === 'array';
+
 /** Containers are not shown whole: they can be large. */
 function shown({ source }: SchemaNode, value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
@@ -188,6 +192,6 @@ function broken(schema: SchemaNode, { source }: Rule, value: unknown, path: stri
     case 'FieldValueDuplicate':
       return duplicate(field, shown(schema, value));
     default:
-      return invalid(field, shown(schema, value), text);
+      return isContainer(schema) ? invalidOmitted(field, text) : invalid(field, value, text);
   }
 }

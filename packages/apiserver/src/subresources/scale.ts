@@ -82,7 +82,7 @@ function nextScale(call: Call): (old: Scale) => Scale {
   if (name !== '' && name !== request.name)
     throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
   if (namespace !== '' && namespace !== request.namespace)
-    throw badRequest(`the namespace of the object (${namespace}) does not match the namespace on the request (${request.namespace})`);
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
   return () => body;
 }
 

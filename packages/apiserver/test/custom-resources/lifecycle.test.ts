@@ -51,7 +51,10 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     expect(condition(deleted, 'Terminating')).toMatchObject({ status: 'True', reason: 'InstanceDeletionPending' });
     expect(await watch.take(2)).toEqual(['DELETED a', 'MODIFIED b']);
     const refused = await refusal(server.create(widgets, custom(widgets, 'c')));
-    expect([refused.code, refused.message]).toEqual([405, 'create not allowed while custom resource definition is terminating']);
+    expect([refused.code, refused.message]).toEqual([
+      403,
+      'widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating',
+    ]);
     await server.patch(widgets, 'b', { metadata: { finalizers: null } });
     expect(await watch.take(1)).toEqual(['DELETED b']);
     expect(await watch.next()).toBeUndefined();

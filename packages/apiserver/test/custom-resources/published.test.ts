@@ -163,13 +163,13 @@ describe('field validation of custom resources [sig-api-machinery FieldValidatio
       '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","odd":1},"spec":{"size":1,"size":2,"bad":1,"free":{"x":1,"x":2}}}',
     );
     expect(decodeCustomBody(wrong, 'application/json', gvk, known, 'Warn').warnings).toEqual([
-      'unknown field "metadata.odd"',
       'duplicate field "spec.size"',
-      'unknown field "spec.bad"',
       'duplicate field "spec.free.x"',
+      'unknown field "metadata.odd"',
+      'unknown field "spec.bad"',
     ]);
     expect(() => decodeCustomBody(wrong, 'application/json', gvk, known, 'Strict')).toThrow(
-      'strict decoding error: unknown field "metadata.odd"',
+      'strict decoding error: duplicate field "spec.size"',
     );
     expect(decodeCustomBody(wrong, 'application/json', gvk, known, 'Ignore').warnings).toEqual([]);
     const yaml = body('apiVersion: example.com/v1\nkind: Widget\nspec:\n  size: 1\n  size: 2\n  bad: 1\n');

@@ -1,0 +1,19 @@
+import { checkJson, conform, TypeMismatch } from '@oarlock/api/conform';
+import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
+import { badRequest } from '@oarlock/api/status';
+import { withParts } from '../strategy/strategy.ts';
+import { objectMetaSchema } from './complete.ts';
+
+/** The object with metadata of the right types, without fields that metadata does not have. @throws StatusError BadRequest */
+export function withTypedMetadata(object: KubeObject, { version, kind }: { readonly version: string; readonly kind: string }): KubeObject {
+  checkJson(object);
+  const { metadata } = object as { readonly metadata?: unknown };
+  if (metadata === undefined || metadata === null) return metadata === null ? withParts(object, { metadata: undefined }) : object;
+  try {
+    const conformed = conform(objectMetaSchema, metadata) as ObjectMeta;
+    return conformed === metadata ? object : { ...object, metadata: conformed };
+  } catch (error) {
+    if (!(error instanceof TypeMismatch)) throw error;
+    throw badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${error.message}`);
+  }
+}
