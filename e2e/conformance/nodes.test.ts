@@ -6,13 +6,14 @@ import { eventBehaviours } from './instrumentation/events.ts';
 import { NodeWorkbench, noNodes } from './node-workbench.ts';
 import { containerBehaviours } from './node/containers.ts';
 import { nodeImages } from './node/images.ts';
+import { objectBehaviours } from './node/objects.ts';
 import { podBehaviours } from './node/pods.ts';
 import { resizeBehaviours } from './node/resize.ts';
 import { userBehaviours } from './node/users.ts';
 import { volumeBehaviours } from './storage/volumes.ts';
 
 const suites = {
-  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours, userBehaviours],
+  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours, userBehaviours, objectBehaviours],
   'sig-storage': [volumeBehaviours],
   'sig-cli': [kubectlBehaviours],
   'sig-instrumentation': [eventBehaviours],

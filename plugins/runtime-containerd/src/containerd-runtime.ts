@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import {
@@ -80,6 +81,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
         this.#sandboxes.delete(id);
       },
     });
+    setMaxListeners(0, this.#stopping.signal); // every look that follows an event listens to it
     this.#execs = new ExecProcesses(this.#channel, this.#hub, context);
   }
 
