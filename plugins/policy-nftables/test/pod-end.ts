@@ -79,11 +79,14 @@ export class End {
   readonly #process: ChildProcess;
   readonly #lines: Interface;
   readonly #waiting = new Map<number, (value: boolean) => void>();
+  /** IPv4 first. */
+  readonly addresses: readonly string[];
   #next = 0;
 
-  private constructor(child: ChildProcess, lines: Interface) {
+  private constructor(child: ChildProcess, lines: Interface, addresses: readonly string[]) {
     this.#process = child;
     this.#lines = lines;
+    this.addresses = addresses;
     lines.on('line', (line) => {
       const { id, value } = JSON.parse(line) as { readonly id: number; readonly value: boolean };
       this.#waiting.get(id)?.(value);
@@ -91,29 +94,15 @@ export class End {
     });
   }
 
-  /** Behind a cable of this name that ends on a node. */
-  static async begin(node: Node, name: string, addresses: readonly string[], gateways: readonly string[]): Promise<End> {
+  /** In a namespace that `connect` connects, and that it gives addresses in. */
+  static async begin(connect: (pid: number) => Promise<readonly string[]>): Promise<End> {
     const child = spawn('unshare', ['--net', process.execPath, '-e', agent], { stdio: ['pipe', 'pipe', 'inherit'] });
     if (child.stdout === null) throw new Error('the agent has no output');
     const lines = createInterface({ input: child.stdout });
     await once(lines, 'line');
-    const inside = (...args: string[]) => execa('nsenter', [`--net=/proc/${child.pid}/ns/net`, 'ip', ...args]);
-    node.ip('link', 'add', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(child.pid));
-    node.ip('link', 'set', name, 'up');
-    await inside('link', 'set', 'lo', 'up');
-    await inside('link', 'set', 'eth0', 'up');
-    for (const [at, address] of addresses.entries()) {
-      const gateway = gateways[at] ?? '';
-      const bits = address.includes(':') ? 128 : 32;
-      const family = bits === 128 ? ['-6'] : ['-4'];
-      const quick = bits === 128 ? ['nodad'] : [];
-      node.ip('address', 'add', `${gateway}/${bits}`, 'dev', name, ...quick);
-      node.ip(...family, 'route', 'add', `${address}/${bits}`, 'dev', name);
-      await inside('address', 'add', `${address}/${bits}`, 'dev', 'eth0', ...quick);
-      await inside(...family, 'route', 'add', `${gateway}/${bits}`, 'dev', 'eth0');
-      await inside(...family, 'route', 'add', 'default', 'via', gateway, 'dev', 'eth0');
-    }
-    return new End(child, lines);
+    const pid = child.pid ?? 0;
+    await execa('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', 'link', 'set', 'lo', 'up']);
+    return new End(child, lines, await connect(pid));
   }
 
   ask(order: string, more: Readonly<Record<string, string | number>>): { readonly id: number; readonly answer: Promise<boolean> } {
@@ -128,4 +117,30 @@ export class End {
     this.#process.kill('SIGKILL');
     if (this.#process.exitCode === null && this.#process.signalCode === null) await once(this.#process, 'exit');
   }
+}
+
+/** A cable of this name that ends on a node, by hand. */
+export async function cable(
+  node: Node,
+  name: string,
+  pid: number,
+  addresses: readonly string[],
+  gateways: readonly string[],
+): Promise<readonly string[]> {
+  const inside = (...args: string[]) => execa('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', ...args]);
+  node.ip('link', 'add', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(pid));
+  node.ip('link', 'set', name, 'up');
+  await inside('link', 'set', 'eth0', 'up');
+  for (const [at, address] of addresses.entries()) {
+    const gateway = gateways[at] ?? '';
+    const bits = address.includes(':') ? 128 : 32;
+    const family = bits === 128 ? ['-6'] : ['-4'];
+    const quick = bits === 128 ? ['nodad'] : [];
+    node.ip('address', 'add', `${gateway}/${bits}`, 'dev', name, ...quick);
+    node.ip(...family, 'route', 'add', `${address}/${bits}`, 'dev', name);
+    await inside('address', 'add', `${address}/${bits}`, 'dev', 'eth0', ...quick);
+    await inside(...family, 'route', 'add', `${gateway}/${bits}`, 'dev', 'eth0');
+    await inside(...family, 'route', 'add', 'default', 'via', gateway, 'dev', 'eth0');
+  }
+  return addresses;
 }

@@ -3,19 +3,14 @@ import { caseEnds } from '@oarlock/spi/policy.contract.cases';
 import { nft } from '@oarlock/nftables/nft';
 import { execa } from 'execa';
 import { Node } from './node.ts';
-import { End } from './pod-end.ts';
+import { openNetwork, type NetworkName, type PodConnector } from './networks.ts';
+import { cable, End } from './pod-end.ts';
 
 const observer = 'observer';
 const families = [4, 6] as const;
-const addressOf = (at: number, family: PacketFamily) => (family === 4 ? `10.99.1.${at + 1}` : `fd00:99::1:${at + 1}`);
+/** Of ends that no network plugin connects. */
+const addressOf = (at: number, family: PacketFamily) => (family === 4 ? `10.99.4.${at + 1}` : `fd00:99:0:4::${at + 1}`);
 const gatewayOf = (at: number, family: PacketFamily) => (family === 4 ? `10.99.2.${at + 1}` : `fd00:99::2:${at + 1}`);
-const addressAt = (key: string, family: PacketFamily) =>
-  addressOf(
-    caseEnds.findIndex((end) => end.key === key),
-    family,
-  );
-const word = ({ from, to, door, family }: Packet): string =>
-  `${addressAt(from, family)} . ${addressAt(to, family)} . ${door.protocol.toLowerCase()} . ${door.port}`;
 
 const observing = () => {
   const sets = families
@@ -30,8 +25,8 @@ const observing = () => {
 };
 const forgetting = ['seen', 'passed'].flatMap((name) => families.map((family) => `flush set inet ${observer} ${name}${family}\n`)).join('');
 
-/** A cable between two nodes: each sends what it does not know to the other, or only what `keys` name. */
-function connect(here: Node, there: Node, keys: readonly string[]): void {
+/** A cable between two nodes: the second sends what it does not know to the first, and that to the second what `ends` have. */
+function connect(here: Node, there: Node, ends: readonly End[]): void {
   here.ip('link', 'add', 'far', 'type', 'veth', 'peer', 'name', 'near', 'netns', String(there.pid));
   for (const [node, device, last] of [[here, 'far', 1] as const, [there, 'near', 2] as const]) {
     node.ip('link', 'set', device, 'up');
@@ -40,9 +35,9 @@ function connect(here: Node, there: Node, keys: readonly string[]): void {
   }
   there.ip('route', 'add', 'default', 'via', '10.99.3.1');
   there.ip('-6', 'route', 'add', 'default', 'via', 'fd00:99::3:1');
-  for (const key of keys) {
-    here.ip('route', 'add', `${addressAt(key, 4)}/32`, 'via', '10.99.3.2');
-    here.ip('-6', 'route', 'add', `${addressAt(key, 6)}/128`, 'via', 'fd00:99::3:2');
+  for (const { addresses } of ends) {
+    here.ip('route', 'add', `${addresses[0]}/32`, 'via', '10.99.3.2');
+    here.ip('-6', 'route', 'add', `${addresses[1]}/128`, 'via', 'fd00:99::3:2');
   }
 }
 
@@ -55,27 +50,41 @@ export class PodNetwork {
   readonly #here: Node;
   readonly #there: Node | undefined;
 
-  private constructor(here: Node, there: Node | undefined) {
+  readonly #plugin: PodConnector;
+
+  private constructor(here: Node, there: Node | undefined, plugin: PodConnector) {
     this.#here = here;
     this.#there = there;
+    this.#plugin = plugin;
   }
 
-  /** With a second node, the pods that are elsewhere are on that. */
-  static async begin({ nodes }: { readonly nodes: 1 | 2 }): Promise<PodNetwork> {
-    const network = new PodNetwork(Node.here(), nodes === 2 ? await Node.there() : undefined);
-    for (const [at, { key }] of caseEnds.entries())
+  /** The pods of this node are the network plugin's, the others are on cables; with a second node, on that. */
+  static async begin({ nodes, network: name }: { readonly nodes: 1 | 2; readonly network: NetworkName }): Promise<PodNetwork> {
+    const here = Node.here();
+    const there = nodes === 2 ? await Node.there() : undefined;
+    const network = new PodNetwork(here, there, await openNetwork(name));
+    for (const [at, { key, local }] of caseEnds.entries())
       network.#ends.set(
         key,
-        await End.begin(
-          network.#nodeOf(key),
-          `end${at}`,
-          families.map((family) => addressOf(at, family)),
-          families.map((family) => gatewayOf(at, family)),
+        await End.begin((pid) =>
+          local
+            ? network.#plugin.connect(pid)
+            : cable(
+                network.#nodeOf(key),
+                `end${at}`,
+                pid,
+                families.map((family) => addressOf(at, family)),
+                families.map((family) => gatewayOf(at, family)),
+              ),
         ),
       );
-    if (network.#there !== undefined) {
-      const far = caseEnds.filter(({ key }) => network.#nodeOf(key) === network.#there).map(({ key }) => key);
-      connect(network.#here, network.#there, far);
+    if (there !== undefined) {
+      const far = caseEnds.filter(({ key }) => network.#nodeOf(key) === there);
+      connect(
+        here,
+        there,
+        far.map(({ key }) => network.#end(key)),
+      );
     }
     for (const node of network.#nodes) await nft(observing(), node.enter);
     return network;
@@ -94,7 +103,7 @@ export class PodNetwork {
   }
 
   address(key: string, family: PacketFamily): string {
-    return addressAt(key, family);
+    return this.#end(key).addresses[family === 4 ? 0 : 1] ?? '';
   }
 
   async send(packets: readonly Packet[]): Promise<readonly boolean[]> {
@@ -118,10 +127,12 @@ export class PodNetwork {
   #fate(packet: Packet, all: ReadonlyMap<Node, Observed>): boolean | undefined {
     // what an end sends to itself does not leave it
     if (packet.from === packet.to) return true;
+    const { from, to, door, family } = packet;
+    const word = `${this.address(from, family)} . ${this.address(to, family)} . ${door.protocol.toLowerCase()} . ${door.port}`;
     for (const node of new Set([this.#nodeOf(packet.from), this.#nodeOf(packet.to)])) {
       const { seen, passed } = all.get(node) ?? { seen: new Set(), passed: new Set() };
-      if (!seen.has(word(packet))) return undefined;
-      if (!passed.has(word(packet))) return false;
+      if (!seen.has(word)) return undefined;
+      if (!passed.has(word)) return false;
     }
     return true;
   }
@@ -141,6 +152,7 @@ export class PodNetwork {
   async close(): Promise<void> {
     await Promise.all([...this.#ends.values()].map((end) => end.close()));
     await this.#there?.close();
+    await this.#plugin.close();
   }
 
   #end(key: string): End {

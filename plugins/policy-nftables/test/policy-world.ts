@@ -6,11 +6,12 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { trace } from '@opentelemetry/api';
 import { NftablesPolicies } from '../src/nftables-policies.ts';
+import type { NetworkName } from './networks.ts';
 import { PodNetwork } from './pod-network.ts';
 
-/** The plugin on one node or on two, with pods behind cables. To be called in a network namespace of the test's own. */
-export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
-  const network = await PodNetwork.begin({ nodes });
+/** The plugin on one node or on two, with pods of a network plugin on the first. To be called in a network namespace of the test's own. */
+export async function policyWorld(nodes: 1 | 2, network: NetworkName): Promise<PolicyWorld> {
+  const pods = await PodNetwork.begin({ nodes, network });
   const api = memoryApi({ clock: new FakeClock() });
   const options = {
     informers: api.informers,
@@ -19,7 +20,7 @@ export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
     log: silentLogger,
     tracer: trace.getTracer('test'),
   };
-  const { enterElsewhere } = network;
+  const { enterElsewhere } = pods;
   const elsewhere = enterElsewhere && new NftablesPolicies({ ...options, enter: enterElsewhere });
   let policies = new NftablesPolicies(options);
   await policies.start();
@@ -31,9 +32,9 @@ export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
     client: api.client(),
     settle: () => api.settle(),
     families: [4, 6],
-    address: (end, family) => network.address(end, family),
-    send: (packets) => network.send(packets),
-    converse: (packet) => network.converse(packet),
+    address: (end, family) => pods.address(end, family),
+    send: (packets) => pods.send(packets),
+    converse: (packet) => pods.converse(packet),
     restart: async () => {
       await policies.stop();
       policies = new NftablesPolicies(options);
@@ -45,7 +46,7 @@ export async function policyWorld(nodes: 1 | 2): Promise<PolicyWorld> {
       await policies.stop();
       await elsewhere?.stop();
       await policies.clear();
-      await network.close();
+      await pods.close();
       await api.stop();
     },
   };

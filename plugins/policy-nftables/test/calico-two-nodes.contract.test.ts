@@ -3,4 +3,4 @@ import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
 import { policyWorld } from './policy-world.ts';
 
 if (!isolated) inOwnNetwork(import.meta.url);
-else policyContract('policy-nftables on two nodes', () => policyWorld(2));
+else policyContract('policy-nftables with network-calico on two nodes', () => policyWorld(2, 'calico'));
