@@ -4,7 +4,7 @@ import { formatMicroTime } from '@oarlock/api/time';
 import type { Lease, LeaseSpec } from '@oarlock/api/types/coordination-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
-import type { Client } from '@oarlock/spi/client';
+import type { Client, EventRecorder } from '@oarlock/spi/client';
 
 export interface LeaderElectionOptions {
   readonly client: Client;
@@ -26,6 +26,8 @@ export interface LeaderElectionOptions {
   /** Leads until the signal aborts, which it does when the lease is lost or the election is stopped; the promise resolves when all work has ended. */
   onStarted(signal: AbortSignal): Promise<void>;
   onNewLeader?(identity: string): void;
+  /** Tells of the beginning and the end of each term, in Events about the lease. */
+  readonly events?: EventRecorder;
 }
 
 /** A lease as last seen, and when by our own clock: those of other machines are not trusted. */
@@ -74,6 +76,7 @@ export class LeaderElector {
 
   async #lead(signal: AbortSignal, began: number): Promise<void> {
     this.#log.info({}, 'became leader');
+    this.#tell('became leader');
     this.#leading = true;
     const term = new AbortController();
     const stop = () => term.abort(signal.reason);
@@ -88,8 +91,15 @@ export class LeaderElector {
     } finally {
       this.#leading = false;
       signal.removeEventListener('abort', stop);
+      this.#tell('stopped leading');
       await this.#release();
     }
+  }
+
+  #tell(what: string): void {
+    const { events, lease: metadata, identity } = this.#options;
+    const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata };
+    events?.event(lease, 'Normal', 'LeaderElection', `${identity} ${what}`);
   }
 
   /** Resolves when the term is over, at the latest at the deadline after the last renewal: others may take the lease soon after. */

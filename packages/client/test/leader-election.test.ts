@@ -1,3 +1,4 @@
+import type { KubeObject } from '@oarlock/api/object';
 import { leases } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import { LeaderElector, type LeaderElectionOptions } from '@oarlock/client/leader-election';
@@ -65,6 +66,22 @@ describe('LeaderElector', () => {
     expect(log).toEqual(['a leads', 'a ends']);
     expect(spec()).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1 });
     expect(clock.pending).toBe(0);
+  });
+
+  it('tells of the beginning and the end of a term', async () => {
+    const told: string[] = [];
+    const events = {
+      event: (about: KubeObject, type: string, reason: string, message: string) => {
+        told.push(`${about.kind} ${about.metadata?.namespace}/${about.metadata?.name} ${type} ${reason} ${message}`);
+      },
+    };
+    const a = candidate('a', { events });
+    await clock.settle();
+    await a.stop();
+    expect(told).toEqual([
+      'Lease kube-system/ctl Normal LeaderElection a became leader',
+      'Lease kube-system/ctl Normal LeaderElection a stopped leading',
+    ]);
   });
 
   it('lets one lead at a time; the next takes over when the lease is given back', async () => {

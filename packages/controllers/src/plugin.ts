@@ -12,7 +12,6 @@ import { ControllerRunner } from './controller-runner.ts';
 import { ControllersRole } from './controllers-role.ts';
 import { coordinate } from './leader-election/coordinated.ts';
 import { LeaderElectionController } from './leader-election/leader-election-controller.ts';
-import { leaderRecorder } from './leader-events.ts';
 import { ServedResources } from './served-resources.ts';
 
 const config = z.strictObject({
@@ -55,7 +54,7 @@ export default Roles.plugin({
     // a candidate is named like it, and names of objects have no underscore
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
     const lease = { namespace: 'kube-system', name: leaseName };
-    const record = leaderRecorder(events?.recorder('oarlock-controllers', hostname()), lease);
+    const told = events && { events: events.recorder('kube-controller-manager') };
     const served = new ServedResources(client);
     const chooser = () => new ControllerRunner({ controller: new LeaderElectionController(informers, clock), ...common });
     const election = { client, clock, log, random: Math.random, identity };
@@ -77,15 +76,7 @@ export default Roles.plugin({
       ],
       ...(leaderElect && {
         elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
-          new LeaderElector({
-            ...election,
-            lease,
-            coordinated,
-            onStarted(signal) {
-              record(`${identity} became leader`);
-              return onStarted(signal);
-            },
-          }),
+          new LeaderElector({ ...election, ...told, lease, coordinated, onStarted }),
       }),
     });
   },

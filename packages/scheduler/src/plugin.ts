@@ -64,7 +64,9 @@ export default Roles.plugin({
     // a candidate is named like it, and names of objects have no underscore
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
     const parts = { client, clock, log };
-    const elector = election && new LeaderElector({ ...parts, random: Math.random, ...election, identity, coordinated, onStarted: run });
+    const told = { events: events.recorder(profiles[0]?.schedulerName ?? 'default-scheduler') };
+    const elector =
+      election && new LeaderElector({ ...parts, ...told, random: Math.random, ...election, identity, coordinated, onStarted: run });
     const candidacy =
       election && coordinated
         ? LeaseCandidacy.ofProgram(facts?.version ?? '', {

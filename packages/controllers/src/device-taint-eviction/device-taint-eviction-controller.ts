@@ -22,6 +22,9 @@ const ofPool = 'slices-of-pool';
 const poolText = (driver: string, pool: string) => `${driver} ${pool}`;
 const resultsOf = ({ status }: ResourceClaim): readonly DeviceRequestAllocationResult[] => status?.allocation?.devices?.results ?? [];
 
+/** Named by its spec, or made for its extended resources. */
+const usesClaims = ({ spec, status }: Pod) => (spec?.resourceClaims ?? []).length > 0 || status?.extendedResourceClaimStatus !== undefined;
+
 interface Parts {
   readonly claims: Informer<ResourceClaim>;
   readonly slices: Informer<ResourceSlice>;
@@ -53,7 +56,7 @@ export class DeviceTaintEvictionController implements Controller {
       ),
       // a claim may be reserved for a pod before it is known where it runs
       watch(pods, (pod, old) =>
-        pod.spec?.nodeName && pod.spec.nodeName !== old?.spec?.nodeName && (pod.spec.resourceClaims ?? []).length > 0
+        pod.spec?.nodeName && pod.spec.nodeName !== old?.spec?.nodeName && usesClaims(pod)
           ? claims.byIndex(byConsumer, pod.metadata?.uid ?? '').map(objectKey)
           : [],
       ),
