@@ -54,3 +54,11 @@ export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) =>
     });
   }
 }
+
+/** An object of a definition's kind. */
+export const foo = (group: string, name: string, more: object = {}, version = 'v1') => ({
+  apiVersion: `${group}/${version}`,
+  kind: 'Foo',
+  metadata: { name },
+  ...more,
+});

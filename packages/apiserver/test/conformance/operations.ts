@@ -1,6 +1,15 @@
 import { expect } from 'vitest';
 import { strategicPatch, type Thing, type Wire } from './cluster.ts';
 
+/** A condition that a test sets. */
+export const ready = {
+  type: 'StatusUpdate',
+  status: 'True',
+  reason: 'E2E',
+  message: 'Set by a test',
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+};
+
 /** What "supports API operations" is tried with. `NS` in paths stands for the namespace. */
 export interface Row {
   readonly collection: string;
