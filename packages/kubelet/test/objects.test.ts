@@ -316,9 +316,20 @@ describe('what a container is given', () => {
         calls.push(`gc ${valid.length}`);
       },
     };
+    // as containerd's where there is no conflist
+    const unconnected = (driver: RuntimeDriver): RuntimeDriver =>
+      new Proxy(driver, {
+        get(target, key) {
+          if (key === 'status')
+            return () =>
+              Promise.resolve([{ type: 'NetworkReady', status: false, reason: 'NetworkPluginNotReady', message: 'no conflist' }]);
+          const value = Reflect.get(target, key) as unknown;
+          return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
+        },
+      });
     bench = await new Bench({
       network,
-      wrap: (driver) => withTraits(driver, { simulated: false }),
+      wrap: (driver) => unconnected(withTraits(driver, { simulated: false })),
       config: { files: false, port: 0 },
     }).start();
     bench.create(podOf('web', { containers: [app({ env: [{ name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }] })] }));
