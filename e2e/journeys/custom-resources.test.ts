@@ -105,7 +105,7 @@ describe('custom resources', () => {
       expect(wrong.stderr).toContain("spec.cronSpec in body should match '");
       expect(wrong.stderr).toContain('spec.replicas in body should be less than or equal to 10');
       const ruled = await send(cronTab({ cronSpec: '* * * * *', image: 'forbidden' }), 'create');
-      expect(ruled.stderr).toContain('spec: Invalid value: "object": not that image');
+      expect(ruled.stderr).toContain('spec: Invalid value: not that image');
       const made = await send(cronTab({ cronSpec: '* * * * */5', replicas: 3, port: 'http', extra: { any: [1] } }), 'apply');
       expect(made.stdout).toBe(`crontab.${group}/my created\n`);
       expect((await k('get', `crontabs.${group}`)).trimEnd()).toMatch(/^NAME +SPEC +REPLICAS\nmy +\* \* \* \* \*\/5 +3$/);
