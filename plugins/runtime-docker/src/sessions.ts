@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '@oarlock/kernel/clock';
 import { RuntimeError, type RuntimeCall, type Streams } from '@oarlock/spi/runtime';
+import { collected } from './collected-output.ts';
 import type { EngineClient, Hijacked } from './engine-client.ts';
 import { hasCode } from './engine-errors.ts';
 import type { EventHub } from './event-hub.ts';
@@ -17,6 +18,13 @@ const detachKeys = 'ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@,ctrl-_';
 const firstLookMs = 10;
 const longestLookMs = 1_000;
 
+/** What a command said, and how it ended. */
+export interface ExecResult {
+  readonly stdout: Buffer;
+  readonly stderr: Buffer;
+  readonly exitCode: number;
+}
+
 /** Commands beside containers, and joined streams of containers. */
 export class Sessions {
   readonly #engine: EngineClient;
@@ -27,6 +35,29 @@ export class Sessions {
     this.#engine = engine;
     this.#hub = hub;
     this.#clock = clock;
+  }
+
+  /** @throws RuntimeError `DeadlineExceeded` */
+  async execSync(id: string, command: readonly string[], timeoutSeconds: number, { signal }: RuntimeCall = {}): Promise<ExecResult> {
+    const [stdout, stderr] = [collected(), collected()];
+    const deadline = new AbortController();
+    const timer =
+      timeoutSeconds > 0
+        ? this.#clock.after(timeoutSeconds * 1000, () =>
+            deadline.abort(new RuntimeError('DeadlineExceeded', `command timed out after ${timeoutSeconds} s`)),
+          )
+        : undefined;
+    try {
+      const exitCode = await this.exec(
+        id,
+        command,
+        { tty: false, stdout: stdout.stream, stderr: stderr.stream },
+        { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal },
+      );
+      return { stdout: stdout.bytes(), stderr: stderr.bytes(), exitCode };
+    } finally {
+      timer?.cancel();
+    }
   }
 
   async exec(containerId: string, command: readonly string[], streams: Streams, { signal }: RuntimeCall): Promise<number> {

@@ -1,0 +1,124 @@
+import type { Clock } from '@oarlock/kernel/clock';
+import type { KeyedLock } from '@oarlock/kernel/keyed-lock';
+import type { Logger } from '@oarlock/kernel/logger';
+import type { PodSandbox, PodSandboxConfig, PodSandboxStatus, RuntimeCall, SandboxFilter } from '@oarlock/spi/runtime';
+import { listedName, sandbox, stateOf } from './container-state.ts';
+import { sandboxRequest } from './create-request.ts';
+import type { EngineClient } from './engine-client.ts';
+import type { EngineContainers } from './engine-containers.ts';
+import type { EngineInfo } from './engine-shapes.ts';
+import { sandboxLabels, sandboxName } from './names.ts';
+import { ensureOwnPauseImage, ownPauseImage } from './pause-image.ts';
+import { writeResolvConf, type SandboxNetwork } from './sandbox-network.ts';
+
+export interface SandboxesOptions {
+  readonly engine: EngineClient;
+  readonly containers: EngineContainers;
+  readonly network: SandboxNetwork;
+  readonly locks: KeyedLock;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Of the container that holds a sandbox; absent: one of our own is made. */
+  readonly image: string | undefined;
+  /** Whose sandboxes these are. */
+  readonly owner: string;
+  readonly lowestOom: number;
+  started(id: string): void;
+}
+
+/** The sandboxes of CRI, which the engine does not have: a container that does nothing, whose network others join. */
+export class Sandboxes {
+  readonly #options: SandboxesOptions;
+  readonly #engine: EngineClient;
+  readonly #containers: EngineContainers;
+  readonly #network: SandboxNetwork;
+  #cgroupDriver: string | undefined;
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+    this.#engine = options.engine;
+    this.#containers = options.containers;
+    this.#network = options.network;
+  }
+
+  async run(config: PodSandboxConfig, call: RuntimeCall = {}): Promise<string> {
+    const { signal } = call;
+    if (this.#options.image === undefined) await this.#options.locks.run('pause image', () => ensureOwnPauseImage(this.#engine, call));
+    const { Id: id } = await this.#engine.call<{ readonly Id: string }>('POST', '/containers/create', {
+      query: { name: sandboxName(config.metadata) },
+      body: await sandboxRequest(config, {
+        image: this.#options.image ?? ownPauseImage,
+        labels: sandboxLabels(config, this.#options.owner, this.#options.clock.now()),
+        cgroupParent: await this.cgroupParent(config, signal),
+        lowestOom: this.#options.lowestOom,
+      }),
+      signal,
+    });
+    try {
+      await this.#engine.call('POST', `/containers/${id}/start`, { signal });
+      const { NetworkSettings, ResolvConfPath } = await this.#containers.inspect(id, signal);
+      if (config.dns) await writeResolvConf(ResolvConfPath, config.dns);
+      if (config.linux.security.namespaces.network !== 'NODE') await this.#network.connect(id, NetworkSettings.SandboxKey, config, call);
+    } catch (error) {
+      await this.remove(id).catch((failure: unknown) =>
+        this.#options.log.warn({ sandbox: id, error: String(failure) }, 'what a failed sandbox left stays until it is removed'),
+      );
+      throw error;
+    }
+    this.#options.started(id);
+    return id;
+  }
+
+  async stop(id: string, call: RuntimeCall = {}): Promise<void> {
+    call.signal?.throwIfAborted();
+    await this.#options.locks.run(id, async () => {
+      const containers = await this.#containers.list('container', { sandboxId: id }, call.signal);
+      await Promise.all(
+        containers.filter(({ State }) => stateOf({ Status: State, ExitCode: 0 }) === 'RUNNING').map(({ Id }) => this.#containers.kill(Id)),
+      );
+      await this.#network.disconnect(id, call);
+      await this.#containers.kill(id);
+    });
+  }
+
+  async remove(id: string, call: RuntimeCall = {}): Promise<void> {
+    await this.stop(id, call);
+    const containers = await this.#containers.list('container', { sandboxId: id }, call.signal);
+    await Promise.all(containers.map(({ Id }) => this.#containers.remove(Id, call)));
+    await this.#containers.remove(id, call);
+  }
+
+  async status(id: string, { signal }: RuntimeCall = {}): Promise<PodSandboxStatus> {
+    const found = await this.#containers.sandbox(id, signal);
+    const ready = this.#isReady(id, found.State.Running, found.HostConfig.NetworkMode === 'host');
+    return { ...sandbox(found.Id, found.Name, found.Config.Labels ?? {}, Date.parse(found.Created), ready), ips: this.#network.ipsOf(id) };
+  }
+
+  async list({ id, labels, state }: SandboxFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly PodSandbox[]> {
+    const listed = await this.#containers.list('podsandbox', { id, labels }, signal);
+    return listed
+      .map((one) =>
+        sandbox(
+          one.Id,
+          listedName(one),
+          one.Labels ?? {},
+          one.Created * 1000,
+          this.#isReady(one.Id, one.State === 'running', one.HostConfig?.NetworkMode === 'host'),
+        ),
+      )
+      .filter((one) => (state ?? one.state) === one.state);
+  }
+
+  #isReady(id: string, running: boolean, onNode: boolean): boolean {
+    return running && (onNode || this.#network.ipsOf(id).length > 0);
+  }
+
+  /** systemd wants the name of a slice. */
+  async cgroupParent({ linux: { cgroupParent } }: PodSandboxConfig, signal: AbortSignal | undefined): Promise<string | undefined> {
+    if (cgroupParent === undefined) return undefined;
+    this.#cgroupDriver ??= (await this.#engine.call<EngineInfo>('GET', '/info', { signal })).CgroupDriver;
+    if (this.#cgroupDriver !== 'systemd' || cgroupParent.endsWith('.slice')) return cgroupParent;
+    const names = cgroupParent.split('/').filter((name) => name !== '');
+    return `${names.map((name) => name.replaceAll('-', '_')).join('-')}.slice`;
+  }
+}
