@@ -125,7 +125,7 @@ func customObjects(j *journey) {
 	j.equal("what was kept", made.Object["spec"], any(map[string]any{"oars": int64(2), "colour": "red"}))
 	j.equal("what the informer saw", receive(j, "the boat", seen), "one")
 	_, err = all.Create(j, boat(group, "odd", map[string]any{"oars": int64(3)}), metav1.CreateOptions{})
-	j.refused("an odd boat", err, apierrors.IsInvalid, `Boat.`+group+` "odd" is invalid: spec: Invalid value: "object": oars come in pairs`)
+	j.refused("an odd boat", err, apierrors.IsInvalid, `Boat.`+group+` "odd" is invalid: spec: Invalid value: oars come in pairs`)
 	j.that(apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid), "no cause: %v", err)
 	_, err = all.Create(j, boat(group, "bad", map[string]any{"oars": "two"}), metav1.CreateOptions{})
 	j.refused("a boat of words", err, apierrors.IsInvalid, `spec.oars: Invalid value: "string": spec.oars in body must be of type integer: "string"`)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,6 +130,10 @@ func settle(object runtime.Object) {
 		entries[i].Time = nil
 	}
 	accessor.SetManagedFields(entries)
+	// uids are new each time, and a job is known by its own
+	if job, is := object.(*batchv1.Job); is {
+		job.Spec.Selector, job.Spec.Template.Labels = nil, nil
+	}
 	// nothing is reserved by a dry run
 	if service, is := object.(*corev1.Service); is && service.Spec.ClusterIP != corev1.ClusterIPNone {
 		service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil
