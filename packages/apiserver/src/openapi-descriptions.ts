@@ -1,3 +1,6 @@
+import { otherFields } from './openapi-fields-others.ts';
+import { podFields } from './openapi-fields-pods.ts';
+
 /** What each kind is, in a sentence: the text above the fields in `kubectl explain`. */
 const kinds: Readonly<Record<string, string>> = {
   APIService: 'Serves one version of one API group, here or at a service that requests are passed on to.',
@@ -99,4 +102,14 @@ export function describeKind(id: string): string | undefined {
 /** The sentence on a property of a kind that every kind has alike. */
 export function describeMember(name: string): string | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined;
+}
+
+/** The sentence on a field of a definition: `replicas` of `apps/v1.DeploymentSpec`. */
+export function describeField(id: string, name: string): string | undefined {
+  const definition = id.slice(id.lastIndexOf('.') + 1);
+  for (const table of [podFields, otherFields]) {
+    const fields = Object.hasOwn(table, definition) ? table[definition] : undefined;
+    if (fields !== undefined && Object.hasOwn(fields, name)) return fields[name];
+  }
+  return undefined;
 }

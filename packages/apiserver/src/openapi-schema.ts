@@ -1,6 +1,6 @@
 import type { GroupVersionKind } from '@oarlock/api/kinds';
 import { definitionOf, type Schema } from '@oarlock/api/schema';
-import { describeKind, describeMember } from './openapi-descriptions.ts';
+import { describeField, describeKind, describeMember } from './openapi-descriptions.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 export type OpenApiVersion = 2 | 3;
@@ -133,7 +133,8 @@ export class Definitions {
     const isKind = ['apiVersion', 'kind', 'metadata'].every((name) => schema.properties?.has(name) === true);
     for (const [name, property] of schema.properties ?? []) {
       const value = this.#value(property, schema);
-      const description = isKind ? describeMember(name) : undefined;
+      const described = isKind ? describeMember(name) : undefined;
+      const description = described ?? (schema.name === undefined ? undefined : describeField(schema.name, name));
       properties[name] = description === undefined ? value : { description, ...value };
     }
     const { required } = schema;

@@ -343,7 +343,7 @@ describe('other paths', () => {
       /^apiserver_request_total\{verb="GET",dry_run="",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",code="200"\} \d+$/m,
     );
     expect(text).toMatch(/^apiserver_request_duration_seconds_bucket\{le="0.1",verb="GET"/m);
-    expect(text).toMatch(/^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.0"\} 1$/m);
+    expect(text).toMatch(/^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.0",.*platform="linux\/[a-z0-9]+"\} 1$/m);
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 1$/m);
   });
 
