@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
+	"k8s.io/client-go/util/retry"
 )
 
 // Aggregated and legacy discovery say the same, through caches on disk and in memory.
@@ -144,9 +145,13 @@ func (j *journey) scaleAll(targets map[string]string) {
 		j.must(err)
 		j.equal("replicas of "+resource, now.Spec.Replicas, int32(0))
 		j.that(now.Status.Selector != "", "the scale of %s has no selector", resource)
-		now.Spec.Replicas = 2
-		now, err = scaler.Scales(j.namespace).Update(j, what, now, metav1.UpdateOptions{})
-		j.must(err)
+		j.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			now, err = scaler.Scales(j.namespace).Get(j, what, name, metav1.GetOptions{})
+			j.must(err)
+			now.Spec.Replicas = 2
+			now, err = scaler.Scales(j.namespace).Update(j, what, now, metav1.UpdateOptions{})
+			return err
+		}))
 		j.equal("replicas of "+resource, now.Spec.Replicas, int32(2))
 		full, err := mapper.ResourceFor(what.WithVersion(""))
 		j.must(err)

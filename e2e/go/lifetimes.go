@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
 )
 
 // What depends on something goes with it, before it, or stays.
@@ -131,11 +132,13 @@ func scales(j *journey) {
 	}, metav1.CreateOptions{})
 	j.must(err)
 	j.scaleAll(map[string]string{"deployments.apps": "web", "replicasets.apps": "set", "replicationcontrollers": "controller"})
-	typed, err := j.kube.AppsV1().Deployments(j.namespace).GetScale(j, "web", metav1.GetOptions{})
-	j.must(err)
-	typed.Spec.Replicas = 0
-	_, err = j.kube.AppsV1().Deployments(j.namespace).UpdateScale(j, "web", typed, metav1.UpdateOptions{})
-	j.must(err)
+	j.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		typed, err := j.kube.AppsV1().Deployments(j.namespace).GetScale(j, "web", metav1.GetOptions{})
+		j.must(err)
+		typed.Spec.Replicas = 0
+		_, err = j.kube.AppsV1().Deployments(j.namespace).UpdateScale(j, "web", typed, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 func webTemplate(name string) *corev1.PodTemplateSpec {

@@ -27,6 +27,9 @@ export const groupOrder = [
   'storagemigration.k8s.io',
 ];
 
+/** Resources of which the API definition describes a watch that no server has. */
+export const unwatched = new Set(['componentstatuses']);
+
 /** resource -> short names. */
 export const shortNames = {
   componentstatuses: ['cs'],

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { eitherOr, groupOfPackage, groupOrder, jsonMessageKinds, jsonMessages, primitives } from './facts.mjs';
+import { eitherOr, groupOfPackage, groupOrder, jsonMessageKinds, jsonMessages, primitives, unwatched } from './facts.mjs';
 
 /**
  * The fact tables as one value.
@@ -120,7 +120,7 @@ function readResources(tsv) {
         kindGroup,
         kindVersion,
         namespaced: scope === 'Namespaced',
-        verbs: verbs.split(','),
+        verbs: verbs.split(',').filter((verb) => verb !== 'watch' || !unwatched.has(resource)),
         served: served === 'default',
       };
     });

@@ -294,7 +294,7 @@ export class Pipeline {
       return review(this.#machinery, { gvk, schema: schemaOf(gvk), resource }, call);
     }
     if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
-    if (what === 'componentstatuses') return componentStatus(this.#machinery, this.#components(), call);
+    if (what === 'componentstatuses') return componentStatus(this.#components(), call);
     const kind = this.#kind(resource.group, resource.version, resource.resource);
     if (kind.warning !== undefined) call.annotate('k8s.io/deprecated', 'true');
     // who only reads a built-in kind may be an older kubectl that describes something else

@@ -34,7 +34,7 @@ export const groupRows: readonly (readonly [group: string, versions: readonly st
 
 export const kindRows: readonly KindRow[] = [
   ["","v1","bindings","Binding",1,1,"create","","",[]],
-  ["","v1","componentstatuses","ComponentStatus",0,1,"get,list,watch","cs","",[]],
+  ["","v1","componentstatuses","ComponentStatus",0,1,"get,list","cs","",[]],
   ["","v1","configmaps","ConfigMap",1,1,"create,delete,deletecollection,get,list,patch,update,watch","cm","",[]],
   ["","v1","endpoints","Endpoints",1,1,"create,delete,deletecollection,get,list,patch,update,watch","ep","",[]],
   ["","v1","events","Event",1,1,"create,delete,deletecollection,get,list,patch,update,watch","ev","",[]],

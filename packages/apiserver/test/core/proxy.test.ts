@@ -107,6 +107,7 @@ describe('componentstatuses', () => {
     });
     expect((await own.list('componentstatuses', { fieldSelector: 'metadata.name=scheduler' })).names).toEqual(['scheduler']);
     expect((await refusal(own.get('componentstatuses', 'x'))).code).toBe(404);
+    expect(own.pipeline.served().find(({ resource }) => resource === 'componentstatuses')?.verbs).toEqual(['get', 'list']);
     await own.stop();
   });
 });
