@@ -1,12 +1,14 @@
 import { networkInterfaces } from 'node:os';
 import { createServer, isIPv4, type AddressInfo } from 'node:net';
 
-/** The address of this machine that others are most likely to reach: the first that is neither loopback nor link-local. */
+/**
+ * The address of this machine that others are most likely to reach: the first that is neither loopback nor link-local, rather of an interface that leads
+ * somewhere than one that was given to `lo`, which pods of a machine without a network reach as well.
+ */
 export function primaryAddress(): string {
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return (
-    all.find(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'))?.address ?? '127.0.0.1'
-  );
+  const able = all.filter(({ family, address }) => family === 'IPv4' && !/^(127|169\.254)\./.test(address));
+  return (able.find(({ internal }) => !internal) ?? able[0])?.address ?? '127.0.0.1';
 }
 
 /** Every address of this machine, for the names of its serving certificate. */

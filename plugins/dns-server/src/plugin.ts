@@ -139,9 +139,10 @@ function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
 
 function machineAddress(): string {
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return (
-    (own.find(({ internal, family }) => !internal && family === 'IPv4') ?? own.find(({ internal }) => !internal))?.address ?? '127.0.0.1'
-  );
+  const outside = own.filter(({ internal }) => !internal);
+  // one that was given to `lo` is reached by pods of a machine without a network
+  const able = outside.length > 0 ? outside : own.filter(({ address }) => !/^(127\.|::1$)/.test(address));
+  return (able.find(({ family }) => family === 'IPv4') ?? able[0])?.address ?? '127.0.0.1';
 }
 
 function machineRanges(): readonly string[] {

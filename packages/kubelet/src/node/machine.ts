@@ -57,10 +57,12 @@ export async function readMachine(rootDir: string): Promise<MachineFacts> {
   };
 }
 
-/** The first address of an interface that others can reach, IPv4 before IPv6. */
+/** The first address of an interface that others can reach, IPv4 before IPv6; or else one that was given to `lo`. */
 export function defaultAddress(): string {
   const all = Object.values(networkInterfaces())
     .flatMap((list) => list ?? [])
-    .filter(({ internal, address }) => !internal && !/^(fe80|169\.254)/i.test(address));
-  return (all.find(({ family }) => family === 'IPv4') ?? all[0])?.address ?? '127.0.0.1';
+    .filter(({ address }) => !/^(fe80|169\.254|127\.|::1$)/i.test(address));
+  const outside = all.filter(({ internal }) => !internal);
+  const able = outside.length > 0 ? outside : all;
+  return (able.find(({ family }) => family === 'IPv4') ?? able[0])?.address ?? '127.0.0.1';
 }
