@@ -1,15 +1,14 @@
-import { jsonEqual } from '@oarlock/api/json';
 import { formatTime, parseTime } from '@oarlock/api/time';
-import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { PodContent } from './pod-content.ts';
 import { deleteObject, removeRemains } from './pod-cleanup.ts';
+import { PodReport, type PodEnd } from './pod-report.ts';
 import { stopPod } from './pod-sandbox.ts';
-import { podStatus } from './pod-status.ts';
-import { applySpec, dropOldFailures, prepareVolumes, verdictsOf } from './pod-sync.ts';
-import { hasProbes, PodProbes } from './probes/pod-probes.ts';
+import { applySpec, dropOldFailures, prepareVolumes } from './pod-sync.ts';
+import { syncProbes } from './probes/sync-probes.ts';
 import { isDeleted, isHostNetwork, isTerminalPhase } from './pods.ts';
 import type { PodRecord } from './pod-record.ts';
 import type { Found, RuntimeListener } from './runtime-hub.ts';
@@ -24,13 +23,9 @@ import { terminationMessage } from './termination-message.ts';
  * - `finished`: nothing is left to do
  */
 export type Stage = 'syncing' | 'terminating' | 'terminated' | 'finished';
-export interface Verdict {
-  readonly reason: string;
-  readonly message: string;
+export interface Verdict extends PodEnd {
   /** Of what ends a pod that runs: how long it may take. Absent: what the pod says. */
   readonly graceSeconds?: number;
-  /** The pod has done nothing to deserve it (KEP-3329). */
-  readonly disrupts?: boolean;
 }
 
 export interface PodLifeOptions {
@@ -55,11 +50,10 @@ const orphanGrace = 1;
 /** The stages of one pod's life and what is done in each. One pass at a time. */
 export class PodLife {
   stage: Stage = 'syncing';
-  /** Not in the API any more. */
-  gone: boolean;
   readonly #options: PodLifeOptions;
   readonly #record: PodRecord;
   readonly #content: PodContent;
+  readonly #report: PodReport;
   readonly #node: NodeContext;
   #verdict: Verdict | undefined;
   #admitted: boolean;
@@ -76,6 +70,7 @@ export class PodLife {
     this.#record = options.record;
     this.#node = options.record.node;
     this.#content = new PodContent(options.record, options.wake);
+    this.#report = new PodReport(options.record, options.cause);
     const {
       found,
       orphan = false,
@@ -86,6 +81,14 @@ export class PodLife {
     this.#admitted = found !== undefined || pod.status?.startTime !== undefined;
     this.gone = orphan;
     if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
+  }
+
+  /** Not in the API any more. */
+  get gone(): boolean {
+    return this.#report.gone;
+  }
+  set gone(gone: boolean) {
+    this.#report.gone = gone;
   }
 
   /** The pod has been taken in: it has its share of the node. */
@@ -145,12 +148,8 @@ export class PodLife {
       signal.throwIfAborted();
       // nothing was started then, so there is nothing to stop either
       if (this.stage !== 'syncing' && !found) return;
-      if (!found)
-        record.event(
-          'Warning',
-          'FailedCreatePodSandBox',
-          `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`,
-        );
+      const why = error instanceof Error ? error.message : String(error);
+      if (!found) record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${why}`);
       throw error;
     }
   }
@@ -171,9 +170,9 @@ export class PodLife {
     if (this.#pastDeadline(pass)) return;
     if (record.resize?.decide() === true) this.#content.changed();
     // what probes found before this kubelet began still holds
-    if (record.adopted) this.#syncProbes();
+    if (record.adopted) syncProbes(record, this.#options);
     if (record.status === undefined || !record.state.isEmpty) {
-      this.#report(pass, false, true);
+      this.#report.tell(pass, { lazy: true });
       if (isTerminalPhase(record.status?.phase)) {
         this.stage = 'terminating';
         return;
@@ -196,9 +195,9 @@ export class PodLife {
         (this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next(),
       );
     dropOldFailures(record);
-    this.#syncProbes();
+    syncProbes(record, this.#options);
     await this.#readMessages();
-    this.#report(pass, false, false);
+    this.#report.tell(pass, { lazy: false });
     if (isTerminalPhase(record.status?.phase)) this.stage = 'terminating';
   }
 
@@ -239,7 +238,7 @@ export class PodLife {
     this.stage = 'terminated';
     this.#admitted = true;
     const { startTime = formatTime(record.startedAt), qosClass } = record.pod.status ?? {};
-    this.#set(pass, { phase: 'Failed', reason, message, startTime, ...(qosClass !== undefined && { qosClass }) }, false);
+    this.#report.set(pass, { phase: 'Failed', reason, message, startTime, ...(qosClass !== undefined && { qosClass }) }, false);
   }
 
   /** `activeDeadlineSeconds`, counted from the start time that was reported. */
@@ -279,7 +278,7 @@ export class PodLife {
     this.#options.released();
     // of a pod that had ended before this kubelet began, everything was said then
     const known = record.status === undefined && record.state.isEmpty && isTerminalPhase(pod.status?.phase);
-    if (!this.gone && !known) this.#report(pass, true, false);
+    if (!this.gone && !known) this.#report.tell(pass, { end: { verdict: this.#verdict }, lazy: false });
   }
 
   async #cleanUp(pass: SyncPass): Promise<void> {
@@ -296,55 +295,5 @@ export class PodLife {
     runtime?.hub.leave(this.#options.listener);
     if (!this.gone) await deleteObject(pass);
     this.stage = 'finished';
-  }
-
-  #report(pass: SyncPass, ended: boolean, lazy: boolean): void {
-    const record = this.#record;
-    const { runtime, pod } = record;
-    this.#set(
-      pass,
-      podStatus(pod, {
-        state: record.state,
-        verdicts: verdictsOf(record),
-        failures: record.failures,
-        messages: record.messages,
-        runtimeName: runtime?.hub.name ?? '',
-        ended,
-        resize: ended ? undefined : record.resize,
-        before: record.status ?? pod.status,
-        hostIPs: this.#node.addresses,
-        now: this.#node.clock.now(),
-        startedAt: record.startedAt,
-        ...(this.#verdict && ended && { verdict: this.#verdict }),
-      }),
-      lazy,
-    );
-  }
-
-  #set(pass: SyncPass, status: PodStatus, lazy: boolean): void {
-    const record = this.#record;
-    // what waits to be sent must not wait for ever because the one after is the same
-    if (record.status !== undefined && jsonEqual(record.status, status) && (lazy || record.report?.state !== 'lazy')) return;
-    record.status = status;
-    // a lazy one is mostly not sent at all: it is not worth a span
-    if (!this.gone) this.#node.statuses.set(record, status, lazy ? this.#options.cause() : pass.cause, lazy);
-  }
-
-  #syncProbes(): void {
-    const record = this.#record;
-    const { pod, runtime, state } = record;
-    if (!runtime || (!record.probes && !hasProbes(pod))) return;
-    const { clock, tracer, random, addresses } = this.#node;
-    record.probes ??= new PodProbes({
-      driver: runtime.hub.driver,
-      clock,
-      tracer,
-      random,
-      cause: this.#options.cause,
-      changed: () => this.#options.wake(undefined),
-      event: (type, reason, message, path) => record.event(type, reason, message, path),
-    });
-    record.probes.sync(pod, state, state.podIPs[0] ?? addresses[0] ?? '127.0.0.1', record.adopted);
-    record.adopted = false;
   }
 }
