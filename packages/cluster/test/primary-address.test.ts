@@ -1,8 +1,9 @@
+import type * as os from 'node:os';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { primaryAddress } from '@oarlock/cluster/addresses';
 import { beforeEach, expect, it, vi } from 'vitest';
 
-vi.mock('node:os', async (original) => ({ ...(await original<typeof import('node:os')>()), networkInterfaces: vi.fn() }));
+vi.mock('node:os', async (original) => ({ ...(await original<typeof os>()), networkInterfaces: vi.fn() }));
 
 const found = vi.mocked(networkInterfaces);
 const ip = (address: string, internal = false): NetworkInterfaceInfo => ({
