@@ -102,7 +102,7 @@ describe('delete', () => {
     await server.create('configmaps', configMap('a'));
     const message = async (body: object) => (await refusal(server.remove('configmaps', 'a', { body }))).message;
     expect(await message({ propagationPolicy: 'Sideways' })).toBe(
-      'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Background", "Foreground", "Orphan", "nil"',
+      'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"',
     );
     expect(await message({ propagationPolicy: 'Orphan', orphanDependents: true })).toContain(
       'orphanDependents and deletionPropagation cannot be both set',
