@@ -9,7 +9,11 @@ import { isDns1123Subdomain } from '@oarlock/api/names';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
 import { unknownFields } from '@oarlock/api/strict-fields';
-import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
+import type {
+  CustomResourceDefinition,
+  CustomResourceDefinitionVersion,
+  CustomResourceSubresourceScale,
+} from '@oarlock/api/types/apiextensions-v1';
 import { finalizerWarnings, objectMeta, objectMetaUpdate } from '@oarlock/api/validation/meta';
 import type { CustomRules, ServedKind, StoredKind } from '../served-kind.ts';
 import { withMeta, withParts, part, type Strategy, type StrategyContext } from '../strategy/strategy.ts';
@@ -24,6 +28,7 @@ import { fieldReader } from './fields.ts';
 import { validateListTypes } from './list-types.ts';
 import { isTerminating } from './names.ts';
 import type { PublishedKind } from './published-kind.ts';
+import { validateReplicas } from './replicas.ts';
 import type { RuleMetrics } from './rule-metrics.ts';
 import { checkRules, rulesSkipped } from './rules.ts';
 import { customScale } from './scale.ts';
@@ -81,7 +86,7 @@ export function customKind({ definition, version, kind, schema, store, converter
     terminating: isTerminating(definition),
     awaits: converter.remote,
     complete: (object) => complete(schema, withTypedMetadata(object, gvk)),
-    validate: (object, old, subresource) => validate(schema, kind.namespaced, object, old, subresource, metrics),
+    validate: (object, old, subresource) => validate({ schema, namespaced, scale }, object, old, subresource, metrics),
     unknownFields: (object) => inOrder(unknownFields(kind.published.fields, object)),
     toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
     convert: (object) => converter.convert([object], apiVersion, (list) => complete(schema, list[0] as KubeObject)),
@@ -130,8 +135,11 @@ export function customKind({ definition, version, kind, schema, store, converter
 const anyFinalizer = (): void => {};
 
 function validate(
-  schema: SchemaNode,
-  namespaced: boolean,
+  {
+    schema,
+    namespaced,
+    scale,
+  }: { readonly schema: SchemaNode; readonly namespaced: boolean; readonly scale: CustomResourceSubresourceScale | undefined },
   object: KubeObject,
   old: KubeObject | undefined,
   subresource: string,
@@ -149,6 +157,7 @@ function validate(
     // who had them before may keep them
     if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
   }
+  errors.push(...validateReplicas(scale, object, subresource));
   if (errors.some(({ type }) => blocking.has(type))) return rulesSkipped(schema, errors);
   errors.push(...checkRules(schema, object, old, metrics));
   return errors;

@@ -85,6 +85,19 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({ kind: 'Widget', apiVersion: 'example.com/v1' });
   });
 
+  it('have no fewer replicas than none, where they have a scale', async () => {
+    const server = await startServer();
+    const scale = { specReplicasPath: '.spec.n', statusReplicasPath: '.status.n' };
+    const widgets = await establish(server, definition({ version: { subresources: { status: {}, scale } } }));
+    const refused = (await refusal(server.create(widgets, widget('a', {}, { spec: { n: -1 } })))).status;
+    expect(refused.message).toBe('Widget.example.com "a" is invalid: .spec.n: Invalid value: -1: should be a non-negative integer');
+    await server.create(widgets, widget('a', {}, { spec: { n: 0 } }));
+    const status = { patchType: 'merge', subresource: 'status' } as const;
+    expect((await refusal(server.patch(widgets, 'a', { status: { n: -2 } }, status))).status.message).toContain(
+      '.status.n: Invalid value: -2',
+    );
+  });
+
   it('show the values of scalars whose rules are broken, and no objects', async () => {
     const server = await startServer();
     const rules = [{ rule: 'false', message: 'no' }];
