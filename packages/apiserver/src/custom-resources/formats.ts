@@ -40,10 +40,16 @@ function isUri(text: string): boolean {
   return (text.startsWith('/') || /^[a-z][a-z0-9+.-]*:/i.test(text)) && !/[\s<>"{}|\\^`]/.test(text);
 }
 
+const single = /^[a-zA-Z0-9\p{S}\p{L}](?:-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?$/u;
+const inner = /^[a-zA-Z0-9\p{S}\p{L}](?:[a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?$/u;
+const topLevel = /^\p{L}{2,63}$/u;
+
+/** As upstream's library has it: a name of its own, or names below a domain of letters. */
 function isHostname(text: string): boolean {
-  return (
-    text.length > 0 && text.length <= 255 && text.split('.').every((label) => /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label))
-  );
+  const labels = text.split('.');
+  const last = labels.pop() ?? '';
+  const isShaped = labels.length === 0 ? single.test(last) : topLevel.test(last) && labels.every((label) => inner.test(label));
+  return isShaped && Buffer.byteLength(text) <= 255 && [last, ...labels].every((label) => Buffer.byteLength(label) <= 63);
 }
 
 /** The sum over the digits that the checks of cards (Luhn) and books have. */

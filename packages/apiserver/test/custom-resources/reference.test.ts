@@ -98,6 +98,24 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     );
   });
 
+  it('have host names as upstream understands them', async () => {
+    const server = await startServer();
+    const schema: JSONSchemaProps = {
+      ...anything,
+      properties: { spec: { type: 'object', properties: { host: { type: 'string', format: 'hostname' } } } },
+    };
+    const widgets = await establish(server, definition({ schema }));
+    const isTaken = async (host: string) =>
+      server.create(widgets, widget('a', {}, { spec: { host } }), { query: { dryRun: 'All' } }).then(
+        () => true,
+        () => false,
+      );
+    const names = ['a', 'a-', 'a-b', 'ab.cd', 'A.COM', 'é.com', 'a+b', 'localhost', 'x'.repeat(63)];
+    const others = ['', '-a', 'a--b', 'a_b', 'a_b.com', 'a.b', 'a.1', '1.2', 'a..bc', 'a.com.', 'x'.repeat(64)];
+    expect(await Promise.all(names.map(isTaken))).toEqual(names.map(() => true));
+    expect(await Promise.all(others.map(isTaken))).toEqual(others.map(() => false));
+  });
+
   it('show the values of scalars whose rules are broken, and no objects', async () => {
     const server = await startServer();
     const rules = [{ rule: 'false', message: 'no' }];
