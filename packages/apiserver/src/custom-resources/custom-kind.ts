@@ -1,13 +1,10 @@
-import { conform, TypeMismatch } from '@oarlock/api/conform';
-import { checkJson } from '@oarlock/api/conform';
 import type { FieldError } from '@oarlock/api/field-error';
 import { jsonEqual } from '@oarlock/api/json';
 import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
 import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import { openApiType, type OpenApiSchema } from '@oarlock/api/managed-fields/openapi-type';
 import { isDns1123Subdomain } from '@oarlock/api/names';
-import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
-import { badRequest } from '@oarlock/api/status';
+import type { KubeObject } from '@oarlock/api/object';
 import { unknownFields } from '@oarlock/api/strict-fields';
 import type {
   CustomResourceDefinition,
@@ -20,7 +17,7 @@ import { withMeta, withParts, part, type Strategy, type StrategyContext } from '
 import { View, type Item } from '../watch-cache/item.ts';
 import type { Encoded } from '../response.ts';
 import type { FieldReaders } from '../watch-cache/selection.ts';
-import { complete, objectMetaSchema } from './complete.ts';
+import { complete } from './complete.ts';
 import type { Converter } from './conversion.ts';
 import { inOrder } from './custom-body.ts';
 import { validateEmbedded } from './embedded.ts';

@@ -19,7 +19,7 @@ it.each([2, 3] as const)('are published in OpenAPI %i, beside what they refer to
   definitions.refTo('apps/v1.Deployment');
   const bodies = new Map(definitions.bodies());
   const described = (name: string, field: string) =>
-    (bodies.get(name)?.['properties'] as Record<string, { readonly description?: string }>)[field]?.description;
+    (bodies.get(name)?.['properties'] as Readonly<Record<string, { readonly description?: string }>> | undefined)?.[field]?.description;
   expect(bodies.get('io.k8s.api.apps.v1.Deployment')?.['description']).toBe(describeKind('apps/v1.Deployment'));
   expect(described('io.k8s.api.apps.v1.DeploymentSpec', 'replicas')).toBe(describeField('apps/v1.DeploymentSpec', 'replicas'));
   expect(described('io.k8s.api.core.v1.PodSpec', 'containers')).toMatch(/containers of the pod/);
