@@ -7,7 +7,7 @@ import { Cluster, type ClusterOptions } from '../harness/cluster.ts';
 import { startEtcd, type RunningEtcd } from '../harness/etcd.ts';
 import { endProcessesBelow } from '../harness/programs.ts';
 
-/** A directory, daemons and clusters for one bench, all of it gone afterwards. */
+/** A directory, daemons and clusters for one bench, all of it gone afterwards, also when a signal stops the bench. */
 export class Stage {
   readonly #cleanup = new Cleanup();
   readonly #base: string;
@@ -20,8 +20,11 @@ export class Stage {
   static async with(work: (stage: Stage) => Promise<void>): Promise<void> {
     const base = await mkdtemp(join(tmpdir(), 'oarlock-bench-'));
     const stage = new Stage(base);
+    const stopped = new Promise<never>((_, reject) => {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
+    });
     try {
-      await work(stage);
+      await Promise.race([work(stage), stopped]);
     } finally {
       await stage.#cleanup.run();
       await endProcessesBelow(base);
