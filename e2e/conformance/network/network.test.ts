@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { datagramBehaviours } from './datagrams.ts';
 import { nameBehaviours } from './names.ts';
 import { reachBehaviours } from './reach.ts';
 import { serviceBehaviours } from './services.ts';
@@ -11,6 +12,7 @@ describe.skipIf(noNodes !== undefined)(
   () => {
     const two = TwoNodes.use();
     reachBehaviours(two);
+    datagramBehaviours(two);
     serviceBehaviours(two);
     nameBehaviours(two);
   },

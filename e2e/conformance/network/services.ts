@@ -49,7 +49,7 @@ export function serviceBehaviours(two: TwoNodes): void {
     await untilValue('one endpoint for each client', different, (count) => count === 1);
   });
 
-  it('Services should be able to create a functioning NodePort service; should have session affinity work for NodePort service', async () => {
+  it('Services should be able to create a functioning NodePort service; should have session affinity work for NodePort service, and be able to switch', async () => {
     const { spec } = await two.service('node-port', { type: 'NodePort' });
     const port = spec.ports[0]?.nodePort ?? 0;
     for (const address of two.addresses.values())
@@ -60,6 +60,8 @@ export function serviceBehaviours(two: TwoNodes): void {
     await two.merge(at('node-port'), { spec: { sessionAffinity: 'ClientIP' } });
     const different = async () => new Set(await two.ask(two.addresses.get('node-a') ?? '', { times: 12, port })).size;
     await untilValue('one endpoint for each client', different, (count) => count === 1);
+    await two.merge(at('node-port'), { spec: { sessionAffinity: 'None' } });
+    await two.answers(two.addresses.get('node-a') ?? '', both, { port });
   });
 
   it('Services should be able to change the type from ExternalName to ClusterIP and NodePort, from ClusterIP and NodePort to ExternalName', async () => {
