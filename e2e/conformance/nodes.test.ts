@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { beforeAll, describe } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { serviceAccountBehaviours } from './auth/service-accounts.ts';
 import { kubectlBehaviours } from './cli/kubectl.ts';
 import { eventBehaviours } from './instrumentation/events.ts';
@@ -9,12 +9,14 @@ import { nodeImages } from './node/images.ts';
 import { objectBehaviours } from './node/objects.ts';
 import { podBehaviours } from './node/pods.ts';
 import { resizeBehaviours } from './node/resize.ts';
+import { taintBehaviours } from './node/taints.ts';
 import { userBehaviours } from './node/users.ts';
+import { inlineVolumeBehaviours } from './storage/inline.ts';
 import { volumeBehaviours } from './storage/volumes.ts';
 
 const suites = {
   'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours, userBehaviours, objectBehaviours],
-  'sig-storage': [volumeBehaviours],
+  'sig-storage': [volumeBehaviours, inlineVolumeBehaviours],
   'sig-cli': [kubectlBehaviours],
   'sig-instrumentation': [eventBehaviours],
   'sig-auth': [serviceAccountBehaviours],
@@ -34,9 +36,16 @@ describe.skipIf(noNodes !== undefined)(
       await writeFile(archive, await nodeImages());
       await bench.nodes.importImages(archive);
     });
+    it('[sig-architecture] Conformance Tests should have at least two untainted nodes', async () => {
+      const { items } = await bench.api.get<{ readonly items: readonly { readonly spec: { readonly taints?: object } }[] }>(
+        '/api/v1/nodes',
+      );
+      expect(items.filter(({ spec }) => spec.taints === undefined)).toHaveLength(2);
+    });
     for (const [group, behaviours] of Object.entries(suites))
       describe(`[${group}]`, { concurrent: true }, () => {
         for (const behaviour of behaviours) behaviour(bench);
       });
+    describe('[sig-node] when the others are done,', { sequential: true }, () => taintBehaviours(bench));
   },
 );

@@ -331,12 +331,14 @@ export function podBehaviours(bench: NodeWorkbench): void {
     bench.forget(metadata.name);
   });
 
-  it('RuntimeClass should reject a Pod requesting a non-existent or deleted RuntimeClass, and initialize its Overhead', async () => {
+  it('RuntimeClass should reject a Pod requesting a non-existent or deleted RuntimeClass, and schedule others, with and without PodOverhead', async () => {
     await expect(bench.pod(only('true', {}, { runtimeClassName: 'nobody' }))).rejects.toThrow(/403.*not found/);
     const at = '/apis/node.k8s.io/v1/runtimeclasses';
     await bench.create(at, { metadata: { name: 'heavy' }, handler: 'runc', overhead: { podFixed: { cpu: '10m', memory: '1Mi' } } });
+    await bench.create(at, { metadata: { name: 'light' }, handler: 'runc' });
     const { pod } = await bench.run(only('true', {}, { runtimeClassName: 'heavy' })); // the informer of the admission has it by then, or refuses
     expect((pod.spec as unknown as { readonly overhead: Spec }).overhead).toEqual({ cpu: '10m', memory: '1Mi' });
+    expect((await bench.run(only('true', {}, { runtimeClassName: 'light' }))).pod.spec).not.toHaveProperty('overhead');
     await bench.remove(`${at}/heavy`);
     for (let rejected = false; !rejected; )
       rejected = await bench.pod(only('true', {}, { runtimeClassName: 'heavy' })).then(
