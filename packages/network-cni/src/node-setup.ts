@@ -56,11 +56,12 @@ export class NodeSetup {
     await this.#try('nft', ['-f', '-'], `add table inet ${tableOf(bridge)}\ndelete table inet ${tableOf(bridge)}\n`);
   }
 
-  /** Lets packets of the bridge through FORWARD, whatever its policy. */
+  /** Lets packets of the bridge through FORWARD, where that does not let everything through: rules there cost every packet. */
   async acceptForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
     for (const family of families) {
+      const iptables = family === 4 ? 'iptables' : 'ip6tables';
+      if (await this.#forwardsEverything(iptables)) continue;
       for (const rule of forwardRules(bridge)) {
-        const iptables = family === 4 ? 'iptables' : 'ip6tables';
         if (await this.#try(iptables, ['-w', '5', '-C', 'FORWARD', ...rule], '', 'quiet')) continue;
         if (!(await this.#try(iptables, ['-w', '5', '-I', 'FORWARD', ...rule]))) return;
       }
@@ -72,6 +73,12 @@ export class NodeSetup {
       for (const rule of forwardRules(bridge))
         await this.#try(family === 4 ? 'iptables' : 'ip6tables', ['-w', '5', '-D', 'FORWARD', ...rule], '', 'quiet');
     }
+  }
+
+  /** A docker that comes later leaves the policy as it is: forwarding is on already. */
+  async #forwardsEverything(iptables: string): Promise<boolean> {
+    const shown = await runProgram(this.#clock, iptables, ['-w', '5', '-S', 'FORWARD'], { timeoutMs }).catch(() => undefined); // is not here
+    return shown?.exitCode === 0 && letsThrough(shown.stdout);
   }
 
   /** False when the kernel has no such setting. */
@@ -105,6 +112,11 @@ export class NodeSetup {
     }
     return false;
   }
+}
+
+/** Whether a chain, as `iptables -S` shows it, does nothing with any packet. */
+export function letsThrough(shown: string): boolean {
+  return shown.trim() === '-P FORWARD ACCEPT';
 }
 
 function forwardRules(bridge: string): readonly (readonly string[])[] {

@@ -4,6 +4,7 @@ import { readFile, readdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { letsThrough } from '@oarlock/network-cni/node-setup';
 import type { Attachment } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBridge, whyNot, type BridgeFixture } from './bridge-fixture.ts';
@@ -109,13 +110,26 @@ describe.skipIf(unavailable !== undefined)(
       expect(stdout).toContain(`ip saddr ${fixture.node.podCIDRs[0]}`);
       expect(stdout).toContain(`ip daddr != ${fixture.node.clusterCIDRs[0]}`);
       expect((await run('iptables-save', ['-t', 'nat'])).stdout).not.toContain(fixture.bridge);
-      const forward = (await run('iptables', ['-S', 'FORWARD'])).stdout.split('\n').filter((line) => line.includes(fixture.bridge));
-      await fixture.driver.setup(fixture.node);
-      expect(forward).toHaveLength(2);
-      expect((await run('iptables', ['-S', 'FORWARD'])).stdout.split('\n').filter((line) => line.includes(fixture.bridge))).toEqual(
-        forward,
-      );
       expect((await readFile('/proc/sys/net/ipv4/ip_forward', 'utf8')).trim()).toBe('1');
+    });
+
+    it('has its packets let through FORWARD where others have rules there', async () => {
+      const foreign = ['FORWARD', '-m', 'comment', '--comment', `test of ${fixture.bridge}`];
+      const ours = async () =>
+        (await run('iptables', ['-S', 'FORWARD'])).stdout.split('\n').filter((line) => line.includes(`oarlock ${fixture.bridge}`));
+      await run('iptables', ['-w', '5', '-A', ...foreign]);
+      try {
+        await fixture.driver.setup(fixture.node);
+        const once = await ours();
+        await fixture.driver.setup(fixture.node);
+        expect(once).toHaveLength(2);
+        expect(await ours()).toEqual(once);
+      } finally {
+        await run('iptables', ['-w', '5', '-D', ...foreign]);
+      }
+      expect(letsThrough('-P FORWARD ACCEPT\n')).toBe(true);
+      expect(letsThrough('-P FORWARD DROP\n')).toBe(false);
+      expect(letsThrough('-P FORWARD ACCEPT\n-A FORWARD -j DOCKER-USER\n')).toBe(false);
     });
 
     it('maps host ports and limits bandwidth while the pod is there, and not after, named namespace or not', async () => {
