@@ -29,7 +29,7 @@ import type { CalicoConfig } from './config.ts';
 import { DataPlane } from './data-plane.ts';
 import { endpointKey, EndpointRecords } from './endpoint-records.ts';
 import { ipBlocks, type IPBlock } from './ip-block.ts';
-import { applyRules, rulesOf, unfiltered } from './node-rules.ts';
+import { applyRules, rulesOf } from './node-rules.ts';
 import { mtuOf } from './mtu.ts';
 import { poolsOf } from './pools.ts';
 import { Ways } from './ways.ts';
@@ -123,7 +123,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       others.length === 0 ? { own: '1.1.0', conflist: '1.0.0' } : this.#plugins.versions(others.map(({ type }) => type)),
       this.#node.sysctls(families),
       this.#node.acceptForwarding(`${interfacePrefix}+`, families),
-      unfiltered(pools).then((held) => applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs, held))),
+      applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs)),
     ]);
     if (!this.#serving) await this.#forgetLost();
     const serving = (this.#serving ??= this.#begin(node.nodeName));

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { Clock } from '@oarlock/kernel/clock';
 import { runProgram } from '@oarlock/network-cni/run-program';
 import { NetworkError } from '@oarlock/spi/network';
@@ -7,42 +6,29 @@ import type { Pool } from './pools.ts';
 const timeoutMs = 10_000;
 export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 
-/** Of all interfaces together: the stricter of it and an interface's own holds there, and 2 is laxer than 1 and higher. */
-const sharedFilter = '/proc/sys/net/ipv4/conf/all/rp_filter';
-const lax = '2';
-
-/** Families in which the kernel does not itself drop what comes by an interface from an address that is not reached by it. */
-export async function unfiltered(pools: readonly Pool[], file = sharedFilter): Promise<ReadonlySet<4 | 6>> {
-  const families = new Set(pools.map(({ range }) => range.family));
-  if (families.has(4) && (await readFile(file, 'utf8')).trim() !== lax) families.delete(4);
-  return families;
-}
-
 /**
  * What pods send from addresses that are not their own is dropped: with IPv4 by `rp_filter` of their cables, which costs a packet a quarter of what
- * a rule does. In tables of their own, so that packets of a family without a rule pass no chain.
+ * a rule does (and holds where the node is laxer, because the node's ends have no address), with IPv6 by a rule in a table of its own, which IPv4 does not pass.
  */
-function ownAddresses(prefix: string, families: ReadonlySet<4 | 6>): readonly string[] {
-  return ([4, 6] as const).flatMap((family) => {
-    const table = `${family === 4 ? 'ip' : 'ip6'} ${tableOf(prefix)}`;
-    const emptied = [`add table ${table}`, `delete table ${table}`];
-    if (!families.has(family)) return emptied;
-    const pods = `add rule ${table} own-addresses iifname "${prefix}*"`;
-    return [
-      ...emptied,
-      `add table ${table}`,
-      `add chain ${table} own-addresses { type filter hook prerouting priority raw; policy accept; }`,
-      ...(family === 6 ? [`${pods} ip6 saddr { ::, fe80::/10 } accept`] : []),
-      `${pods} fib saddr . iif oif missing counter drop`,
-    ];
-  });
+function ownAddresses(prefix: string, six: boolean): readonly string[] {
+  const table = `ip6 ${tableOf(prefix)}`;
+  const emptied = [`add table ${table}`, `delete table ${table}`];
+  if (!six) return emptied;
+  const pods = `add rule ${table} own-addresses iifname "${prefix}*"`;
+  return [
+    ...emptied,
+    `add table ${table}`,
+    `add chain ${table} own-addresses { type filter hook prerouting priority raw; policy accept; }`,
+    `${pods} ip6 saddr { ::, fe80::/10 } accept`,
+    `${pods} fib saddr . iif oif missing counter drop`,
+  ];
 }
 
 /**
- * Tables for the node, changed in one transaction: sets of ranges, a rule that masquerades what leaves the pools, and what holds pods to their own
- * addresses in the families that are given. Rules are for all pods together; an ADD changes none.
+ * Tables for the node, changed in one transaction: sets of ranges, a rule that masquerades what leaves the pools, and one that drops what a pod
+ * sends from an IPv6 address that is not its own. Rules are for all pods together; an ADD changes none.
  */
-export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly string[], held: ReadonlySet<4 | 6>): string {
+export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly string[]): string {
   const table = `inet ${tableOf(prefix)}`;
   const lines = [`add table ${table}`];
   for (const family of [4, 6] as const) {
@@ -65,7 +51,14 @@ export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly
     `flush chain ${table} postrouting`,
     `add rule ${table} postrouting ip saddr @nat4 ip daddr != @inside4 masquerade`,
     `add rule ${table} postrouting ip6 saddr @nat6 ip6 daddr != @inside6 masquerade`,
-    ...ownAddresses(prefix, held),
+    // where an earlier version had it
+    `add chain ${table} own-addresses`,
+    `flush chain ${table} own-addresses`,
+    `delete chain ${table} own-addresses`,
+    ...ownAddresses(
+      prefix,
+      pools.some(({ range }) => range.family === 6),
+    ),
   ].join('\n')}\n`;
 }
 

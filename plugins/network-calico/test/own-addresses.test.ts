@@ -22,7 +22,7 @@ else
 
     it.each([
       { family: 4, by: 'its cable', filter: '0', range: '10.231.7.0/24' },
-      { family: 4, by: 'a rule, where the node is lax', filter: '2', range: '10.231.8.0/24' },
+      { family: 4, by: 'its cable, where the node is lax', filter: '2', range: '10.231.8.0/24' },
       { family: 6, by: 'a rule', filter: '0', range: 'fd00:231:9::/64' },
     ] as const)('is dropped by $by: IPv$family', async ({ family, filter, range }) => {
       await writeFile('/proc/sys/net/ipv4/conf/all/rp_filter', filter);
