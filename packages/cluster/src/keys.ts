@@ -1,43 +1,17 @@
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  randomBytes,
-  webcrypto,
-  X509Certificate,
-  type KeyObject,
-} from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
 import { watch } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readAuthority, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
 import { renewAt } from './certificate-life.ts';
+import { selfSigned, signLeaf, spkiOf } from './certificate-writer.ts';
 import { readIfThere, writeAtomic } from './files.ts';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
 type Authority = NonNullable<Awaited<ReturnType<typeof readAuthority>>>;
 
 const caName = 'oarlock-ca';
-const dayMs = 86_400_000;
-const caDays = 3650;
-const leafDays = 365;
-const backdateMs = 5 * 60_000; // clocks of joining machines may be behind ours
-const hashes: Readonly<Record<string, readonly [curve: string, hash: string]>> = {
-  prime256v1: ['P-256', 'SHA-256'],
-  secp384r1: ['P-384', 'SHA-384'],
-  secp521r1: ['P-521', 'SHA-512'],
-};
-/** Our own keys are on P-256; those of a CA that somebody else made may be others. */
-function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
-  if (asymmetricKeyType === 'rsa') return { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
-  const [namedCurve, hash] = hashes[asymmetricKeyDetails?.namedCurve ?? ''] ?? [];
-  if (asymmetricKeyType !== 'ec' || namedCurve === undefined || hash === undefined)
-    throw new Error(`a key of type ${asymmetricKeyType} cannot sign certificates: RSA keys and those on NIST curves can`);
-  return { name: 'ECDSA', namedCurve, hash };
-}
-
-/** The library is large and only needed when something is signed: a warm start signs nothing. */
+/** The library is large and only needed to read the requests of others. */
 const x509 = async () => {
   await import('reflect-metadata'); // the library's own container wants it first
   return import('@peculiar/x509');
@@ -45,72 +19,10 @@ const x509 = async () => {
 
 const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
 
-async function importPair(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
-  const key = createPrivateKey(keyPem);
-  const algorithm = algorithmOf(key);
-  const publicDer = createPublicKey(key).export({ type: 'spki', format: 'der' });
-  return {
-    privateKey: await webcrypto.subtle.importKey('pkcs8', key.export({ type: 'pkcs8', format: 'der' }), algorithm, true, ['sign']),
-    publicKey: await webcrypto.subtle.importKey('spki', publicDer, algorithm, true, ['verify']),
-  };
-}
-
-async function selfSigned(commonName: string): Promise<KeyPair> {
-  const lib = await x509();
-  lib.cryptoProvider.set(webcrypto);
+/** For a new key. */
+function issued(ca: KeyPair, request: CertificateRequest): KeyPair {
   const key = newKey();
-  const keys = await importPair(key);
-  const certificate = await lib.X509CertificateGenerator.createSelfSigned({
-    serialNumber: serial(),
-    name: [{ CN: [commonName] }],
-    notBefore: new Date(Date.now() - backdateMs),
-    notAfter: new Date(Date.now() + caDays * dayMs),
-    signingAlgorithm: algorithmOf(createPrivateKey(key)),
-    keys,
-    extensions: [
-      new lib.BasicConstraintsExtension(true, undefined, true),
-      new lib.KeyUsagesExtension(lib.KeyUsageFlags.keyCertSign | lib.KeyUsageFlags.cRLSign | lib.KeyUsageFlags.digitalSignature, true),
-      await lib.SubjectKeyIdentifierExtension.create(keys.publicKey),
-    ],
-  });
-  return { certificate: `${certificate.toString('pem')}\n`, key };
-}
-
-// the first bit stays clear: serial numbers are positive (RFC 5280, 4.1.2.2)
-const serial = () => {
-  const bytes = randomBytes(16);
-  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x01;
-  return bytes.toString('hex');
-};
-
-async function signLeaf(ca: KeyPair, publicKey: webcrypto.CryptoKey, request: CertificateRequest): Promise<string> {
-  const lib = await x509();
-  lib.cryptoProvider.set(webcrypto);
-  const issuer = new lib.X509Certificate(ca.certificate);
-  const names = [
-    ...(request.dnsNames ?? []).map((value) => ({ type: 'dns' as const, value })),
-    ...(request.ipAddresses ?? []).map((value) => ({ type: 'ip' as const, value })),
-  ];
-  const usages = request.usages.map((usage) => (usage === 'server' ? lib.ExtendedKeyUsage.serverAuth : lib.ExtendedKeyUsage.clientAuth));
-  const certificate = await lib.X509CertificateGenerator.create({
-    serialNumber: serial(),
-    issuer: issuer.subjectName,
-    subject: [...(request.organizations ?? []).map((O) => ({ O: [O] })), { CN: [request.commonName] }],
-    notBefore: new Date(Date.now() - backdateMs),
-    notAfter: new Date(Date.now() + (request.days ?? leafDays) * dayMs),
-    signingAlgorithm: algorithmOf(createPrivateKey(ca.key)),
-    publicKey,
-    signingKey: (await importPair(ca.key)).privateKey,
-    extensions: [
-      new lib.BasicConstraintsExtension(false, undefined, true),
-      new lib.KeyUsagesExtension(lib.KeyUsageFlags.digitalSignature | lib.KeyUsageFlags.keyEncipherment, true),
-      new lib.ExtendedKeyUsageExtension(usages),
-      await lib.SubjectKeyIdentifierExtension.create(publicKey),
-      await lib.AuthorityKeyIdentifierExtension.create(await issuer.publicKey.export()),
-      ...(names.length > 0 ? [new lib.SubjectAlternativeNameExtension(names)] : []),
-    ],
-  });
-  return `${certificate.toString('pem')}\n`;
+  return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
 }
 
 export interface KeyFiles {
@@ -130,7 +42,7 @@ export interface KeyFiles {
 export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
-  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', await selfSigned(caName));
+  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', selfSigned(caName, newKey()));
   const { signing: ca, bundle } = (await readAuthority(directory)) as Authority;
   const signingFile = join(directory, 'service-account.key');
   await onlyOnce(signingFile, async () => newKey());
@@ -148,8 +60,7 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
     const known = keptPair(await readIfThere(file));
     if (known !== undefined) return known;
-    const key = newKey();
-    const fresh = { certificate: await signLeaf(ca, (await importPair(key)).publicKey, request), key };
+    const fresh = issued(ca, request);
     await writeAtomic(file, JSON.stringify(fresh));
     return fresh;
   };
@@ -195,7 +106,7 @@ async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest
   lib.cryptoProvider.set(webcrypto);
   const parsed = new lib.Pkcs10CertificateRequest(csr);
   if (!(await parsed.verify())) throw new Error('the certificate request is not signed by its own key');
-  return signLeaf(ca, await parsed.publicKey.export(), request);
+  return signLeaf(ca, Buffer.from(parsed.publicKey.rawData), request);
 }
 
 const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
@@ -218,10 +129,7 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
     caBundle: bundle,
     serviceAccount,
     sign: (csr, request) => signRequest(ca, csr, request),
-    async issue(request) {
-      const leaf = newKey();
-      return { certificate: await signLeaf(ca, (await importPair(leaf)).publicKey, request), key: leaf };
-    },
+    issue: async (request) => issued(ca, request),
   };
 }
 
@@ -250,7 +158,7 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
 
 /** Takes a step to another CA. @throws AuthorityError when it cannot be taken now */
 export const rotateAuthority = (directory: string, step: AuthorityStep): Promise<void> =>
-  stepAuthority(directory, step, () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`)); // two of a name are hard to tell apart
+  stepAuthority(directory, step, async () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`, newKey())); // two of a name are hard to tell apart
 
 /** A pair that is whole and has a fifth of its life before it. What was cut off by a crash is made anew. */
 function keptPair(text: string | undefined): KeyPair | undefined {
