@@ -138,11 +138,11 @@ export class CronJobController implements Controller {
   }
 
   #schedule(cronJob: CronJob): { readonly schedule: Schedule; readonly zone: TimeZone } | undefined {
-    const { recorder, timeZone } = this.#parts;
+    const { recorder } = this.#parts;
     const { schedule, timeZone: named } = cronJob.spec;
     let zone: TimeZone;
     try {
-      zone = new TimeZone(named ?? timeZone);
+      zone = new TimeZone(named ?? this.#parts.timeZone);
     } catch {
       recorder.event(cronJob, 'Warning', 'UnknownTimeZone', `invalid timeZone: ${JSON.stringify(named)}: unknown time zone ${named}`);
       return undefined;
@@ -292,6 +292,9 @@ export default Controllers.plugin({
       jobs: informers.of(jobResource),
       recorder: events.recorder('cronjob-controller'),
       clock,
-      timeZone: config.timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
+      get timeZone() {
+        // the first question about zones reads all of them: a cluster without CronJobs does not ask
+        return config.timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+      },
     }),
 });
