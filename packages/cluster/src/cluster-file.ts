@@ -108,7 +108,7 @@ function parse(text: string, file: string): { readonly read: ClusterFile | undef
   }
   const faults: Fault[] = [];
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const parsed = clusterSchema.safeParse(value);
+    const parsed = clusterSchema.safeParse(value, { jitless: true });
     if (parsed.success) return { read: { name: parsed.data.metadata.name, spec: parsed.data.spec, file, locate }, faults };
     const issues = configIssues(parsed.error, value, clusterSchema);
     for (const issue of issues) {

@@ -138,7 +138,7 @@ export class PluginHost {
     plugin: Plugin,
     config: unknown,
   ): { readonly config: unknown } | { readonly faults: readonly Fault[] } {
-    const parsed = plugin.config.safeParse(config ?? {});
+    const parsed = plugin.config.safeParse(config ?? {}, { jitless: true }); // what is parsed once is not worth compiling
     if (parsed.success) return { config: parsed.data };
     return {
       faults: configIssues(parsed.error, config, plugin.config).map((issue): Fault => {
