@@ -25,6 +25,7 @@ export async function bundle() {
     `export { importWith } from '@oarlock/cluster/plugin-loader';`,
     ...modules.map((name) => `bundled.set('${name}', () => import('${name}'));`),
     `export { main } from '@oarlock/cli/main';`,
+    `export { startTestCluster } from '@oarlock/testing/test-cluster';`,
   ].join('\n');
   rmSync(out, { recursive: true, force: true });
   await build({
@@ -40,13 +41,16 @@ export async function bundle() {
     external: ['reflect-metadata', 'esbuild', '@oxc-node/core', 'pino-pretty'],
     supported: { 'dynamic-import': false },
     define: { 'import.meta.url': 'bundleUrl' },
-    banner: { js: "const bundleUrl = require('node:url').pathToFileURL(__filename).href;" },
+    // a function of what a module of Node is given: a text of megabytes that is put together at each start is copied at each start
+    banner: {
+      js: "(function (exports, require, module, __filename, __dirname) { const bundleUrl = require('node:url').pathToFileURL(__filename).href;",
+    },
+    footer: { js: '})' },
     logLevel: 'silent',
   });
-  // loads every plugin of the default composition, starts nothing
   const { code, output } = await run(
     process.execPath,
-    [join(root, 'packages', 'cli', 'bin', 'oarlock.js'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],
+    [join(root, 'tools', 'warm-up.mjs'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],
     { env: { ...process.env, OARLOCK_WRITE_COMPILE_CACHE: '1' } },
   );
   if (code !== 0) throw new Error(`what was joined does not run:\n${output}`);

@@ -1,91 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { sectionOf, withPlugin } from '@oarlock/cluster/added';
-import type { ClusterFile } from '@oarlock/cluster/cluster-file';
-import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/cluster-schema';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { run } from '@oarlock/cluster/run';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Plugin } from '@oarlock/kernel/plugin';
-import type { Client, Informers } from '@oarlock/spi/client';
-import { Client as ClientSlot, Informers as InformersSlot } from '@oarlock/spi/client';
+import { joined } from '@oarlock/cli/joined';
+import { fromSource } from '@oarlock/cluster/plugin-compiler';
+import type * as Here from './test-cluster.ts';
 
-/** A plugin with its config, and what keeps it from hurting requests. */
-export interface PlacedPlugin extends HostingSpec {
-  readonly plugin: Plugin;
-  readonly config?: unknown;
-  readonly name?: string;
-}
+export type { PlacedPlugin, StartClusterOptions, TestCluster } from './test-cluster.ts';
+type Start = typeof Here.startTestCluster;
 
-export interface StartClusterOptions {
-  /** Besides what the cluster has anyway, each where it belongs in the chain of its slot. */
-  readonly plugins?: readonly (Plugin | PlacedPlugin)[];
-  /** Simulated nodes, whose pods run on a clock. Default: none. */
-  readonly nodes?: number;
-  /** As the `spec` of a cluster.yaml. Default: API server, controllers and scheduler; storage in memory. */
-  readonly spec?: ClusterDocument['spec'];
-  readonly roles?: readonly RoleName[];
-  readonly clock?: Clock;
-}
-
-export interface TestCluster extends AsyncDisposable {
-  /** `https://127.0.0.1:<port>`. */
-  readonly server: string;
-  /** A file: `kubectl --kubeconfig`. */
-  readonly kubeconfig: string;
-  /** As `system:masters`, without a socket. */
-  readonly client: Client;
-  readonly informers: Informers;
-  /** As somebody else: `as('ada', 'developers')`. */
-  as(user: string, ...groups: readonly string[]): Client;
-  stop(): Promise<void>;
-}
-
-const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler'];
+/** What the build joined into one file starts several times as fast as the hundreds of modules that it is made of. */
+const start = ((fromSource ? undefined : joined())?.startTestCluster ?? (await import('./test-cluster.ts')).startTestCluster) as Start;
 
 /** A whole cluster in this process, on a free port and in a directory that goes with it: `await using cluster = await startCluster()`. */
-export async function startCluster(options: StartClusterOptions = {}): Promise<TestCluster> {
-  const { plugins = [], nodes = 0, roles = rolesByDefault, clock } = options;
-  const placed = plugins.map((each): PlacedPlugin => ('plugin' in each ? each : { plugin: each }));
-  const file = fileOf(options, nodes > 0 ? [...roles, 'kubelet'] : roles, placed);
-  const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-test-'));
-  try {
-    const known = new Map(placed.map(({ plugin }) => [plugin.id, plugin]));
-    const running = await run({ dataDir, port: 0, file, known, ...(clock && { clock }) });
-    const { host } = running.composition;
-    const stop = async () => {
-      await running.stop();
-      await rm(dataDir, { recursive: true, force: true });
-    };
-    return {
-      server: running.server,
-      kubeconfig: adminKubeconfig(dataDir),
-      client: host.get(ClientSlot),
-      informers: host.get(InformersSlot),
-      as: (name, ...groups) => running.clientAs({ name, groups: [...groups, 'system:authenticated'] }),
-      stop,
-      [Symbol.asyncDispose]: stop,
-    };
-  } catch (error) {
-    await rm(dataDir, { recursive: true, force: true });
-    throw error;
-  }
-}
-
-function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleName[], plugins: readonly PlacedPlugin[]): ClusterFile {
-  const nodesOf = { runtimes: ['runtime-simulated'], settings: { kubelet: { nodeName: 'node', count: nodes, port: 0 } } };
-  const document = clusterSchema.parse({
-    apiVersion: 'oarlock.dev/v1',
-    kind: 'Cluster',
-    metadata: { name: 'test' },
-    spec: { roles: [...roles], storage: 'storage-memory', ...(nodes > 0 && nodesOf), ...spec },
-  });
-  let whole = document.spec;
-  for (const { plugin, config = {}, ...placement } of plugins) {
-    const section = sectionOf(plugin);
-    if (section === undefined) throw new Error(`a cluster has no section for ${plugin.id}, which fills ${plugin.provides.id}`);
-    whole = withPlugin(whole, section, { use: plugin.id, config: config as Record<string, unknown>, ...placement });
-  }
-  return { name: 'test', spec: whole, locate: () => undefined };
-}
+export const startCluster: Start = (options) => start(options);
