@@ -14,15 +14,18 @@ export interface BodyOptions {
 
 /**
  * The body of a request as an object of a kind: of that kind and version, of the right types, without what the schema does not know.
+ * @param known of the same kind and conforming: what the body has of its parts is not looked at again
  * @throws StatusError BadRequest with the message that Kubernetes gives
  */
-export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions): T {
+export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions, known?: KubeObject): T {
   if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
   const apiVersion = apiVersionOf(gvk);
   const kind = named(body, 'kind') || gvk.kind;
   const given = named(body, 'apiVersion') || apiVersion;
   if (kind !== gvk.kind || given !== apiVersion) throw wrongKind(kind, given, gvk);
-  return { ...conformed<T>(body as unknown as T, { gvk, schema }), kind: gvk.kind, apiVersion };
+  const object = body as unknown as T;
+  const whole = schema !== undefined && known !== undefined ? conformedBeside(object, known, { gvk, schema }) : undefined;
+  return { ...(whole ?? conformed<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
 }
 
 function named(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersion'): string {
@@ -40,6 +43,20 @@ const conforming = new WeakMap<object, Schema>();
 export function withConformity<T extends object>(value: T, schema: Schema | undefined): T {
   if (schema !== undefined) conforming.set(value, schema);
   return value;
+}
+
+/** The object, of which only what `known` does not share was made conform; undefined when they share nothing. @throws StatusError BadRequest */
+function conformedBeside<T extends KubeObject>(object: T, known: KubeObject, options: BodyOptions): T | undefined {
+  const [given, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
+  let shared: Record<string, unknown> | undefined;
+  const rest: Record<string, unknown> = {};
+  for (const name in given) {
+    const part = given[name];
+    // frozen, or somebody may have changed it since
+    if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
+    else rest[name] = part;
+  }
+  return shared && ({ ...conformed(rest, options), ...shared } as unknown as T);
 }
 
 /** @throws StatusError BadRequest */

@@ -60,6 +60,7 @@ export function settledManagers(stored: KubeObject, next: KubeObject, old: KubeO
   const settled = stored.metadata?.managedFields === managedFields ? stored : withMeta(stored, { managedFields });
   const before = old?.metadata?.managedFields;
   if (old === undefined || before === undefined || !differInTimesAlone(before, managedFields)) return settled;
+  if (!jsonEqual({ ...settled, metadata: undefined }, { ...old, metadata: undefined })) return settled;
   const same = withMeta(settled, { managedFields: before, resourceVersion: old.metadata?.resourceVersion });
   return jsonEqual(same, old) ? withMeta(settled, { managedFields: before }) : settled;
 }

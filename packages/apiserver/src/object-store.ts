@@ -193,9 +193,12 @@ export class ObjectStore {
 function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolean {
   if (value.length !== current.value.length) return false;
   if (Buffer.compare(value, current.value) === 0) return true;
-  const { resourceVersion: _revision, ...metadata } = object.metadata ?? {};
-  return jsonEqual(
-    { ...current.object, metadata: { ...current.object.metadata, resourceVersion: undefined } },
-    { ...object, kind: current.object.kind, apiVersion: object.apiVersion ?? current.object.apiVersion, metadata },
+  // what differs mostly does outside of the metadata, which is most of small objects
+  const metadata = undefined;
+  return (
+    jsonEqual(
+      { ...current.object, metadata },
+      { ...object, kind: current.object.kind, apiVersion: object.apiVersion ?? current.object.apiVersion, metadata },
+    ) && jsonEqual({ ...current.object.metadata, resourceVersion: undefined }, { ...object.metadata, resourceVersion: undefined })
   );
 }

@@ -37,7 +37,7 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
   const { namespace, name } = request;
   const { name: ownName = '', namespace: ownNamespace = '' } =
     (isObject(request.body) ? (request.body as KubeObject).metadata : undefined) ?? {};
-  const body = decodeBody(request.body, kind);
+  const body = decodeBody(request.body, kind, cached(kind, namespace, name));
   if (ownName === '') throw badRequest('name must be provided');
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
@@ -49,6 +49,11 @@ export async function update(machinery: Machinery, kind: ServedKind, call: Call,
     creates: kind.strategy.createOnUpdate === true && rules === undefined,
     next: () => next,
   });
+}
+
+/** What clients of this process, who get the cache's own objects, may send parts of. */
+function cached(kind: ServedKind, namespace: string, name: string): KubeObject | undefined {
+  return kind.viewer === undefined && kind.custom === undefined ? kind.cache.get(keyOf(kind, namespace, name))?.object : undefined;
 }
 
 /** Writes a change, and answers with what became of it. */
@@ -127,7 +132,7 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   if (call.large) await call.rest();
   const shown = conversion?.fromStored(stored) ?? stored;
   validated(kind, request.name, call, () => [
-    ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource)),
+    ...(rules?.validate?.(stored, before, context) ?? validateUpdate(kind, shown, old, request.subresource, request.body)),
     ...(rules === undefined ? (strategy.validateUpdate?.(stored, before, context) ?? []) : []),
   ]);
   if (call.large) await call.rest();
@@ -216,7 +221,7 @@ async function upsert(machinery: Machinery, kind: ServedKind, call: Call, change
   const reserved = made instanceof Promise ? await made : made;
   stored = settledManagers(reserved?.object ?? stored, next, undefined);
   const shown = conversion?.fromStored(stored) ?? stored;
-  validated(kind, request.name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
+  validated(kind, request.name, call, () => [...validateCreate(kind, shown, request.body), ...(strategy.validate?.(stored, context) ?? [])]);
   await admission.validate(call, { ...admitted, object: shown });
   if (kind.custom !== undefined) stored = await kind.custom.toStored(stored);
   return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };

@@ -105,18 +105,25 @@ export function updatedManagers(
   name: string,
   time: string,
 ): Managers {
-  const taken = takeFromOthers(reconciledManagers(kind, managers), changes, undefined, true);
-  if (changed.empty) return taken;
   const { apiVersion, subresource } = kind;
   const manager = { manager: name === '' ? unnamed : name, operation: 'Update', apiVersion, subresource } as const;
   const id = managerId(manager);
   const before = managers.get(id);
+  if (managers.size === 1 && before !== undefined && !kind.evolves && !changed.empty && changesOwn(changes.in(apiVersion), changed, before))
+    return new Map([[id, before.time === time ? before : { ...before, time, entry: undefined }]]);
+  const taken = takeFromOthers(reconciledManagers(kind, managers), changes, undefined, true);
+  if (changed.empty) return taken;
   const rest = taken.get(id)?.set;
   const all = rest === undefined ? changed : rest.union(changed);
   // an equal set keeps its encoding
   const same = before !== undefined && before.set.equals(all) ? before.set : sharedSet(all);
   taken.set(id, before?.set === same && before.time === time ? before : { ...manager, time, set: same });
   return capped(taken);
+}
+
+/** Nothing but when it wrote is new about a manager that changes values of fields it has; what renews a lease does so every few seconds. */
+function changesOwn(comparison: Comparison | undefined, changed: FieldSet, { set }: Manager): boolean {
+  return comparison?.removed.empty === true && set.union(changed) === set;
 }
 
 /** What an update added or modified. */
