@@ -3,6 +3,7 @@ import { BlockList } from 'node:net';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { NodeNetwork } from '@oarlock/spi/network';
+import { LinkWatch } from './link-watch.ts';
 import type { Peer, PeerSource } from './node-peers.ts';
 import { familyOf } from './ranges.ts';
 import { runProgram } from './run-program.ts';
@@ -33,10 +34,20 @@ export function deviceMac(address: string): string {
   return ['02', ...[...bytes].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
 }
 
-/** Keeps the ways to the pods of other nodes as nodes come, change and go. */
+/** A route as the kernel has it. */
+interface Present {
+  readonly gateway?: string;
+  readonly dev?: string;
+}
+
+/** Keeps the ways to the pods of other nodes as nodes come, change and go, and as links of this node do. */
 export class NodeRoutes {
   readonly #options: NodeRoutesOptions;
   readonly #programmed = new Map<string, string>();
+  /** That routes of ours go by, or went by. */
+  readonly #devices = new Set<string>();
+  readonly #links: LinkWatch;
+  #deviceLost = false;
   readonly #off: () => void;
   #node: NodeNetwork | undefined;
   #working: Promise<void> | undefined;
@@ -46,11 +57,22 @@ export class NodeRoutes {
   constructor(options: NodeRoutesOptions) {
     this.#options = options;
     this.#off = options.peers.on(() => this.#wake());
+    this.#devices.add(options.device);
+    const { clock, log } = options;
+    this.#links = new LinkWatch({
+      clock,
+      log,
+      changed: (link) => {
+        if (link === options.device) this.#deviceLost = true;
+        if (link === undefined || this.#devices.has(link)) this.#wake();
+      },
+    });
   }
 
   /** Begins, or goes on with other values. The ways of an earlier process stay until it is known which of them still hold. */
   async use(node: NodeNetwork): Promise<void> {
     this.#node = node;
+    await this.#working;
     if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
     this.#wake();
   }
@@ -58,6 +80,7 @@ export class NodeRoutes {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#off();
+    this.#links.stop();
     await this.#working;
   }
 
@@ -88,25 +111,40 @@ export class NodeRoutes {
       // other clusters of this machine have ranges of their own
       const ours = new BlockList();
       for (const range of own.clusterCIDRs) ours.addSubnet(range.split('/')[0] ?? '', Number(range.split('/')[1]), `ipv${familyOf(range)}`);
-      for (const range of await this.#existing())
+      if (wanted.size > 0) this.#links.start();
+      if (this.#options.mode === 'vxlan' && this.#deviceLost) await this.#makeDevice(own);
+      this.#deviceLost = false;
+      const existing = await this.#existing();
+      for (const range of existing.keys())
         if (!wanted.has(range) && ours.check(range.split('/')[0] ?? '', `ipv${familyOf(range)}`)) await this.#remove(range);
-      for (const [range, address] of wanted) if (this.#programmed.get(range) !== address) await this.#add(range, address);
+      const missing = [...wanted].filter(
+        ([range, address]) => this.#programmed.get(range) !== address || !this.#leads(existing.get(range), range, address),
+      );
+      for (const [range, address] of missing) await this.#add(range, address);
+      if (missing.length > 0) await this.#existing(); // by which devices they go
     } catch (error) {
       log.warn({ error: (error as Error).message, retryInMs: retryMs }, 'the ways to the pods of other nodes could not be made');
       clock.after(retryMs, () => this.#wake());
     }
   }
 
-  async #existing(): Promise<readonly string[]> {
+  #leads(present: Present | undefined, range: string, address: string): boolean {
+    const { mode, device } = this.#options;
+    return mode === 'direct' ? present?.gateway === address : present?.gateway === range.split('/')[0] && present?.dev === device;
+  }
+
+  async #existing(): Promise<ReadonlyMap<string, Present>> {
     const lists = await Promise.all(
       ['-4', '-6'].map(async (family) => {
         const { exitCode, stdout } = await runProgram(this.#options.clock, 'ip', ['-j', family, 'route', 'show', 'proto', protocol], {
           timeoutMs,
         });
-        return exitCode === 0 && stdout.trim() !== '' ? (JSON.parse(stdout) as readonly { readonly dst: string }[]) : [];
+        return exitCode === 0 && stdout.trim() !== '' ? (JSON.parse(stdout) as readonly (Present & { readonly dst: string })[]) : [];
       }),
     );
-    return lists.flat().map(({ dst }) => (dst.includes('/') ? dst : `${dst}/${dst.includes(':') ? 128 : 32}`));
+    const all = lists.flat();
+    for (const { dev } of all) if (dev !== undefined) this.#devices.add(dev);
+    return new Map(all.map((route) => [route.dst.includes('/') ? route.dst : `${route.dst}/${route.dst.includes(':') ? 128 : 32}`, route]));
   }
 
   async #add(range: string, address: string): Promise<void> {
