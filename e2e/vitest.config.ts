@@ -1,13 +1,15 @@
 import { defineConfig } from 'vitest/config';
+import { apart, canBeApart } from './harness/apart.ts';
+import { LongestFirst } from './harness/longest-first.ts';
 
-/** One file after another: they share the machine's network, and two at once would measure each other. */
+/** Files wait for grace periods, leases and restarts more than they work: where they do not meet on the network, three run at a time. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
-    pool: 'forks',
-    fileParallelism: false,
-    maxWorkers: 1,
+    pool: apart,
+    maxWorkers: canBeApart ? 3 : 1,
+    sequence: { sequencer: LongestFirst },
     // what is waited for in vain says so itself, long before
     testTimeout: 900_000,
     hookTimeout: 900_000,

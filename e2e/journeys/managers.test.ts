@@ -85,7 +85,8 @@ describe('controllers and scheduler in processes of their own', () => {
     expect(await holder('kube-controller-manager', first.controllers)).not.toBe(first.controllers);
     expect(await holder('kube-scheduler', first.scheduler)).not.toBe(first.scheduler);
     const [set] = (await api.get<{ readonly items: readonly Item[] }>('/apis/apps/v1/namespaces/default/replicasets')).items;
-    const writers = (set?.metadata as { readonly managedFields?: readonly { readonly manager?: string }[] }).managedFields ?? [];
+    const writers =
+      (set?.metadata as { readonly managedFields?: readonly { readonly manager?: string }[] } | undefined)?.managedFields ?? [];
     expect([...new Set(writers.map(({ manager }) => manager))]).toEqual(['kube-controller-manager']);
     // the new leader counts in its own time
     await api.until<Deployment>(

@@ -1,5 +1,5 @@
 import { until, untilValue } from '../harness/until.ts';
-import type { Stage } from './journey.ts';
+import type { Stage } from './stage.ts';
 
 /** Nobody reaches the pods with the label. */
 const closed = {

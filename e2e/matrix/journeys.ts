@@ -1,41 +1,45 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { httpGet } from '../harness/http.ts';
-import { everythingIsNeeded, Machine } from '../harness/machine.ts';
+import type { Machine } from '../harness/machine.ts';
 import { Daemon, killPid, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
-import { combinations, type Combination } from './combinations.ts';
-import { Results } from './results.ts';
 import { claimKeeps, policyHolds } from './claims-and-policies.ts';
-import { Stage } from './journey.ts';
+import type { Combination } from './combinations.ts';
+import { Stage } from './stage.ts';
+import type { Results } from './results.ts';
 
-const all = await combinations();
-const results = new Results(all);
-const machine = Machine.use();
-afterAll(() => results.publish());
-
-for (const combination of all) {
-  const title = combination.verdict === 'runs' ? combination.name : `${combination.name} (${combination.verdict}: ${combination.because})`;
-  if (combination.verdict === 'impossible' || combination.verdict === 'on request')
-    describe(title, () => {
-      it.skip('does not run', () => {});
-    });
-  else if (combination.verdict === 'unavailable') {
-    describe(title, () => {
-      const refuse = () => {
-        throw new Error(`everything has to be there on CI: ${combination.because}`);
-      };
-      if (everythingIsNeeded) it('is available', refuse);
-      else it.skip('is available', refuse);
-    });
-    // steps of one journey: what fails is tried again from the beginning, not from its middle
-  } else describe(title, { retry: 0 }, () => journeys(combination));
+/** What the journeys of one file share. */
+export interface Matrix {
+  readonly machine: Machine;
+  readonly results: Results;
 }
 
-function journeys(combination: Combination): void {
+/** In the order they run: the tests of one combination. */
+export const journeyNames = [
+  'deploy',
+  'reach the Service',
+  'pods reach each other',
+  'reach the API from a pod',
+  'scale',
+  'roll out',
+  'roll back',
+  'policy',
+  'claims',
+  'exec',
+  'logs',
+  'cp',
+  'kill a container',
+  'kill -9 of the control plane',
+  'drain',
+  'delete the namespace',
+] as const;
+
+/** Declares the tests of one combination. To be called in a `describe`. */
+export function journeys(combination: Combination, { machine, results }: Matrix): void {
   const { storage, runtime, network } = combination;
   const simulated = runtime === 'simulated';
   // mounts need root
@@ -63,7 +67,7 @@ function journeys(combination: Combination): void {
   afterAll(async () => {
     if (stage) await machine.dispose(stage.cluster);
   });
-  afterEach(({ task }) => results.note(combination, task.name, task.result?.state === 'pass'));
+  afterEach(({ task }) => results.note(`${combination.name}/${task.name}`, task.result?.state === 'pass'));
 
   const real = it.skipIf(simulated);
   const images = runtime === 'containerd' || runtime === 'docker';

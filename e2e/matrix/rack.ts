@@ -11,7 +11,7 @@ import { nodesOnASwitch, Rack, type SwitchedNode } from '../harness/nodes-on-a-s
 import { killPid } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { listPlugins } from '../harness/oarlock.ts';
-import { RackResults } from './results.ts';
+import { publish, Results, table } from './results.ts';
 import {
   classObjects,
   clusterRange,
@@ -23,6 +23,7 @@ import {
   reflectorLabel,
   routeShape,
   waysOf,
+  type RackNetwork,
   type Way,
 } from './three-nodes.ts';
 
@@ -30,12 +31,12 @@ const noBird = await access('/usr/sbin/bird').then(
   () => undefined,
   () => 'there is no BIRD 2 (Debian package bird2)',
 );
-const plugins = await listPlugins();
-const noNodes = await netnsMissing();
-const results = new RackResults();
-afterAll(() => results.publish());
 
-for (const network of ['bridge', 'calico'] as const) {
+/** Three nodes and the ways that a network plugin has between them. To be called at the top of a test file. */
+export async function rackOf(network: RackNetwork): Promise<void> {
+  const [plugins, noNodes] = await Promise.all([listPlugins(), netnsMissing()]);
+  const results = new Results();
+  afterAll(() => publishRack(network, results));
   const plugin = plugins.find(({ id }) => id === `network-${network}`);
   const lacks = noNodes ?? (plugin?.available === true ? undefined : (plugin?.because ?? 'it is not installed'));
   const reason = everythingIsNeeded ? undefined : (lacks ?? (network === 'calico' ? noBird : undefined));
@@ -85,7 +86,7 @@ for (const network of ['bridge', 'calico'] as const) {
         await startAll('direct');
         await cluster.kubectl.apply([...classObjects, ...farObjects]);
       }, 600_000);
-      afterEach(({ task }) => results.note(network, task.name, task.result?.state === 'pass'));
+      afterEach(({ task }) => results.note(task.name, task.result?.state === 'pass'));
 
       for (const way of waysOf[network]) {
         it(`${way}: pods reach each other`, async () => {
@@ -184,5 +185,22 @@ for (const network of ['bridge', 'calico'] as const) {
         );
       });
     },
+  );
+}
+
+const ofEachWay = ['pods reach each other', 'large packets', 'reach the Service', 'policy'] as const;
+const ofAll = [
+  'reflected: only the node that reflects speaks with all',
+  'goes on when BIRD is killed, and starts it again',
+  'leave the cluster with the address of their node',
+  'claims',
+  'goes on when a node is killed, and nothing is left of what goes',
+] as const;
+
+function publishRack(network: RackNetwork, results: Results): Promise<void> {
+  return publish(
+    `### Over ${network}`,
+    table('journey', ofEachWay, waysOf[network], (step, way) => results.mark(`${way}: ${step}`)),
+    table('once', ofAll, [network], (step) => results.mark(step)),
   );
 }

@@ -1,0 +1,3 @@
+import { matrixOf } from './matrix.ts';
+
+await matrixOf('simulated');

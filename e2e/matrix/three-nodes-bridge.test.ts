@@ -1,0 +1,3 @@
+import { rackOf } from './rack.ts';
+
+await rackOf('bridge');
