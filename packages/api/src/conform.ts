@@ -41,7 +41,8 @@ const int64 = [-(2 ** 63), 2 ** 63] as const;
 const plainTime = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-const kindOf = (value: unknown) => (Array.isArray(value) ? 'array' : typeof value === 'boolean' ? 'bool' : typeof value);
+const kindOf = (value: unknown) =>
+  Array.isArray(value) ? 'array' : typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'number' : typeof value;
 
 class Walk {
   readonly #strict: boolean;
@@ -69,12 +70,17 @@ class Walk {
         return schema.items === undefined ? value : this.#list(schema.items, value, struct, depth);
       }
       case 'integer': {
+        if (typeof value === 'bigint') return this.visit(schema, Number(value), struct, depth);
         if (typeof value !== 'number') return this.#mismatch(schema, value, kindOf(value), struct);
         const [low, high] = schema.format === 'int32' ? int32 : int64;
         return Number.isInteger(value) && value >= low && value <= high ? value : this.#mismatch(schema, value, `number ${value}`, struct);
       }
       case 'number':
-        return typeof value === 'number' ? value : this.#mismatch(schema, value, kindOf(value), struct);
+        return typeof value === 'number'
+          ? value
+          : typeof value === 'bigint'
+            ? Number(value)
+            : this.#mismatch(schema, value, kindOf(value), struct);
       case 'boolean':
         return typeof value === 'boolean' ? value : this.#mismatch(schema, value, kindOf(value), struct);
       case 'string':

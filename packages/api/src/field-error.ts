@@ -1,3 +1,4 @@
+import { stringifyExact } from './exact-json.ts';
 import { failure, type StatusCause, type StatusError } from './status.ts';
 
 /** `field.ErrorType` of apimachinery with the words its messages open with. */
@@ -22,7 +23,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-const show = (value: unknown) => (value === undefined ? 'null' : JSON.stringify(value));
+const show = (value: unknown) => (value === undefined ? 'null' : stringifyExact(value));
 const make = (type: FieldErrorType, field: string, value: string | undefined, detail: string | undefined): FieldError => ({
   type,
   field,

@@ -1,3 +1,4 @@
+import { parseExact, stringifyExact } from './exact-json.ts';
 import { isObject, jsonEqual, own, safeKey, type MutableObject } from './json.ts';
 import { badRequest, failure, StatusError } from './status.ts';
 
@@ -190,13 +191,13 @@ class Draft {
   }
 
   #copy(source: readonly string[], from: string, tokens: readonly string[], path: string): void {
-    const text = JSON.stringify(this.#get(source, from));
+    const text = stringifyExact(this.#get(source, from));
     this.#copied += text.length;
     if (this.#copied > maxJsonPatchCopyBytes) {
       throw new Inapplicable(
         `Unable to complete the copy, the accumulated size increase of copy is ${this.#copied}, exceeding the limit ${maxJsonPatchCopyBytes}`,
       );
     }
-    this.#add(tokens, JSON.parse(text), path);
+    this.#add(tokens, parseExact(text), path);
   }
 }

@@ -1,4 +1,5 @@
 import { checkJson, conform, TypeMismatch } from './conform.ts';
+import { parseExact, stringifyExact } from './exact-json.ts';
 import { goSyntaxError } from './json-fault.ts';
 import { isObject } from './json.ts';
 import { parseApiVersion, type GroupVersionKind } from './kinds.ts';
@@ -20,6 +21,8 @@ export interface DecodeOptions {
   readonly fieldValidation?: FieldValidation;
   /** For kinds that have no built-in schema. A schema of type `any` takes everything. */
   readonly schema?: Schema;
+  /** Integers that a double does not hold stay what they are (`parseExact`). */
+  readonly exact?: boolean;
   /** The body has to say its kind and version itself, as those of custom resources do. */
   readonly complete?: boolean;
 }
@@ -30,12 +33,12 @@ export interface Decoded<T extends KubeObject = KubeObject> {
 }
 
 /**
- * Parses a body that is no API object, such as a patch.
+ * Parses a body that is no API object, such as a patch. `exact`: integers that a double does not hold stay what they are; those of YAML always do.
  * @throws StatusError BadRequest for malformed text, nesting over 100 and the key `__proto__`.
  */
-export function parseBody(body: Uint8Array | string, type: BodyType): unknown {
+export function parseBody(body: Uint8Array | string, type: BodyType, exact = false): unknown {
   const text = textOf(body);
-  const value = type === 'application/yaml' ? parseYaml(text).value : parseJson(text);
+  const value = type === 'application/yaml' ? parseYaml(text).value : parseJson(text, exact);
   checkJson(value);
   return value;
 }
@@ -46,7 +49,7 @@ export function parseBody(body: Uint8Array | string, type: BodyType): unknown {
  * @throws StatusError BadRequest with the message that Kubernetes gives.
  */
 export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array | string, options: DecodeOptions): Decoded<T> {
-  const { type, expected, fieldValidation = 'Ignore' } = options;
+  const { type, expected, fieldValidation = 'Ignore', exact = false } = options;
   const text = textOf(body);
   let value: unknown;
   let duplicates: readonly string[] = [];
@@ -54,7 +57,7 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
     if (type === 'application/yaml') {
       ({ value, duplicates } = parseYaml(text));
       checkJson(value);
-    } else value = parseJson(text);
+    } else value = parseJson(text, exact);
     if (!isObject(value))
       throw badRequest(
         `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`,
@@ -155,12 +158,12 @@ function textOf(body: Uint8Array | string): string {
 /** `__proto__`, perhaps with its underscores escaped. */
 const dangerous = /__proto__|\\u005[fF]/;
 
-function parseJson(text: string): unknown {
+function parseJson(text: string, exact: boolean): unknown {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = exact ? parseExact(text) : JSON.parse(text);
   } catch (error) {
-    throw badRequest(`couldn't get version/kind; json parse error: ${goSyntaxError(error, text)}`);
+    throw badRequest(`couldn't get version/kind; json parse error: ${goSyntaxError(text) ?? String(error)}`);
   }
   if (dangerous.test(text)) checkJson(value);
   return value;
@@ -180,5 +183,5 @@ export function encodeObject(object: object): string {
     readonly apiVersion?: unknown;
     readonly metadata?: unknown;
   };
-  return JSON.stringify({ kind, apiVersion, metadata, ...rest });
+  return stringifyExact({ kind, apiVersion, metadata, ...rest });
 }

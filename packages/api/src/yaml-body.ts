@@ -14,6 +14,7 @@ import {
   type TagId,
   type Tags,
 } from 'yaml';
+import { exactInteger } from './exact-json.ts';
 import { badRequest, failure } from './status.ts';
 
 /** Larger documents are refused, as are those of more than `maxYamlTokens`: YAML takes a thousand times longer to read than JSON. */
@@ -54,7 +55,7 @@ export function parseYaml(text: string): YamlBody {
   const lines = new LineCounter();
   const tokens = readTokens(text, lines);
   const documents = [
-    ...new Composer({ version: '1.1', customTags, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(
+    ...new Composer({ version: '1.1', customTags, intAsBigInt: true, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(
       tokens,
       true,
       text.length,
@@ -68,11 +69,19 @@ export function parseYaml(text: string): YamlBody {
     throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
   if (expandedSize(document) > maxExpanded) throw excessive();
   try {
-    return { value: document.toJS({ maxAliasCount }) as unknown, duplicates: duplicateKeys(document, lines) };
+    return { value: withNumbers(document.toJS({ maxAliasCount })), duplicates: duplicateKeys(document, lines) };
   } catch (cause) {
     // Thrown for aliases alone: everything else is among the errors of the document.
     throw badRequest(`error converting YAML to JSON: yaml: ${cause instanceof Error ? cause.message : String(cause)}`);
   }
+}
+
+/** Integers are numbers where a double holds them, and floats where an int64 does not. */
+function withNumbers(value: unknown): unknown {
+  if (typeof value === 'bigint') return exactInteger(value) ?? Number(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(withNumbers);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withNumbers(member)]));
 }
 
 function readTokens(text: string, lines: LineCounter): CST.Token[] {

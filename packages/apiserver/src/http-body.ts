@@ -11,6 +11,7 @@ import type { PatchType } from '@oarlock/spi/client';
 import { withConformity } from './body.ts';
 import { decodeCustomBody } from './custom-resources/custom-body.ts';
 import { publishedOf } from './custom-resources/published-kind.ts';
+import { rememberFloats } from './custom-resources/sent-floats.ts';
 import { optionsOf } from './http-options.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
@@ -70,8 +71,9 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
   if (verb === 'patch') {
     const type = patchTypeOf(contentType);
-    const patch = parsePatch(bytes, type);
+    const patch = parsePatch(bytes, type, publishedOf(kind) !== undefined);
     checkDuplicates(bytes, type, query, warn);
+    if (type === 'merge' && publishedOf(kind) !== undefined) rememberFloats(patch, bytes.toString('utf8'));
     return patch;
   }
   const sent = bytes.length === 0 ? undefined : protobuf?.(bytes);
@@ -92,11 +94,12 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   return published === undefined ? withConformity(object, schemaOf(expected)) : object;
 }
 
-function parsePatch(bytes: Buffer, type: PatchType): unknown {
-  if (type !== 'apply') return parseBody(bytes, 'application/json');
+/** `exact`: with integers that a double does not hold, for kinds that have no types of their own. */
+function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
+  if (type !== 'apply') return parseBody(bytes, 'application/json', exact);
   if (plainer(bytes, 'application/yaml') === 'application/yaml') return parseBody(bytes, 'application/yaml');
   try {
-    return parseBody(bytes, 'application/json');
+    return parseBody(bytes, 'application/json', exact);
   } catch (error) {
     if (isStatus(error, 'BadRequest')) return parseBody(bytes, 'application/yaml');
     throw error;

@@ -1,3 +1,4 @@
+import { parseExact, stringifyExact } from '@oarlock/api/exact-json';
 import { schemaOf } from '@oarlock/api/schema';
 import { encodeObject } from '@oarlock/api/serializer';
 import type { Status } from '@oarlock/api/status';
@@ -187,7 +188,7 @@ class PrettyEncoding implements Encoding {
   }
 
   item(item: Encoded): Buffer {
-    return prettyJson(JSON.parse(this.#inner.item(item).toString('utf8')));
+    return prettyJson(parseExact(this.#inner.item(item).toString('utf8')));
   }
   /** The head of the compact list, indented: everything up to the opening bracket of the items. */
   listHead(metadata: ListMeta): Buffer {
@@ -204,7 +205,7 @@ class PrettyEncoding implements Encoding {
         bytes.push(part);
       },
     });
-    const text = JSON.stringify(JSON.parse(Buffer.concat(bytes).toString('utf8')), undefined, 2);
+    const text = stringifyExact(parseExact(Buffer.concat(bytes).toString('utf8')), 2);
     sink.add(Buffer.from(`${first ? '' : ','}\n    ${text.replaceAll('\n', '\n    ')}`));
   }
   listTail(_metadata: ListMeta): Buffer {
@@ -229,7 +230,7 @@ class YamlEncoding implements Encoding {
   }
 
   item(item: Encoded): Buffer {
-    return Buffer.from(toYaml(JSON.parse(this.#inner.item(item).toString('utf8'))));
+    return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
   }
   /** A sequence may stand at the indentation of its key, so that items are written one by one. */
   listHead(metadata: ListMeta): Buffer {
@@ -249,7 +250,7 @@ class YamlEncoding implements Encoding {
     });
     if (first) sink.add(Buffer.from(`${this.#items}:\n`));
     this.#any = true;
-    sink.add(Buffer.from(toYaml([JSON.parse(Buffer.concat(bytes).toString('utf8'))])));
+    sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
   }
   listTail(_metadata: ListMeta): Buffer {
     return this.#any ? empty : Buffer.from(`${this.#items}: []\n`);
@@ -263,7 +264,7 @@ class YamlEncoding implements Encoding {
 }
 
 export function prettyJson(value: unknown): Buffer {
-  return Buffer.from(`${JSON.stringify(value, undefined, 2)}\n`);
+  return Buffer.from(`${stringifyExact(value, 2)}\n`);
 }
 
 /** An answer that is not an object of the registry: Status, discovery, the answers of extra paths. */

@@ -106,7 +106,7 @@ async function attempt(
     stored = settledManagers(reserved?.object ?? stored, object, undefined);
     if (call.large) await call.rest();
     const shown = conversion?.fromStored(stored) ?? stored;
-    validated(kind, name, call, () => [...validateCreate(kind, shown), ...(strategy.validate?.(stored, context) ?? [])]);
+    validated(kind, name, call, () => [...validateCreate(kind, shown, call.request.body), ...(strategy.validate?.(stored, context) ?? [])]);
     if (call.large) await call.rest();
     const judged = admission.validate(call, { ...admitted, object: shown, name });
     if (judged !== undefined) await judged;

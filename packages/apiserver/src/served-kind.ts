@@ -40,7 +40,8 @@ export interface CustomRules {
   /** The object with metadata of the right types, without unknown fields, with its defaults. @throws StatusError BadRequest */
   complete(object: KubeObject): KubeObject;
   /** Everything that is wrong with it, in place of the validation of @oarlock/api. */
-  validate(object: KubeObject, old: KubeObject | undefined, subresource: string): readonly FieldError[];
+  /** `sent` is the body that the object came in. */
+  validate(object: KubeObject, old: KubeObject | undefined, subresource: string, sent: unknown): readonly FieldError[];
   /** Fields that the schema does not know, as strict decoding names them. */
   unknownFields(object: KubeObject): readonly string[];
   /** In the version in which it is to be stored. Strategies and validation have seen it in the served one. */

@@ -3,9 +3,9 @@ import type { KubeObject } from '@oarlock/api/object';
 import { validateObject } from '@oarlock/api/validation';
 import type { ServedKind } from './served-kind.ts';
 
-/** What is wrong with a new object, in the version in which the client knows it. */
-export function validateCreate({ gvk, allowLoopback, custom }: ServedKind, object: KubeObject): readonly FieldError[] {
-  if (custom !== undefined) return custom.validate(object, undefined, '');
+/** What is wrong with a new object, in the version in which the client knows it. `sent` is the body that it came in. */
+export function validateCreate({ gvk, allowLoopback, custom }: ServedKind, object: KubeObject, sent?: unknown): readonly FieldError[] {
+  if (custom !== undefined) return custom.validate(object, undefined, '', sent);
   return validateObject(gvk, object, undefined, { allowLoopback });
 }
 
@@ -15,7 +15,8 @@ export function validateUpdate(
   object: KubeObject,
   old: KubeObject,
   subresource: string,
+  sent?: unknown,
 ): readonly FieldError[] {
-  if (custom !== undefined) return custom.validate(object, old, subresource);
+  if (custom !== undefined) return custom.validate(object, old, subresource, sent);
   return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
 }

@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { escapeName } from './escaping.ts';
 import { maxRequestBytes, one, type Sizes } from './sizes.ts';
 import { parseDurationText, parseTimestampText } from './time-text.ts';
@@ -53,7 +54,7 @@ export function typeOfSchema(schema: StructuralSchema, { name = 'object', resour
     case 'integer':
       return { type: int, value: asIs, sizes: one, minBytes: 1 };
     case 'number':
-      return { type: double, value: (json) => (typeof json === 'number' ? doubleOf(json) : asIs(json)), sizes: one, minBytes: 1 };
+      return { type: double, value: (json) => (typeof json === 'number' || typeof json === 'bigint' ? doubleOf(Number(json)) : asIs(json)), sizes: one, minBytes: 1 };
     case 'string':
       return stringType(schema);
     case 'array':
@@ -118,9 +119,9 @@ function identityOf(schema: StructuralSchema): ((item: Value) => string) | undef
   const fields = schema['x-kubernetes-list-map-keys'];
   switch (schema['x-kubernetes-list-type']) {
     case 'set':
-      return (item) => `${typeof item} ${JSON.stringify(item)}`;
+      return (item) => `${typeof item} ${stringifyExact(item)}`;
     case 'map':
-      return (item) => JSON.stringify((fields ?? []).map((field) => fieldIn(item, field)));
+      return (item) => stringifyExact((fields ?? []).map((field) => fieldIn(item, field)));
     default:
       return undefined;
   }

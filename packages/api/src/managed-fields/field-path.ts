@@ -1,3 +1,4 @@
+import { parseExact, stringifyExact } from '../exact-json.ts';
 import { isObject } from '../json.ts';
 
 /**
@@ -6,15 +7,15 @@ import { isObject } from '../json.ts';
  */
 export type PathElement = string;
 
-type Scalar = string | number | boolean | null;
+type Scalar = string | number | bigint | boolean | null;
 
 export const fieldElement = (name: string): PathElement => `f:${name}`;
-export const valueElement = (value: unknown): PathElement => `v:${JSON.stringify(value)}`;
+export const valueElement = (value: unknown): PathElement => `v:${stringifyExact(value)}`;
 
 /** @param keys sorted by name */
 export function keyElement(keys: readonly (readonly [name: string, value: unknown])[]): PathElement {
   let text = 'k:{';
-  for (const [name, value] of keys) text += `${text.length === 3 ? '' : ','}${JSON.stringify(name)}:${JSON.stringify(value)}`;
+  for (const [name, value] of keys) text += `${text.length === 3 ? '' : ','}${JSON.stringify(name)}:${stringifyExact(value)}`;
   return `${text}}`;
 }
 
@@ -47,7 +48,7 @@ export function parseElement(text: string): PathElement | undefined {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExact(text);
   } catch {
     return undefined; // what is no JSON is no element
   }
@@ -60,13 +61,13 @@ export function elementText(element: PathElement): string {
     case 'f':
       return `.${rest}`;
     case 'k': {
-      const keys = JSON.parse(rest) as Readonly<Record<string, unknown>>;
+      const keys = parseExact(rest) as Readonly<Record<string, unknown>>;
       return `[${Object.keys(keys)
         .map((name) => `${name}=${goValue(keys[name])}`)
         .join(',')}]`;
     }
     case 'v':
-      return `[=${goValue(JSON.parse(rest))}]`;
+      return `[=${goValue(parseExact(rest))}]`;
     default:
       return `[${rest}]`;
   }
@@ -81,7 +82,7 @@ const goValue = (value: unknown): string =>
       ? `{${Object.keys(value)
           .map((key) => `${key}: ${goValue((value as Record<string, unknown>)[key])}`)
           .join('; ')}}`
-      : JSON.stringify(value);
+      : stringifyExact(value);
 
 const ranks: Readonly<Record<string, number>> = { f: 0, k: 1, v: 2, i: 3 };
 const decoded = new Map<PathElement, unknown>();
@@ -92,7 +93,7 @@ const maxDecodedText = 1024;
 function valueOf(element: PathElement): unknown {
   let value = decoded.get(element);
   if (value === undefined) {
-    value = JSON.parse(element.slice(2)) as unknown;
+    value = parseExact(element.slice(2));
     if (element.length > maxDecodedText) return value;
     if (decoded.size >= maxDecoded) decoded.clear();
     decoded.set(element, value);
@@ -130,7 +131,15 @@ export function sortElements(elements: PathElement[]): void {
 }
 
 const kindRank = (value: Scalar): number =>
-  typeof value === 'number' ? 0 : typeof value === 'string' ? 1 : typeof value === 'boolean' ? 2 : value === null ? 4 : 3;
+  typeof value === 'number' || typeof value === 'bigint'
+    ? 0
+    : typeof value === 'string'
+      ? 1
+      : typeof value === 'boolean'
+        ? 2
+        : value === null
+          ? 4
+          : 3;
 
 function compareScalars(a: Scalar, b: Scalar): number {
   const order = kindRank(a) - kindRank(b);

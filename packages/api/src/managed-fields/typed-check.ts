@@ -1,4 +1,4 @@
-import { goSyntax, goText } from '../go-print.ts';
+import { goSyntax, goText, goTypeOf } from '../go-print.ts';
 import { elementText } from './field-path.ts';
 import type { FieldType, ListType, MapType } from './field-type.ts';
 import { itemElement, ItemFault } from './list-items.ts';
@@ -38,9 +38,9 @@ class Check {
   }
 
   #scalar(scalar: FieldType['scalar'], value: unknown, path: string): void {
-    const found = typeof value;
+    const found = typeof value === 'bigint' ? 'number' : typeof value;
     if (found === scalar) return;
-    if (scalar === 'number') this.#fault(path, `expected numeric (int or float), got ${goType(value)}`);
+    if (scalar === 'number') this.#fault(path, `expected numeric (int or float), got ${goTypeOf(value)}`);
     else if (scalar === 'untyped') {
       if (found === 'object') this.#fault(path, `expected any scalar, got ${goUnstructured(value)}`);
     } else this.#fault(path, `expected ${scalar ?? ''}, got &value.valueUnstructured{Value:${goSyntax(value)}}`);
@@ -81,12 +81,5 @@ class Check {
     }
   }
 }
-
-const goType = (value: unknown): string => {
-  if (typeof value === 'string') return 'string';
-  if (typeof value === 'boolean') return 'bool';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64';
-  return Array.isArray(value) ? '[]interface {}' : 'map[string]interface {}';
-};
 
 const goUnstructured = (value: unknown): string => `&{${goText(value)}}`;

@@ -71,9 +71,9 @@ function jsonObject(errors: Errors, path: string, base64: string): void {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && !Array.isArray(value)) return;
-  } catch (error) {
+  } catch {
     // a character of it at most, as Go says it
-    why = goSyntaxError(error, text);
+    why = goSyntaxError(text) ?? why;
   }
   errors.push(invalid(path, '<secret contents redacted>', why));
 }

@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { parseTime } from '@oarlock/api/time';
 import type { CustomResourceColumnDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { defaultPrinter } from '../table/cluster.ts';
@@ -35,9 +36,9 @@ function cellOf(object: unknown, path: JsonPath | undefined, type: string, now: 
   if (values.length === 0 || value === undefined || value === null) return null;
   switch (type) {
     case 'integer':
-      return typeof value === 'number' ? Math.trunc(value) : null;
+      return typeof value === 'number' ? Math.trunc(value) : typeof value === 'bigint' ? value : null;
     case 'number':
-      return typeof value === 'number' ? value : null;
+      return typeof value === 'number' || typeof value === 'bigint' ? value : null;
     case 'boolean':
       return typeof value === 'boolean' ? value : null;
     case 'string':
@@ -51,4 +52,4 @@ function cellOf(object: unknown, path: JsonPath | undefined, type: string, now: 
   }
 }
 
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : stringifyExact(value));

@@ -1,3 +1,4 @@
+import { parseExact, stringifyExact } from '@oarlock/api/exact-json';
 import { isIP } from 'node:net';
 import { Agent, request as httpsRequest } from 'node:https';
 import { randomUUID } from 'node:crypto';
@@ -40,7 +41,7 @@ export class ConversionWebhooks {
       apiVersion: `apiextensions.k8s.io/${version}`,
       request: { uid, desiredAPIVersion, objects },
     };
-    const answer: unknown = JSON.parse(await this.#post(clientConfig, JSON.stringify(review), signal));
+    const answer: unknown = parseExact(await this.#post(clientConfig, stringifyExact(review), signal));
     const { response, apiVersion, kind } = (isObject(answer) ? answer : {}) as Readonly<Record<string, unknown>>;
     if (apiVersion !== review.apiVersion || kind !== review.kind)
       throw new Error(

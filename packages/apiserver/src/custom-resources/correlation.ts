@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import type { SchemaNode } from './schema-node.ts';
 
@@ -11,7 +12,7 @@ export interface Old {
 /** The keys of an item of a list of type `map` as one text. */
 export function itemKey(keys: readonly string[], schema: SchemaNode, item: unknown): string | undefined {
   if (!isObject(item)) return undefined;
-  return JSON.stringify(keys.map((key) => item[key] ?? schema.items?.property(key)?.source.default ?? null));
+  return stringifyExact(keys.map((key) => item[key] ?? schema.items?.property(key)?.source.default ?? null));
 }
 
 /** Finds the old counterparts of fields and items (KEP-4008). Items of lists have one only where keys say which. */

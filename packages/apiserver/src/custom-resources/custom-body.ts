@@ -5,6 +5,7 @@ import { decodeObject, type BodyType, type Decoded, type FieldValidation } from 
 import { badRequest } from '@oarlock/api/status';
 import { strictErrors, unknownFields } from '@oarlock/api/strict-fields';
 import { parseYaml } from '@oarlock/api/yaml-body';
+import { rememberFloats } from './sent-floats.ts';
 import { withTypedMetadata } from './typed-metadata.ts';
 
 const anything: Schema = { type: 'any' };
@@ -20,7 +21,8 @@ export function decodeCustomBody(
   fields: () => Schema,
   fieldValidation: FieldValidation,
 ): Decoded {
-  const { object } = decodeObject<KubeObject>(bytes, { type, expected, schema: anything, complete: true });
+  const { object } = decodeObject<KubeObject>(bytes, { type, expected, schema: anything, complete: true, exact: true });
+  if (type === 'application/json') rememberFloats(object, bytes.toString('utf8'));
   // what has the wrong type is said before what is not known
   withTypedMetadata(object, expected);
   if (fieldValidation === 'Ignore') return { object, warnings: [] };

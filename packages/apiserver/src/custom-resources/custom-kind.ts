@@ -30,8 +30,9 @@ import type { RuleMetrics } from './rule-metrics.ts';
 import { checkRules, rulesSkipped } from './rules.ts';
 import { customScale } from './scale.ts';
 import type { SchemaNode } from './schema-node.ts';
+import { floatsOf } from './sent-floats.ts';
 import { withTypedMetadata } from './typed-metadata.ts';
-import { validateValue } from './value-validation.ts';
+import { nowhere, validateValue } from './value-validation.ts';
 import { compareVersions } from './version-order.ts';
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
@@ -83,7 +84,8 @@ export function customKind({ definition, version, kind, schema, store, converter
     terminating: isTerminating(definition),
     awaits: converter.remote,
     complete: (object) => complete(schema, withTypedMetadata(object, gvk)),
-    validate: (object, old, subresource) => validate({ schema, namespaced, scale }, object, old, subresource, metrics),
+    validate: (object, old, subresource, sent) =>
+      validate({ schema, namespaced, scale }, object, old, subresource, floatsOf(sent), metrics),
     unknownFields: (object) => inOrder(unknownFields(kind.published.fields, object)),
     toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
     convert: (object) => converter.convert([object], apiVersion, (list) => complete(schema, list[0] as KubeObject)),
@@ -140,13 +142,18 @@ function validate(
   object: KubeObject,
   old: KubeObject | undefined,
   subresource: string,
+  floats: ReadonlySet<string>,
   metrics: RuleMetrics | undefined,
 ): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
   else objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
-  const before = old && { value: old };
-  errors.push(...validateValue(schema, object, before));
+  errors.push(
+    ...(subresource === 'status'
+      ? validateStatus(schema, object, old, floats)
+      : validateValue(schema, object, old && { value: old }, floats)),
+    ...validateReplicas(scale, object, subresource),
+  );
   const unchanged = old !== undefined && jsonEqual(body(object), body(old));
   if (!unchanged) {
     if (subresource !== 'status') errors.push(...validateEmbedded(schema, object));
@@ -154,10 +161,27 @@ function validate(
     // who had them before may keep them
     if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
   }
-  errors.push(...validateReplicas(scale, object, subresource));
   if (errors.some(({ type }) => blocking.has(type))) return rulesSkipped(schema, errors);
   errors.push(...checkRules(schema, object, old, metrics));
   return errors;
+}
+
+/** A write of the status answers for the status alone, whose schema knows nothing of where it stands. */
+function validateStatus(
+  schema: SchemaNode,
+  object: KubeObject,
+  old: KubeObject | undefined,
+  floats: ReadonlySet<string>,
+): readonly FieldError[] {
+  const status = schema.property('status');
+  const value = part(object, 'status');
+  if (status === undefined || value === undefined) return [];
+  const before = old && part(old, 'status');
+  const inside = new Set([...floats].filter((path) => path.startsWith('status.')).map((path) => path.slice('status.'.length)));
+  return validateValue(status, value, before === undefined ? undefined : { value: before }, inside).map((error) => ({
+    ...error,
+    field: error.field === '' || error.field === nowhere ? 'status' : `status.${error.field}`,
+  }));
 }
 
 const body = (object: KubeObject) => withParts(object, { metadata: undefined });

@@ -15,7 +15,11 @@ export function valueAt(object: unknown, path: string): unknown {
 export function fieldReader(path: string): (object: KubeObject) => string {
   return (object) => {
     const value = valueAt(object, path);
-    return typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+    return typeof value === 'string'
+      ? value
+      : typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean'
+        ? String(value)
+        : '';
   };
 }
 

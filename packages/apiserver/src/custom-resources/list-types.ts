@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { duplicate, type FieldError } from '@oarlock/api/field-error';
 import { isObject } from '@oarlock/api/json';
 import { itemKey } from './correlation.ts';
@@ -47,9 +48,10 @@ function unique(schema: SchemaNode, list: readonly unknown[], path: string, erro
 }
 
 function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    isObject(member) ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member,
-  );
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (!isObject(value)) return stringifyExact(value);
+  const keys = Object.keys(value).sort();
+  return `{${keys.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`;
 }
 
 const known = new WeakMap<SchemaNode, boolean>();

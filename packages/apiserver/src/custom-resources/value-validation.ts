@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { invalid, notListed, required, tooLong, tooMany, typeInvalid, type FieldError } from '@oarlock/api/field-error';
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import { correlated, type Old } from './correlation.ts';
@@ -8,6 +9,12 @@ import type { SchemaNode } from './schema-node.ts';
 class Findings {
   readonly errors: FieldError[] = [];
   checks = 0;
+  /** Where whole numbers stand that are floats. */
+  readonly floats: ReadonlySet<string>;
+
+  constructor(floats: ReadonlySet<string>) {
+    this.floats = floats;
+  }
 
   merge(other: Findings): void {
     this.errors.push(...other.errors);
@@ -15,24 +22,25 @@ class Findings {
   }
 }
 
+const none: ReadonlySet<string> = new Set();
 /** As many errors as one object is refused with. */
 const mostErrors = 1_000;
 /** Where an error has no field of its own. */
-const nowhere = '<nil>';
+export const nowhere = '<nil>';
 
 /**
  * Everything in which a value differs from its schema, in the words of Kubernetes. With `old`, what stands in an unchanged part of the value
- * is let through (KEP-4008).
+ * is let through (KEP-4008). `floats`: where whole numbers stand that are no integers.
  */
-export function validateValue(schema: SchemaNode, value: unknown, old?: Old): readonly FieldError[] {
-  const findings = new Findings();
+export function validateValue(schema: SchemaNode, value: unknown, old?: Old, floats = none): readonly FieldError[] {
+  const findings = new Findings(floats);
   check(schema, value, '', findings, old);
   return findings.errors.length > mostErrors ? findings.errors.slice(0, mostErrors) : findings.errors;
 }
 
 /** For a part of an object that stands at `path`, such as a default. */
 export function validatePart(schema: SchemaNode, value: unknown, path: string): readonly FieldError[] {
-  const findings = new Findings();
+  const findings = new Findings(none);
   check(schema, value, path, findings, undefined);
   return findings.errors;
 }
@@ -47,7 +55,7 @@ function check(schema: SchemaNode, value: unknown, path: string, into: Findings,
   else {
     checkParts(schema, value, path, into);
     if (typeof value === 'string') checkString(schema, value, path, into);
-    else if (typeof value === 'number') checkNumber(schema, value, path, into);
+    else if (typeof value === 'number' || typeof value === 'bigint') checkNumber(schema, value, path, into);
     else if (Array.isArray(value)) checkList(schema, value, path, into, old);
     checkEnum(schema, value, path, into);
     if (isObject(value)) checkObject(schema, value, path, into, old);
@@ -58,18 +66,20 @@ function check(schema: SchemaNode, value: unknown, path: string, into: Findings,
 
 function typeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
+  if (typeof value === 'bigint') return 'integer';
+  // what an int64 cannot hold is a float
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? 'integer' : 'number';
   return typeof value;
 }
 
-function checkType({ type, intOrString, nullable }: SchemaNode, value: unknown, path: string, { errors }: Findings): void {
+function checkType({ type, intOrString, nullable }: SchemaNode, value: unknown, path: string, { errors, floats }: Findings): void {
   if (type === '' && !intOrString) return;
   const types = intOrString ? 'integer,string' : type;
   if (value === null || value === undefined) {
     if (!nullable) errors.push(typeError(path, types, 'null'));
     return;
   }
-  const actual = typeOf(value);
+  const actual = floats.has(path) ? 'number' : typeOf(value);
   if (intOrString ? actual === 'integer' || actual === 'string' : actual === type || (type === 'number' && actual === 'integer')) return;
   errors.push(typeError(path, types, actual));
 }
@@ -86,7 +96,7 @@ function checkEnum({ source, nullable }: SchemaNode, value: unknown, path: strin
     notListed(
       path,
       value ?? null,
-      allowed.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))),
+      allowed.map((each) => (typeof each === 'string' ? each : stringifyExact(each))),
     ),
   );
 }
@@ -123,14 +133,14 @@ const ranges: Readonly<Record<string, readonly [type: string, low: number, high:
   float32: ['number', -3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
 };
 
-function checkNumber({ source, type }: SchemaNode, value: number, path: string, into: Findings): void {
+function checkNumber({ source, type }: SchemaNode, value: number | bigint, path: string, into: Findings): void {
   const { multipleOf, maximum, exclusiveMaximum, minimum, exclusiveMinimum, format = '' } = source;
   into.checks++;
   const range = Object.hasOwn(ranges, format) ? ranges[format] : undefined;
   if (range !== undefined && range[0] === type && (value < range[1] || value > range[2]))
     into.errors.push(invalid(nowhere, '', `Checked value must be of type ${type} with format ${format} in ${path}`));
   const wrong = (what: string) => into.errors.push(invalid(path, value, `${path} in body should be ${what}`));
-  if (multipleOf !== undefined && !isMultiple(value, multipleOf)) wrong(`a multiple of ${multipleOf}`);
+  if (multipleOf !== undefined && !isMultiple(Number(value), multipleOf)) wrong(`a multiple of ${multipleOf}`);
   if (minimum !== undefined && (exclusiveMinimum === true ? value <= minimum : value < minimum))
     wrong(exclusiveMinimum === true ? `greater than ${minimum}` : `greater than or equal to ${minimum}`);
   if (maximum !== undefined && (exclusiveMaximum === true ? value >= maximum : value > maximum))
@@ -153,7 +163,7 @@ function checkList(schema: SchemaNode, value: readonly unknown[], path: string, 
   if (minItems !== undefined && value.length < minItems)
     into.errors.push(invalid(path, value.length, `${path} in body should have at least ${minItems} items`));
   if (maxItems !== undefined && value.length > maxItems) into.errors.push(tooMany(path, value.length, maxItems));
-  if (uniqueItems === true && new Set(value.map((each) => JSON.stringify(each))).size < value.length)
+  if (uniqueItems === true && new Set(value.map((each) => stringifyExact(each))).size < value.length)
     into.errors.push(invalid(path, value, `${path} in body shouldn't contain duplicates`));
 }
 
@@ -192,7 +202,7 @@ function checkObject(
 /** The parts of a schema that several can be of. What stands below them is not let through for being old. */
 function checkParts(schema: SchemaNode, value: unknown, path: string, into: Findings): void {
   const one = (part: SchemaNode) => {
-    const findings = new Findings();
+    const findings = new Findings(into.floats);
     check(part, value, path, findings, undefined);
     return findings;
   };

@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import type { ListMeta } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Status } from '@oarlock/api/status';
@@ -80,7 +81,7 @@ export class TableEncoder implements Encoding {
 
   #row(item: Encoded, now: number, printer = this.#printer): readonly Buffer[] {
     const conditions = printer.conditions?.(item.object) ?? [];
-    const cells = `{"cells":${JSON.stringify(printer.cells(item.object, now))}${conditions.length === 0 ? '' : `,"conditions":${JSON.stringify(conditions)}`}`;
+    const cells = `{"cells":${stringifyExact(printer.cells(item.object, now))}${conditions.length === 0 ? '' : `,"conditions":${JSON.stringify(conditions)}`}`;
     switch (this.#include) {
       case 'None':
         return [Buffer.from(`${cells},"object":null}`)];

@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 
-export type Cell = string | number | boolean | null;
+export type Cell = string | number | bigint | boolean | null;
 
 /** `TableColumnDefinition` of meta.k8s.io. Columns of priority 1 show with `-o wide` only. */
 export interface Column {

@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
@@ -26,7 +27,7 @@ export class Codec {
     const { metadata = {} } = object;
     const { managedFields } = metadata;
     const head = JSON.stringify(without(metadata, separate));
-    const tail = JSON.stringify(without(object, first));
+    const tail = stringifyExact(without(object, first));
     // managers are most of many objects, and seldom new
     const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
     return Buffer.from(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
@@ -114,7 +115,7 @@ export class Item implements Encoded {
   pieces(): readonly Buffer[] {
     const { opening } = this.codec;
     const { value } = this;
-    if (!startsWith(value, opening)) return [Buffer.from(JSON.stringify(this.object))];
+    if (!startsWith(value, opening)) return [Buffer.from(stringifyExact(this.object))];
     const rest = Buffer.from(value.buffer, value.byteOffset + opening.length, value.byteLength - opening.length);
     return [opening, Buffer.from(this.#version(), 'latin1'), rest];
   }
@@ -122,7 +123,7 @@ export class Item implements Encoded {
   json(before = '', after = ''): Buffer {
     const { opening } = this.codec;
     const { value } = this;
-    if (!startsWith(value, opening)) return Buffer.from(before + JSON.stringify(this.object) + after);
+    if (!startsWith(value, opening)) return Buffer.from(before + stringifyExact(this.object) + after);
     const version = this.#version();
     const buffer = Buffer.allocUnsafe(before.length + value.length + version.length + after.length);
     let at = buffer.write(before, 0, 'latin1');
@@ -169,7 +170,7 @@ export class View implements Encoded {
     return this.#protobuf;
   }
   #whole(): Buffer {
-    this.#json ??= Buffer.from(JSON.stringify(this.object));
+    this.#json ??= Buffer.from(stringifyExact(this.object));
     return this.#json;
   }
 }
