@@ -54,6 +54,8 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #node: NodeSetup;
   readonly #routes: NodeRoutes | undefined;
   readonly #ipamDir: string;
+  readonly #dataDir: string;
+  readonly #log: Context['log'];
   #size = 0n;
 
   constructor(config: BridgeNetworkConfig, traits: NetworkDriver['traits'], context: Context, routes?: NodeRoutes) {
@@ -63,6 +65,8 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);
     this.#routes = routes;
+    this.#dataDir = context.dataDir;
+    this.#log = context.log;
     this.#ipamDir = config.ipamDir ?? join(context.dataDir, 'ipam');
     this.#attachments = new Attachments({
       name: 'network-bridge',
@@ -104,7 +108,13 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       this.#node.acceptForwarding(bridge, families),
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
-    if (confDir !== null) await writeConflist(confDir, confFile, { cniVersion: versions.conflist, name, plugins });
+    if (confDir !== null) {
+      const gone = await writeConflist(
+        { directory: confDir, file: confFile, dataDir: this.#dataDir },
+        { cniVersion: versions.conflist, name, plugins },
+      );
+      if (gone.length > 0) this.#log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
+    }
     await this.#routes?.use(node);
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
     this.#size = node.podCIDRs.reduce((sum, cidr) => sum + addressesOf(cidr), 0n);

@@ -137,7 +137,9 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     if (confDir !== null) {
       const text = await clientText();
       await Promise.all((await existing(binDirs)).map((directory) => installClient(directory, text)));
-      await writeConflist(confDir, confFile, { cniVersion: versions.conflist, name, plugins });
+      const { dataDir, log } = this.#context;
+      const gone = await writeConflist({ directory: confDir, file: confFile, dataDir }, { cniVersion: versions.conflist, name, plugins });
+      if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
     }
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
   }

@@ -27,10 +27,12 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
   readonly #plugins: CniPlugins;
   readonly #chain: CniChain;
   readonly #attachments: Attachments;
+  readonly #dataDir: string;
 
   constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>) {
     this.traits = traits;
     this.#config = config;
+    this.#dataDir = context.dataDir;
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
     this.#chain = new CniChain(this.#plugins);
     this.#attachments = new Attachments({
@@ -65,7 +67,8 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
       ...companions(this.#config, new Set(found.keys())),
     ];
     const { own } = await this.#plugins.versions(plugins.map(({ type }) => type));
-    if (confDir !== null) await writeConflist(confDir, confFile, { cniVersion: conflistVersion, name, plugins });
+    if (confDir !== null)
+      await writeConflist({ directory: confDir, file: confFile, dataDir: this.#dataDir }, { cniVersion: conflistVersion, name, plugins });
     this.#attachments.list = { cniVersion: own, name, plugins };
   }
 
