@@ -9,13 +9,14 @@ import { nodeImages } from './node/images.ts';
 import { objectBehaviours } from './node/objects.ts';
 import { podBehaviours } from './node/pods.ts';
 import { resizeBehaviours } from './node/resize.ts';
+import { restartBehaviours } from './node/restarts.ts';
 import { taintBehaviours } from './node/taints.ts';
 import { userBehaviours } from './node/users.ts';
 import { inlineVolumeBehaviours } from './storage/inline.ts';
 import { volumeBehaviours } from './storage/volumes.ts';
 
 const suites = {
-  'sig-node': [containerBehaviours, podBehaviours, resizeBehaviours, userBehaviours, objectBehaviours],
+  'sig-node': [containerBehaviours, podBehaviours, restartBehaviours, resizeBehaviours, userBehaviours, objectBehaviours],
   'sig-storage': [volumeBehaviours, inlineVolumeBehaviours],
   'sig-cli': [kubectlBehaviours],
   'sig-instrumentation': [eventBehaviours],

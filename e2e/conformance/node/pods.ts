@@ -346,16 +346,4 @@ export function podBehaviours(bench: NodeWorkbench): void {
         () => true,
       );
   });
-
-  it('containers restart by rules of their own', async () => {
-    const rules = [{ action: 'Restart', exitCodes: { operator: 'In', values: [42] } }];
-    const script = 'n=$(cat /v/n 2>/dev/null || echo 0); echo $((n + 1)) > /v/n; [ $n = 0 ] && exit 42; exit 7';
-    const { metadata } = await bench.pod({
-      ...only(script, { restartPolicy: 'Never', restartPolicyRules: rules, volumeMounts: [{ name: 'v', mountPath: '/v' }] }),
-      volumes: [{ name: 'v', emptyDir: {} }],
-    });
-    const { status } = await bench.pods.until(metadata.name, 'fail', (pod) => pod.status.phase === 'Failed');
-    expect(status.containerStatuses?.[0]).toMatchObject({ restartCount: 1, state: { terminated: { exitCode: 7 } } });
-    bench.forget(metadata.name);
-  });
 }

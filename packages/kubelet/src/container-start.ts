@@ -19,7 +19,7 @@ const retryMs = 10_000;
 const keptAttempts = 2;
 
 /** Whether the container has to wait because it ended too often lately. */
-function backsOff(pass: SyncPass, { container, kind }: PlacedContainer): boolean {
+export function backsOff(pass: SyncPass, { container, kind }: PlacedContainer): boolean {
   const { record } = pass;
   const { node, state, pod } = record;
   const latest = state.latest(container.name);
@@ -47,8 +47,9 @@ function backsOff(pass: SyncPass, { container, kind }: PlacedContainer): boolean
 function nextRestartCount({ record }: SyncPass, { container, kind }: PlacedContainer): number {
   const latest = record.state.latest(container.name);
   if (latest) return restartCountOf(latest.annotations) + 1;
-  const reported = statusOf(statusesOf(record.pod.status, kind), container.name);
-  return reported?.containerID ? reported.restartCount + 1 : 0;
+  const reported = statusOf(statusesOf(record.status ?? record.pod.status, kind), container.name);
+  if (reported?.containerID) return reported.restartCount + 1;
+  return reported?.lastState?.terminated ? reported.restartCount : 0;
 }
 
 /**

@@ -5,6 +5,7 @@ import type {
   ContainerStatus as ApiStatus,
   EphemeralContainer,
   Pod,
+  PodStatus,
   ResourceRequirements,
 } from '@oarlock/api/types/core-v1';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
@@ -21,6 +22,8 @@ export interface StartFailure {
 
 /** What statuses are made from, besides the pod. */
 export interface StatusSources {
+  /** What was computed last, or what the API has. */
+  readonly before: PodStatus | undefined;
   readonly state: PodState;
   readonly verdicts: ProbeVerdicts & { readiness(id: string): boolean | undefined };
   /** By container name. */
@@ -128,6 +131,7 @@ function unseen(pod: Pod, container: AnyContainer, old: ApiStatus | undefined, w
     restartCount: old?.restartCount ?? 0,
     state: waiting,
     lastState: old?.lastState ?? {},
+    ...(old?.state?.running === undefined && old?.containerID !== undefined && { containerID: old.containerID }),
   };
   if (old?.state?.running === undefined) return base;
   // It ran, and nobody saw how it ended: that must not read as if it never had.
@@ -138,7 +142,9 @@ function unseen(pod: Pod, container: AnyContainer, old: ApiStatus | undefined, w
     finishedAt: formatTime(0),
   };
   if (ended) return { ...base, image: old.image, imageID: old.imageID, state: { terminated } };
-  return { ...base, ...(old.lastState?.terminated === undefined && { lastState: { terminated }, restartCount: base.restartCount + 1 }) };
+  // a status without an id counts the start that is to come already
+  if (old.lastState?.terminated) return { ...base, ...(old.containerID !== undefined && { containerID: old.containerID }) };
+  return { ...base, lastState: { terminated }, restartCount: base.restartCount + 1 };
 }
 
 /** Statuses of one of the pod's lists of containers, in its order. */
@@ -153,7 +159,7 @@ export function containerStatuses(
   const waiting = waitingFor(hasInit ? 'PodInitializing' : 'ContainerCreating');
   return containers.map((container) => {
     const [latest, previous] = state.attempts(container.name);
-    const old = statusOf(statusesOf(pod.status, kind), container.name);
+    const old = statusOf(statusesOf(sources.before, kind), container.name);
     const status = latest ? seen(kind, container, latest, previous, sources) : unseen(pod, container, old, waiting, ended);
     // remains of earlier attempts may have been removed meanwhile: what was reported of them stays
     const kept =

@@ -1,6 +1,6 @@
 import type { ContainerStatus, Pod, PodCondition } from '@oarlock/api/types/core-v1';
 import type { Time } from '@oarlock/api/object';
-import { isSidecar, statusOf } from './pods.ts';
+import { couldRestartAll, isSidecar, statusOf } from './pods.ts';
 import type { PodPhase } from './pod-phase.ts';
 import type { ResizeReport } from './pod-resize.ts';
 
@@ -77,7 +77,21 @@ function resizing({ pending, progress }: Partial<ResizeReport> = {}): readonly (
   ];
 }
 
+/** All containers are being ended, to be started anew (KEP-5532). Said of pods alone of which some container may ask for it. */
+export const allContainersRestarting = 'AllContainersRestarting';
+
+function restartingAll(pod: Pod, phase: PodPhase, restarting: boolean): readonly (readonly [string, Verdict])[] {
+  if (!couldRestartAll(pod)) return [];
+  const started: Verdict = {
+    status: 'True',
+    reason: 'RestartAllContainersStarted',
+    message: 'A container ended as one of its restart policy rules says',
+  };
+  return [[allContainersRestarting, completion(phase) ?? (restarting ? started : { status: 'False' })]];
+}
+
 export interface ConditionSources {
+  readonly restarting: boolean;
   readonly init: readonly ContainerStatus[];
   readonly regular: readonly ContainerStatus[];
   readonly phase: PodPhase;
@@ -93,7 +107,7 @@ export interface ConditionSources {
 /** The kubelet's own conditions. A transition time changes when the status of a condition does. */
 export function podConditions(
   pod: Pod,
-  { init, regular, phase, sandboxReady, resize, disruption, before, now }: ConditionSources,
+  { init, regular, phase, restarting, sandboxReady, resize, disruption, before, now }: ConditionSources,
 ): readonly PodCondition[] {
   const containers = containersReady(pod, init, regular, phase);
   const verdicts: readonly (readonly [type: string, verdict: Verdict])[] = [
@@ -105,6 +119,7 @@ export function podConditions(
     ...(disruption === undefined
       ? []
       : [['DisruptionTarget', { status: 'True', reason: 'TerminationByKubelet', message: disruption } as const] as const]),
+    ...restartingAll(pod, phase, restarting),
     ...resizing(resize),
   ];
   const { generation } = pod.metadata ?? {};

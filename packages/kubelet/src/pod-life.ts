@@ -11,9 +11,10 @@ import { applySpec, dropOldFailures, prepareVolumes } from './pod-sync.ts';
 import { syncProbes } from './probes/sync-probes.ts';
 import { isDeleted, isHostNetwork, isTerminalPhase } from './pods.ts';
 import type { PodRecord } from './pod-record.ts';
+import { restartAll, restartsAll } from './restart-all.ts';
 import type { Found, RuntimeListener } from './runtime-hub.ts';
 import type { SyncPass } from './sync-pass.ts';
-import { terminationMessage } from './termination-message.ts';
+import { readMessages } from './termination-message.ts';
 
 /**
  * Where a pod is in its life on the node; it only ever goes forward.
@@ -171,7 +172,12 @@ export class PodLife {
     if (record.resize?.decide() === true) this.#content.changed();
     // what probes found before this kubelet began still holds
     if (record.adopted) syncProbes(record, this.#options);
-    if (record.status === undefined || !record.state.isEmpty) {
+    record.restarting = restartsAll(record);
+    if (record.restarting) {
+      const ended = await restartAll(pass, this.#report);
+      syncProbes(record, this.#options);
+      if (!ended) return;
+    } else if (record.status === undefined || !record.state.isEmpty) {
       this.#report.tell(pass, { lazy: true });
       if (isTerminalPhase(record.status?.phase)) {
         this.stage = 'terminating';
@@ -196,7 +202,7 @@ export class PodLife {
       );
     dropOldFailures(record);
     syncProbes(record, this.#options);
-    await this.#readMessages();
+    await readMessages(record);
     this.#report.tell(pass, { lazy: false });
     if (isTerminalPhase(record.status?.phase)) this.stage = 'terminating';
   }
@@ -220,16 +226,7 @@ export class PodLife {
       this.#stale = 'all';
       throw error;
     }
-    await this.#readMessages();
-  }
-
-  /** What ended containers have left to say: it belongs into the first status that shows their end. */
-  async #readMessages(): Promise<void> {
-    const record = this.#record;
-    if (record.runtime?.hollow !== false) return;
-    for (const status of record.state.containers) {
-      if (status.state === 'EXITED' && !record.messages.has(status.id)) record.setMessage(status.id, await terminationMessage(status));
-    }
+    await readMessages(record);
   }
 
   #refuse(pass: SyncPass, { reason, message }: Verdict): void {

@@ -1,5 +1,5 @@
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
-import { isSidecar, restartPolicyOf, restartsAfter, statusOf } from './pods.ts';
+import { couldRestartAll, isSidecar, restartPolicyOf, restartsAfter, statusOf } from './pods.ts';
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
@@ -25,7 +25,7 @@ export function podPhase(pod: Pod, init: readonly ContainerStatus[], regular: re
       }
       continue;
     }
-    const terminated = state?.terminated ?? (state?.waiting ? lastState?.terminated : undefined);
+    const terminated = state?.terminated ?? (state?.waiting && !couldRestartAll(pod) ? lastState?.terminated : undefined);
     if (!terminated) initPending += 1;
     else if (terminated.exitCode !== 0 && (ended || !restartsAfter(pod, container, terminated.exitCode))) return 'Failed';
     else if (terminated.exitCode !== 0) initPending += 1;
@@ -40,7 +40,9 @@ export function podPhase(pod: Pod, init: readonly ContainerStatus[], regular: re
       if (restartsAfter(pod, container, state.terminated.exitCode)) willRestart = true;
     } else if (state?.waiting) {
       if (lastState?.terminated) {
-        stopped += 1;
+        // what waits is to be started: of pods that start all anew, also what else never would be
+        if (restartPolicyOf(pod, container) === 'Never' && couldRestartAll(pod)) waiting += 1;
+        else stopped += 1;
         willRestart ||= restartPolicyOf(pod, container) !== 'Never';
       } else waiting += 1;
     } else unknown += 1;

@@ -33,6 +33,8 @@ export class PodRecord implements StatusSubject {
   probes: PodProbes | undefined;
   /** Made when the pod first asks for other resources than it was given. */
   resize: PodResize | undefined;
+  /** All containers are being ended, to be started anew (KEP-5532). */
+  restarting = false;
   /** Found in the runtime when the kubelet began, rather than started by it. */
   adopted = false;
   readonly startedAt: number;

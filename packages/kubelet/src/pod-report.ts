@@ -41,6 +41,7 @@ export class PodReport {
         messages: record.messages,
         runtimeName: runtime?.hub.name ?? '',
         ended,
+        restarting: record.restarting && !ended,
         resize: ended ? undefined : record.resize,
         before: record.status ?? pod.status,
         hostIPs: node.addresses,

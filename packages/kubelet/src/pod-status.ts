@@ -8,10 +8,10 @@ import { podPhase, type PodPhase } from './pod-phase.ts';
 import { qosClass } from './resources.ts';
 
 export interface PodStatusSources extends StatusSources {
-  /** What was computed last, or what the API has. */
-  readonly before: PodStatus | undefined;
   readonly hostIPs: readonly string[];
   readonly now: number;
+  /** All containers are being ended, to be started anew. */
+  readonly restarting?: boolean;
   /** When the kubelet first saw the pod. */
   readonly startedAt: number;
   /** What is told of resizes; absent when there never was one. */
@@ -29,7 +29,11 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
   const init = containerStatuses(pod, 'init', initContainers, sources);
   const regular = containerStatuses(pod, 'regular', containers, sources);
   const ephemeral = containerStatuses(pod, 'ephemeral', ephemeralContainers, sources);
-  const phase = phaseOf(pod, before, verdict !== undefined ? 'Failed' : podPhase(pod, init, regular, ended));
+  const phase = phaseOf(
+    pod,
+    before,
+    verdict !== undefined ? 'Failed' : sources.restarting === true ? 'Pending' : podPhase(pod, init, regular, ended),
+  );
   const podIPs = isHostNetwork(pod) ? (state.sandboxes.length > 0 ? hostIPs : none) : state.podIPs;
   // a pod keeps the address it had: it explains logs of others
   const ips = podIPs.length > 0 ? podIPs.map((ip) => ({ ip })) : (before?.podIPs ?? none);
@@ -40,6 +44,7 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
       init,
       regular,
       phase,
+      restarting: sources.restarting === true,
       resize: sources.resize?.report,
       disruption: verdict?.disrupts === true ? verdict.message : undefined,
       sandboxReady: state.readySandbox !== undefined && podIPs.length > 0,

@@ -52,12 +52,21 @@ export function restartPolicyOf(pod: Pod, container: Pick<Container, 'restartPol
   return container.restartPolicy ?? pod.spec?.restartPolicy ?? 'Always';
 }
 
+/** What the first rule that matches says of a container that ended like this (KEP-5307, KEP-5532); undefined: none does. */
+export function restartRuleOf({ restartPolicyRules = [] }: Pick<Container, 'restartPolicyRules'>, exitCode: number): string | undefined {
+  return restartPolicyRules.find(
+    ({ exitCodes }) => exitCodes !== undefined && (exitCodes.values?.includes(exitCode) === true) === (exitCodes.operator === 'In'),
+  )?.action;
+}
+/** Whether some container may ask for all of them to be started anew. */
+export function couldRestartAll({ spec }: Pod): boolean {
+  const asks = ({ restartPolicyRules }: Container) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers') === true;
+  return spec?.containers.some(asks) === true || spec?.initContainers?.some(asks) === true;
+}
+
 /** Whether a container that ended like this is started again. */
 export function restartsAfter(pod: Pod, container: Pick<Container, 'restartPolicy' | 'restartPolicyRules'>, exitCode: number): boolean {
-  for (const { action, exitCodes } of container.restartPolicyRules ?? []) {
-    const listed = exitCodes?.values?.includes(exitCode) === true;
-    if (action === 'Restart' && exitCodes !== undefined && listed === (exitCodes.operator === 'In')) return true;
-  }
+  if (restartRuleOf(container, exitCode) !== undefined) return true;
   const policy = restartPolicyOf(pod, container);
   return policy === 'Always' || (policy === 'OnFailure' && exitCode !== 0);
 }

@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import type { PodRecord } from './pod-record.ts';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { parseLogRecord } from './cri-log.ts';
 import { names } from './labels.ts';
@@ -9,7 +10,7 @@ const maxLogLines = 80;
 const tailBytes = 64 * 1024;
 
 /** What a container left to be said of its end: its message file, or the end of its log when it failed and asks for that. '' when nothing. */
-export async function terminationMessage(status: ContainerStatus): Promise<string> {
+async function terminationMessage(status: ContainerStatus): Promise<string> {
   const path = status.annotations[names.terminationMessagePath];
   const file = path === undefined ? undefined : status.mounts.find(({ containerPath }) => containerPath === path)?.hostPath;
   const message = file === undefined ? '' : (await readPart(file, maxMessage, 'head')).toString('utf8');
@@ -48,4 +49,12 @@ function splitLines(bytes: Buffer): readonly Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0, at = bytes.indexOf(0x0a); at >= 0; from = at + 1, at = bytes.indexOf(0x0a, from)) lines.push(bytes.subarray(from, at));
   return lines;
+}
+
+/** What ended containers have left to say: it belongs into the first status that shows their end. */
+export async function readMessages(record: PodRecord): Promise<void> {
+  if (record.runtime?.hollow !== false) return;
+  for (const status of record.state.containers) {
+    if (status.state === 'EXITED' && !record.messages.has(status.id)) record.setMessage(status.id, await terminationMessage(status));
+  }
 }

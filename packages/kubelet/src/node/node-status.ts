@@ -25,6 +25,11 @@ export interface NodeStatusSources {
   readonly problems: readonly string[];
 }
 
+/**
+ * What this kubelet can do that not every kubelet of these releases can, under the names that pods are placed by (KEP-5328). Sorted. Nodes say
+ * it as long as upstream's do.
+ */
+const declaredFeatures = ['RestartAllContainersOnContainerExits'];
 const maxImages = 50;
 const maxNames = 5;
 
@@ -113,6 +118,7 @@ export function nodeStatus(sources: NodeStatusSources, before: NodeStatus | unde
     }),
     daemonEndpoints: { kubeletEndpoint: { Port: port } },
     images: imagesOf(images),
+    declaredFeatures,
     ...(features && {
       features: { supplementalGroupsPolicy: features.supplementalGroupsPolicy },
       runtimeHandlers: features.handlers.map(({ name, ...can }) => ({ name, features: can })),
@@ -141,11 +147,21 @@ export function sameNodeStatus(a: NodeStatus | undefined, b: NodeStatus): boolea
   return a !== undefined && jsonEqual(still(a), still(b));
 }
 
+const patched = [
+  'capacity',
+  'allocatable',
+  'daemonEndpoints',
+  'nodeInfo',
+  'images',
+  'declaredFeatures',
+  'features',
+  'runtimeHandlers',
+] as const satisfies readonly (keyof NodeStatus)[];
+
 /** The strategic merge patch for what differs. Conditions always come along: they carry the heartbeat. */
 export function nodeStatusPatch(before: NodeStatus | undefined, after: NodeStatus): { readonly status: Readonly<Record<string, unknown>> } {
   const status: Record<string, unknown> = { conditions: after.conditions };
-  for (const field of ['capacity', 'allocatable', 'daemonEndpoints', 'nodeInfo', 'images', 'features', 'runtimeHandlers'] as const)
-    if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
+  for (const field of patched) if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
   // several addresses may be of one type, which is what they are merged by
   if (!jsonEqual(before?.addresses, after.addresses)) status['addresses'] = [{ $patch: 'replace' }, ...(after.addresses ?? [])];
   return { status };
