@@ -1,6 +1,6 @@
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
 import { isObject } from '@oarlock/api/json';
-import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import { parseApiVersion, type GroupVersionKind, type Kind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
@@ -31,6 +31,7 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
   'application/strategic-merge-patch+json': 'strategic',
   'application/apply-patch+yaml': 'apply',
 };
+const { 'application/strategic-merge-patch+json': _strategic, ...customPatchTypes } = patchTypes;
 
 const unsupported = (accepted: readonly string[]): StatusError =>
   failure(
@@ -45,11 +46,12 @@ export function bodyTypeOf(contentType: string | undefined): BodyType {
   return bodyTypes[type] as BodyType;
 }
 
-/** @throws StatusError `UnsupportedMediaType` */
-export function patchTypeOf(contentType: string | undefined): PatchType {
+/** Kinds that definitions make have no types of their own, by which lists could be merged. @throws StatusError `UnsupportedMediaType` */
+export function patchTypeOf(contentType: string | undefined, kind: Kind): PatchType {
   const type = mediaTypeOf(contentType);
-  if (!Object.hasOwn(patchTypes, type)) throw unsupported(Object.keys(patchTypes));
-  return patchTypes[type] as PatchType;
+  const accepted = publishedOf(kind) === undefined ? patchTypes : customPatchTypes;
+  if (!Object.hasOwn(accepted, type)) throw unsupported(Object.keys(accepted));
+  return accepted[type] as PatchType;
 }
 
 export interface BodyContext {
@@ -70,7 +72,7 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   const { verb, kind, subresource, optionsKind } = route;
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
   if (verb === 'patch') {
-    const type = patchTypeOf(contentType);
+    const type = patchTypeOf(contentType, kind);
     const patch = parsePatch(bytes, type, publishedOf(kind) !== undefined);
     checkDuplicates(bytes, type, query, warn);
     if (type === 'merge' && publishedOf(kind) !== undefined) rememberFloats(patch, bytes.toString('utf8'));

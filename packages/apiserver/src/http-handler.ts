@@ -302,7 +302,7 @@ export class HttpHandler {
   /** Who may not ask does not learn that there is nothing. */
   async #unknown(exchange: Exchange, work: Work, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
     await this.#authorize(work, info, identity);
-    if (status !== undefined && this.#currentRoutes().hasGroupVersion(info)) throw status;
+    if (status !== undefined) throw status;
     sendText(exchange, 404, plainNotFound);
   }
 

@@ -28,7 +28,7 @@ export async function apiRequest(
   const { verb, optionsKind } = route;
   const contentType = headers['content-type'];
   const writes = optionsKind === undefined && verb !== 'get' && verb !== 'list' && verb !== 'watch';
-  const patchType = writes && verb === 'patch' ? patchTypeOf(contentType) : undefined;
+  const patchType = writes && verb === 'patch' ? patchTypeOf(contentType, route.kind) : undefined;
   const bytes = writes ? await exchange.read(maxBodyBytes) : noBytes;
   const binary = bytes.length > 0 && mediaTypeOf(contentType) === protobufType;
   const protobuf = binary ? (await import('./negotiation-protobuf.ts')).decodeProtobuf : undefined;

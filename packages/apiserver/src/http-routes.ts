@@ -1,6 +1,6 @@
 import type { Kind, Subresource } from '@oarlock/api/kinds';
-import { resource as describe, type Resource } from '@oarlock/api/resource';
-import { failure, type StatusError } from '@oarlock/api/status';
+import { groupResource, resource as describe, type Resource } from '@oarlock/api/resource';
+import { badRequest, failure, notFound, type StatusError } from '@oarlock/api/status';
 import type { ApiVerb } from '@oarlock/spi/loopback';
 import { publishedOf } from './custom-resources/published-kind.ts';
 import type { ResourceInfo } from './http-request-info.ts';
@@ -39,10 +39,13 @@ export const noSuchMethod = (): StatusError =>
 /** What is served, looked up by path. */
 export class Routes {
   readonly #byGroupVersion = new Map<string, Map<string, Served>>();
+  /** Group versions of which there are kinds of our own. */
+  readonly #builtin = new Set<string>();
 
   constructor(served: readonly Kind[]) {
     for (const kind of served) {
       const key = `${kind.group}/${kind.version}`;
+      if (publishedOf(kind) === undefined) this.#builtin.add(key);
       const resources = this.#byGroupVersion.get(key) ?? new Map<string, Served>();
       this.#byGroupVersion.set(key, resources);
       resources.set(kind.resource, {
@@ -53,17 +56,44 @@ export class Routes {
     }
   }
 
-  hasGroupVersion({ group, version }: { readonly group: string; readonly version: string }): boolean {
-    return this.#byGroupVersion.has(`${group}/${version}`);
-  }
-
-  /** The route, or the refusal that Kubernetes' routes answer with. */
-  find(method: string, info: ResourceInfo): Route | StatusError {
-    const served = this.#byGroupVersion.get(`${info.group}/${info.version}`)?.get(info.resource);
-    if (served === undefined || !placed(served.kind, info)) return noSuchPath();
+  /** The route, or the refusal that Kubernetes' routes answer with; undefined where only a page that is not found is answered. */
+  find(method: string, info: ResourceInfo): Route | StatusError | undefined {
+    const groupVersion = `${info.group}/${info.version}`;
+    const served = this.#byGroupVersion.get(groupVersion)?.get(info.resource);
+    if (served !== undefined && publishedOf(served.kind) !== undefined) return customRoute(served, method, info);
+    if (served === undefined || !placed(served.kind, info)) return this.#builtin.has(groupVersion) ? noSuchPath() : undefined;
     return info.subresource === '' ? route(served, method, info) : subresourceRoute(served, method, info);
   }
 }
+
+/** Custom resources have no routes: one handler takes all that is below their path, and asks the verb what to do. */
+function customRoute(served: Served, method: string, info: ResourceInfo): Route | StatusError | undefined {
+  const { kind, resource, subresources } = served;
+  const { verb, namespace, name } = info;
+  if (kind.namespaced ? namespace === '' && verb !== 'list' && verb !== 'watch' : namespace !== '') return undefined;
+  const subresource = info.subresource === '' ? undefined : subresources.get(info.subresource);
+  if (info.subresource !== '' && subresource === undefined) return notFound(resource, name);
+  const verbs = subresource === undefined ? apiVerbs : new Set(subresource.verbs);
+  if (!isVerb(verb) || !verbs.has(verb) || (info.watchPrefix && method !== 'GET')) return unsupportedVerb(resource, verb);
+  if (name === '' && (verb === 'update' || verb === 'patch')) return badRequest('name must be provided');
+  return {
+    verb,
+    kind,
+    resource,
+    subresource,
+    namespace,
+    name: verb === 'create' || info.watchPrefix ? '' : name,
+    optionsKind: undefined,
+    watchedName: info.watchPrefix && name !== '' ? name : undefined,
+    longRunning: verb === 'watch',
+  };
+}
+
+const unsupportedVerb = ({ group, resource }: Resource, verb: string): StatusError =>
+  failure('MethodNotAllowed', `${verb} is not supported on resources of kind ${JSON.stringify(groupResource({ group, resource }))}`, {
+    ...(group !== '' && { group }),
+    kind: resource,
+  });
 
 /** Whether the path has a namespace where one belongs, and none elsewhere. */
 function placed(kind: Kind, { namespace, name, resource, subresource }: ResourceInfo): boolean {
@@ -74,9 +104,7 @@ function placed(kind: Kind, { namespace, name, resource, subresource }: Resource
 function route({ kind, resource }: Served, method: string, info: ResourceInfo): Route | StatusError {
   const { verb, namespace, name, watchPrefix } = info;
   const everywhere = kind.namespaced && namespace === '';
-  // a definition that ends is not discovered with all of its verbs, and says itself why it refuses them
-  if (!isVerb(verb) || !(kind.verbs.includes(verb) || publishedOf(kind) !== undefined) || (watchPrefix && method !== 'GET'))
-    return noSuchMethod();
+  if (!isVerb(verb) || !kind.verbs.includes(verb) || (watchPrefix && method !== 'GET')) return noSuchMethod();
   if (everywhere && verb !== 'list' && verb !== 'watch') return noSuchMethod();
   if (method === 'HEAD' || (needsName.has(verb) !== (name !== '') && !watchPrefix)) return noSuchMethod();
   return {

@@ -10,7 +10,7 @@ const routes = new Routes(kinds.filter(({ servedByDefault }) => servedByDefault)
 const info = (method: string, target: string) => requestInfo(method, parseTarget(target));
 function find(method: string, target: string): Route | number {
   const found = routes.find(method, info(method, target) as ResourceInfo);
-  return found instanceof StatusError ? found.code : found;
+  return found instanceof StatusError ? found.code : (found ?? 404);
 }
 const refusal = (target: string): number => {
   try {
