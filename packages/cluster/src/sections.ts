@@ -49,7 +49,8 @@ export const sections: readonly Section[] = [
   { key: 'controllers', slot: Controllers, roles: ['controllers'] },
   { key: 'network', slot: Network, roles: ['kubelet'] },
   { key: 'runtimes', slot: Runtime, roles: ['kubelet'] },
-  { key: 'volumes', slot: Volumes, roles: ['kubelet'] },
+  // beside the controllers, where no kubelet is, drivers make what is the cluster's: classes and kinds
+  { key: 'volumes', slot: Volumes, roles: ['kubelet', 'controllers'] },
   { key: 'policy', slot: Policy, roles: ['kubelet'] },
   { key: 'proxy', slot: Proxy, roles: ['proxy'] },
   { key: 'dns', slot: Dns, roles: ['proxy'] },

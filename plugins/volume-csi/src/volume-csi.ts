@@ -50,6 +50,7 @@ export class VolumeCsi implements VolumeDriver {
   #inUse: VolumesInUse | undefined;
   #sockets: PluginSockets | undefined;
   #snapshots: Promise<void> | undefined;
+  #provisions: Promise<boolean> | undefined;
 
   constructor(options: VolumeCsiOptions) {
     const { config, client, dataDir, events } = options;
@@ -67,6 +68,15 @@ export class VolumeCsi implements VolumeDriver {
         return this.#inUse;
       },
     });
+  }
+
+  /** What is the cluster's is made wherever this runs and may: where there is no node yet, too. */
+  async start(): Promise<void> {
+    for (const driver of this.#options.config.drivers)
+      if (isOwn(driver))
+        this.#meet('the classes of a volume driver cannot be made', async () => {
+          if (await this.#mayProvision()) await this.#announceOwn(driver);
+        });
   }
 
   begin(nodeName: string): void {
@@ -127,16 +137,12 @@ export class VolumeCsi implements VolumeDriver {
   }
 
   async #begin(config: DriverConfig, at: number, nodeName: string): Promise<void> {
-    const { clock, log, client, informers, dataDir } = this.#options;
+    const { clock, log, informers, dataDir } = this.#options;
     const { signal } = this.#stop;
-    const provisions = config.provision && (await this.#insist(() => this.#mayProvision()));
-    if ('run' in config && config.run === 'csi-hostpath' && provisions) {
-      await this.#insist(() => announce(ownName, config, true, client));
-      const lazy = config.csiDriver.storageCapacity ? undefined : firstUse(ownName, informers, signal);
-      this.#meet('snapshots cannot be taken', async () => {
-        await this.#defineSnapshots();
-        await this.#insist(() => announceSnapshots(ownName, config, client));
-      });
+    const provisions = config.provision && (await this.#mayProvision());
+    if (isOwn(config) && provisions) {
+      // its class is there before somebody can name it
+      const lazy = config.csiDriver?.storageCapacity === true ? undefined : firstUse(ownName, informers, signal);
       // a process that nobody needs is not started
       await lazy;
     }
@@ -146,6 +152,14 @@ export class VolumeCsi implements VolumeDriver {
     if (stop !== undefined) this.#processes.push(stop);
     const driver = await meet(socket, config, { clock, log, signal });
     await this.#join(driver, nodeName, provisions, (work) => this.#insist(work));
+  }
+
+  /** Its name is known before it has answered. */
+  async #announceOwn(config: DriverConfig): Promise<void> {
+    const { client } = this.#options;
+    await this.#insist(() => announce(ownName, config, true, client));
+    await this.#defineSnapshots();
+    await this.#insist(() => announceSnapshots(ownName, config, client));
   }
 
   /** Drivers that come with a registrar of their own. */
@@ -242,7 +256,11 @@ export class VolumeCsi implements VolumeDriver {
   }
 
   /** A node that joined may write no PersistentVolumes, unless it is allowed to. */
-  async #mayProvision(): Promise<boolean> {
+  #mayProvision(): Promise<boolean> {
+    this.#provisions ??= this.#insist(() => this.#askWhetherItMay());
+    return this.#provisions;
+  }
+  async #askWhetherItMay(): Promise<boolean> {
     try {
       await this.#options.client.list(persistentVolumes, { limit: 1 });
       return true;
@@ -253,3 +271,6 @@ export class VolumeCsi implements VolumeDriver {
     }
   }
 }
+
+/** Our own, which is to make volumes for claims. */
+const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;
