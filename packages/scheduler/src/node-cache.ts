@@ -137,6 +137,8 @@ export class NodeCache implements Snapshot {
   readonly #states = new Map<string, NodeState>();
   readonly #nodeOfPod = new Map<string, string>();
   readonly #assumed = new Set<string>();
+  /** Taken away for a trial, with the nodes that they are on. */
+  readonly #lifted = new Map<string, { readonly pod: PodInfo; readonly node: string; readonly assumed: boolean }>();
   readonly #affinity = new AffinityGroups();
   readonly #counts = new PodCounts((node, label) => this.get(node)?.node.metadata?.labels?.[label]);
   #list: NodeState[] | undefined;
@@ -182,6 +184,7 @@ export class NodeCache implements Snapshot {
   /** A pod that is bound. Replaces what was known or assumed of it. */
   setPod(pod: Pod): void {
     const info = podInfo(pod);
+    this.#lifted.delete(info.key);
     this.#remove(info.key);
     this.#assumed.delete(info.key);
     this.#place(info, pod.spec?.nodeName ?? '');
@@ -189,7 +192,8 @@ export class NodeCache implements Snapshot {
 
   /** Whether it was there. */
   removePod(key: string): boolean {
-    const known = this.#nodeOfPod.has(key);
+    const known = this.#nodeOfPod.has(key) || this.#lifted.has(key);
+    this.#lifted.delete(key);
     this.#assumed.delete(key);
     this.#remove(key);
     return known;
@@ -206,7 +210,23 @@ export class NodeCache implements Snapshot {
   }
   /** The binding came to nothing. */
   forget(key: string): void {
+    if (this.#lifted.get(key)?.assumed === true) this.#lifted.delete(key);
     if (this.#assumed.delete(key)) this.#remove(key);
+  }
+
+  /** Counts a pod nowhere until it is put back; what is heard of it meanwhile puts it where it is. */
+  lift(pod: PodInfo): void {
+    const node = this.#nodeOfPod.get(pod.key);
+    if (node === undefined) return;
+    this.#lifted.set(pod.key, { pod, node, assumed: this.#assumed.delete(pod.key) });
+    this.#remove(pod.key);
+  }
+  putBack(key: string): void {
+    const lifted = this.#lifted.get(key);
+    if (lifted === undefined) return;
+    this.#lifted.delete(key);
+    if (lifted.assumed) this.#assumed.add(key);
+    this.#place(lifted.pod, lifted.node);
   }
 
   #place(pod: PodInfo, node: string): void {

@@ -26,7 +26,7 @@ import type { SchedulingProfile } from './profiles.ts';
 import { SchedulingCycle, type Failed, type Placed } from './scheduling-cycle.ts';
 import { SchedulingQueue, type Waiting } from './scheduling-queue.ts';
 import type { SchedulerMetrics } from './scheduler-metrics.ts';
-import { placeTeam } from './team-cycle.ts';
+import { TeamCycle } from './team-cycle.ts';
 
 export interface SchedulerOptions {
   readonly client: Client;
@@ -229,7 +229,7 @@ export class Scheduler implements Explainer {
       const profile = this.#profileOf(each.pod);
       return profile === undefined ? [] : [{ waiting: each, profile }];
     });
-    const { placed, refused } = await placeTeam(team, members, this.#cycles, this.#cache, signal);
+    const { placed, refused } = await new TeamCycle(team, members, this.#cycles, this.#cache, signal).place();
     for (const each of refused) this.#refused(each);
     for (const each of placed) this.#binding.begin(each, signal);
   }

@@ -52,6 +52,8 @@ export interface PlaceOptions {
   readonly only?: ReadonlySet<string>;
   /** Make room by preemption; on unless it says otherwise. */
   readonly preempt?: boolean;
+  /** It is undone in any case: no attempt of the pod. */
+  readonly trial?: boolean;
 }
 
 const shownScores = 5;
@@ -86,7 +88,8 @@ export class SchedulingCycle {
     const attempt: Attempt = { waiting, profile, cause: causeOf(span) };
     const fail = (failure: Failed['failure']): Failed => {
       failSpan(span, failure.message);
-      metrics.attempt(failure.reason === 'Unschedulable' ? 'unschedulable' : 'error', profile.schedulerName, clock.monotonic() - began);
+      if (options.trial !== true)
+        metrics.attempt(failure.reason === 'Unschedulable' ? 'unschedulable' : 'error', profile.schedulerName, clock.monotonic() - began);
       return { ...attempt, failure };
     };
     try {
@@ -103,6 +106,10 @@ export class SchedulingCycle {
     } finally {
       span.end();
     }
+  }
+
+  get nominations(): Nominations {
+    return this.#parts.nominations;
   }
 
   /** Gives back what a pod was given. */

@@ -1,3 +1,4 @@
+import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
 import { slot } from '@oarlock/kernel/slot';
@@ -160,7 +161,33 @@ export interface PodTeam {
   domains?(snapshot: Snapshot): readonly ReadonlySet<string>[];
   /** Told after each attempt, with how many have a node now. Must not wait. */
   settled(placed: number, message: string): void;
+  /** For preemption in favour of the team; absent: no room is made for it. */
+  readonly preemption?: TeamPreemption;
 }
+
+/** How teams take each other's room (KEP-5710). */
+export interface TeamPreemption {
+  /** What the team is, for events about those it takes the room of. */
+  readonly object: KubeObject;
+  readonly priority: number;
+  /** The team that a pod of any kind belongs to, which says how much it matters; `together`: it is lost as a whole or not at all. */
+  teamOf(pod: Pod): { readonly key: string; readonly priority: number; readonly together: boolean } | undefined;
+}
+
+/** The whole cluster, to try a team in without some of the pods that are there. What is taken away comes back when the trial is over. */
+export interface TeamTrial {
+  readonly snapshot: Snapshot;
+  readonly members: readonly PodInfo[];
+  remove(pod: PodInfo): void;
+  restore(pod: PodInfo): void;
+  /** The node on which room was made for a member before. */
+  nominatedNode(pod: PodInfo): string | undefined;
+  /** The nodes that members would get now, by key of the pod; undefined when they are too few. */
+  attempt(): Promise<ReadonlyMap<string, string> | undefined>;
+}
+
+/** What became of making room for a team: `nominated`: which node is kept for which member. */
+export type TeamOutcome = Outcome & { readonly nominated?: ReadonlyMap<string, string> };
 
 /** Where room can be made, and by whose loss. */
 export interface Eviction {
@@ -213,6 +240,8 @@ export interface SchedulingPlugin {
     pod: PodInfo,
     refusals: Refusals,
   ): Promise<Outcome & { readonly nominated?: string }> | (Outcome & { readonly nominated?: string });
+  /** The same for a team of which too few members fit, anywhere in the cluster. */
+  postFilterTeam?(team: PodTeam, trial: TeamTrial): Promise<TeamOutcome>;
   preScore?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[]): Outcome;
   /** Any range when `normalize` is given, else 0 (worst) to 100 (best). */
   score?(state: CycleState, pod: PodInfo, node: NodeInfo): number;

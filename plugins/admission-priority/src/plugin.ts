@@ -3,6 +3,7 @@ import { priorityClasses } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
+import type { PodGroup } from '@oarlock/api/types/scheduling-v1alpha2';
 import { Admission, allow, deny, type Verdict } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
@@ -63,6 +64,23 @@ export default Admission.plugin({
         return pod;
       return { ...pod, spec: { ...spec, priority, preemptionPolicy, ...(priorityClassName !== undefined && { priorityClassName }) } };
     };
+    const rankedGroup = (group: PodGroup, found: PriorityClass | undefined): PodGroup | Verdict => {
+      const { spec } = group;
+      const name = spec.priorityClassName ?? '';
+      if (name !== '' && found === undefined) return deny(`no PriorityClass with name ${name} was found`);
+      const priority = found?.value ?? 0;
+      if (spec.priority !== undefined && spec.priority !== priority)
+        return deny(
+          `the integer value of priority (${spec.priority}) must not be provided in pod group spec; priority admission controller computed ${priority} from the given PriorityClass name`,
+        );
+      const priorityClassName = name === '' ? found?.metadata?.name : name;
+      if (spec.priority === priority && name === (priorityClassName ?? '')) return group;
+      return { ...group, spec: { ...spec, priority, ...(priorityClassName !== undefined && { priorityClassName }) } };
+    };
+    const createdGroup = (group: PodGroup): PodGroup | Verdict | Promise<PodGroup | Verdict> => {
+      const name = group.spec.priorityClassName ?? '';
+      return name === '' ? rankedGroup(group, fallback()) : named(name).then((found) => rankedGroup(group, found));
+    };
     const onlyDefault = async (made: KubeObject | undefined): Promise<Verdict> => {
       const { items } = await client.list(priorityClasses);
       const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== made?.metadata?.name);
@@ -73,10 +91,12 @@ export default Admission.plugin({
     return {
       matches: [
         { resources: ['pods'], operations: ['CREATE', 'UPDATE'] },
+        { resources: ['podgroups.scheduling.k8s.io'], operations: ['CREATE'] },
         { resources: ['priorityclasses.scheduling.k8s.io'], operations: ['CREATE', 'UPDATE'] },
       ],
       mutate({ operation, resource, object, old }) {
         if (object === undefined) return allow;
+        if (resource.resource === 'podgroups') return createdGroup(object as PodGroup);
         if (resource.resource !== 'pods') return object;
         if (operation === 'CREATE') return created(object);
         // clients of before there were priorities leave them out
@@ -91,7 +111,9 @@ export default Admission.plugin({
         };
       },
       validate({ resource, object }) {
-        return resource.resource === 'pods' || (object as PriorityClass | undefined)?.globalDefault !== true ? allow : onlyDefault(object);
+        return resource.resource !== 'priorityclasses' || (object as PriorityClass | undefined)?.globalDefault !== true
+          ? allow
+          : onlyDefault(object);
       },
     };
   },

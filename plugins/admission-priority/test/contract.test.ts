@@ -1,5 +1,6 @@
-import { pods, priorityClasses } from '@oarlock/api/resources';
+import { podGroupsV1alpha2, pods, priorityClasses } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
+import type { PodGroup } from '@oarlock/api/types/scheduling-v1alpha2';
 import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
@@ -8,6 +9,10 @@ import plugin from '../src/plugin.ts';
 const pod = (spec: Partial<NonNullable<Pod['spec']>> = {}, metadata: Pod['metadata'] = {}): Pod => ({
   metadata: { namespace: 'd', name: 'p', ...metadata },
   spec: { containers: [{ name: 'c', image: 'x' }], ...spec },
+});
+const group = (priorityClassName?: string): PodGroup => ({
+  metadata: { namespace: 'd', name: 'g' },
+  spec: { schedulingPolicy: { gang: { minCount: 1 } }, ...(priorityClassName !== undefined && { priorityClassName }) },
 });
 const as = (object: unknown): Pod => object as Pod;
 
@@ -59,6 +64,24 @@ admissionContract('admission-priority', async () => ({
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', preemptionPolicy: 'PreemptLowerPriority' })),
       outcome: 'denied',
       message: /^the string value of PreemptionPolicy \(PreemptLowerPriority\)/,
+    },
+    {
+      title: 'a pod group with a class',
+      request: admissionRequest('CREATE', podGroupsV1alpha2, group('high')),
+      outcome: 'allowed',
+      check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'high', priority: 1000 }),
+    },
+    {
+      title: 'a pod group without one',
+      request: admissionRequest('CREATE', podGroupsV1alpha2, group()),
+      outcome: 'allowed',
+      check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'usual', priority: 7 }),
+    },
+    {
+      title: 'a pod group with a class that is not there',
+      request: admissionRequest('CREATE', podGroupsV1alpha2, group('none')),
+      outcome: 'denied',
+      message: 'no PriorityClass with name none was found',
     },
     {
       title: 'a second default',

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { podDisruptionBudgets, pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import { objectKey } from '@oarlock/api/object';
+import { objectKey, type KubeObject } from '@oarlock/api/object';
 import { formatTime } from '@oarlock/api/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Client, Events, Informers, type EventRecorder } from '@oarlock/spi/client';
@@ -17,12 +17,15 @@ import {
   type Refusals,
   type SchedulerHandle,
   type SchedulingPlugin,
+  type TeamPreemption,
+  type TeamTrial,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { unschedulableMessage } from '../node-search.ts';
 import { priorityOf } from '../nominations.ts';
 import { configurable } from '../plugin-args.ts';
 import { leastHarm, selectVictims } from './preemption-candidates.ts';
+import { makeTeamRoom } from './team-preemption.ts';
 
 const isPreempted = ({ metadata, status }: Pod): boolean =>
   metadata?.deletionTimestamp !== undefined &&
@@ -30,14 +33,46 @@ const isPreempted = ({ metadata, status }: Pod): boolean =>
     ({ type, status: is, reason }) => type === 'DisruptionTarget' && is === 'True' && reason === 'PreemptionByScheduler',
   ) === true;
 
+const notEligible = {
+  never: 'not eligible due to preemptionPolicy=Never.',
+  leaving: 'not eligible due to a terminating pod on the nominated node.',
+};
+
 /** Why a pod may not take the place of others now: undefined when it may. */
 function ineligible(state: CycleState, pod: PodInfo, refusals: Refusals): string | undefined {
-  if (pod.pod.spec?.preemptionPolicy === 'Never') return 'not eligible due to preemptionPolicy=Never.';
+  if (pod.pod.spec?.preemptionPolicy === 'Never') return notEligible.never;
   const nominated = state.nominatedNode?.(pod) ?? pod.pod.status?.nominatedNodeName;
   if (!nominated || refusals.get(nominated)?.outcome.code === 'unresolvable') return undefined;
   const leaving = state.snapshot.get(nominated)?.pods.some((other) => priorityOf(other) < priorityOf(pod) && isPreempted(other.pod));
-  return leaving ? 'not eligible due to a terminating pod on the nominated node.' : undefined;
+  return leaving ? notEligible.leaving : undefined;
 }
+
+/** The same for a team. */
+function ineligibleTeam({ priority, teamOf }: TeamPreemption, { members, snapshot, nominatedNode }: TeamTrial): string | undefined {
+  if (members.some(({ pod }) => pod.spec?.preemptionPolicy === 'Never')) return notEligible.never;
+  const nominated = new Set(members.map((member) => nominatedNode(member) ?? member.pod.status?.nominatedNodeName ?? ''));
+  const leaving = [...nominated].some((name) =>
+    snapshot.get(name)?.pods.some((other) => (teamOf(other.pod)?.priority ?? priorityOf(other)) < priority && isPreempted(other.pod)),
+  );
+  return leaving ? notEligible.leaving : undefined;
+}
+
+/** In whose favour pods are taken away. */
+interface Preemptor {
+  readonly schedulerName: string;
+  /** In words: who it is, and where. */
+  readonly what: string;
+  readonly object: KubeObject;
+  /** Keys of the pods that wait until it is done. */
+  readonly keys: readonly string[];
+}
+
+const preemptorOf = ({ pod, key }: PodInfo, node: string): Preemptor => ({
+  schedulerName: pod.spec?.schedulerName ?? 'default-scheduler',
+  what: `pod ${pod.metadata?.uid ?? ''} on node ${node}`,
+  object: pod,
+  keys: [key],
+});
 
 const args = z
   .strictObject({
@@ -58,8 +93,7 @@ export const defaultPreemption = Scheduling.plugin({
   create({ config, client, informers, events }, { clock, log }): SchedulingPlugin {
     const budgets = informers.of(podDisruptionBudgets);
     const recorders = new Map<string, EventRecorder>();
-    const recorderOf = ({ spec }: Pod) => {
-      const name = spec?.schedulerName ?? 'default-scheduler';
+    const recorderOf = (name: string) => {
       let recorder = recorders.get(name);
       if (recorder === undefined) recorders.set(name, (recorder = events.recorder(name, hostname())));
       return recorder;
@@ -97,7 +131,7 @@ export const defaultPreemption = Scheduling.plugin({
       return { found, statuses };
     };
 
-    const evict = async (victim: PodInfo, pod: PodInfo, node: string): Promise<void> => {
+    const evict = async (victim: PodInfo, { schedulerName, what, object }: Preemptor): Promise<void> => {
       const { metadata, status } = victim.pod;
       const held = scheduler?.held(victim.key);
       if (held !== undefined) held.reject('DefaultPreemption', 'preempted');
@@ -107,7 +141,7 @@ export const defaultPreemption = Scheduling.plugin({
           type: 'DisruptionTarget',
           status: 'True',
           reason: 'PreemptionByScheduler',
-          message: `${pod.pod.spec?.schedulerName ?? 'default-scheduler'}: preempting to accommodate a higher priority pod`,
+          message: `${schedulerName}: preempting to accommodate a higher priority pod`,
           lastTransitionTime: formatTime(clock.now()),
         };
         try {
@@ -124,22 +158,26 @@ export const defaultPreemption = Scheduling.plugin({
           if (!isStatus(error, 'NotFound')) throw error;
         }
       }
-      const message = `Preempted by pod ${pod.pod.metadata?.uid ?? ''} on node ${node}`;
-      recorderOf(pod.pod).event(victim.pod, 'Normal', 'Preempted', message, undefined, { name: 'Preempting', related: pod.pod });
+      const action = { name: 'Preempting', related: object };
+      recorderOf(schedulerName).event(victim.pod, 'Normal', 'Preempted', `Preempted by ${what}`, undefined, action);
     };
 
-    /** In the background: until it is done the pod is not tried. */
-    const evictAll = async (victims: readonly PodInfo[], pod: PodInfo, node: string): Promise<void> => {
-      running.add(pod.key);
+    /** In the background: until it is done the pods are not tried. */
+    const evictAll = async (victims: readonly PodInfo[], preemptor: Preemptor): Promise<void> => {
+      const { keys, what } = preemptor;
+      for (const key of keys) running.add(key);
+      const done = () => {
+        for (const key of keys) running.delete(key);
+      };
       try {
-        await Promise.all(victims.slice(1).map((victim) => evict(victim, pod, node)));
-        // before the last one, whose end is what the pod waits for
-        running.delete(pod.key);
-        await Promise.all(victims.slice(0, 1).map((victim) => evict(victim, pod, node)));
+        await Promise.all(victims.slice(1).map((victim) => evict(victim, preemptor)));
+        // before the last one, whose end is what the pods wait for
+        done();
+        await Promise.all(victims.slice(0, 1).map((victim) => evict(victim, preemptor)));
       } catch (error) {
-        running.delete(pod.key);
-        log.warn({ pod: pod.key, node, err: error }, 'the victims of a preemption could not be taken away');
-        scheduler?.activate(pod.key);
+        done();
+        log.warn({ preemptor: what, err: error }, 'the victims of a preemption could not be taken away');
+        for (const key of keys) scheduler?.activate(key);
       }
     };
 
@@ -163,9 +201,23 @@ export const defaultPreemption = Scheduling.plugin({
               statuses.set(name, { plugin: 'DefaultPreemption', outcome: unresolvable('Preemption is not helpful for scheduling') });
           return { ...unschedulable(`preemption: ${unschedulableMessage(nodes.length, statuses)}`), nominated: '' };
         }
-        const { key, requests, nonZeroRequests } = pod; // a copy: the queue changes its own
-        void evictAll(best.victims, { pod: pod.pod, key, requests, nonZeroRequests }, best.node);
+        void evictAll(best.victims, preemptorOf(pod, best.node));
         return { code: 'success', nominated: best.node };
+      },
+      async postFilterTeam({ preemption }, trial) {
+        if (preemption === undefined) return success;
+        const barred = ineligibleTeam(preemption, trial);
+        if (barred !== undefined) return unschedulable(`preemption: ${barred}`);
+        const room = await makeTeamRoom(preemption, trial, (namespace) => budgets.list(namespace));
+        if ('code' in room) return 'reasons' in room ? unschedulable(`preemption: ${room.reasons.join(', ')}`) : room;
+        const { object } = preemption;
+        void evictAll(room.victims, {
+          schedulerName: trial.members[0]?.pod.spec?.schedulerName ?? 'default-scheduler',
+          what: `podgroup ${object.metadata?.uid ?? ''} on node cluster`,
+          object,
+          keys: trial.members.map(({ key }) => key),
+        });
+        return { code: 'success', nominated: room.nominated };
       },
     }));
   },

@@ -76,6 +76,13 @@ export const gangScheduling = Scheduling.plugin({
       }
     };
 
+    const preemptedWith = (pod: Pod) => {
+      const key = groupKeyOf(pod);
+      const group = key === undefined ? undefined : groups?.get(key);
+      if (key === undefined || group === undefined) return undefined;
+      return { key, priority: group.spec.priority ?? 0, together: group.spec.disruptionMode === 'PodGroup' };
+    };
+
     return {
       name: 'GangScheduling',
       requeueOn: [
@@ -116,6 +123,7 @@ export const gangScheduling = Scheduling.plugin({
           atLeast,
           has,
           ...(topology !== undefined && { domains: (snapshot: Snapshot) => domainsBy(topology, has, snapshot) }),
+          preemption: { object: group, priority: group.spec.priority ?? 0, teamOf: preemptedWith },
           settled: (placed, message) => void settle(groups?.get(`${key}`) ?? group, placed >= atLeast, message),
         };
       },

@@ -1,9 +1,10 @@
 import { selectorFromObject } from '@oarlock/api/label-selector';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
 import { unresolvable, type Eviction, type Outcome, type PodInfo, type Trial } from '@oarlock/spi/scheduling';
 import { priorityOf } from '../nominations.ts';
 
-const startOf = ({ pod }: PodInfo): number => {
+export const startOf = ({ pod }: PodInfo): number => {
   const at = pod.status?.startTime ?? pod.metadata?.creationTimestamp;
   return at === undefined || at === null ? Number.POSITIVE_INFINITY : Date.parse(at);
 };
@@ -15,38 +16,43 @@ const byImportance = (a: PodInfo, b: PodInfo): number => {
   return x === y ? 0 : x - y;
 };
 
-/** Parts pods, in order, into those whose loss a budget does not allow any more and the others. */
-function byBudget(
-  pods: readonly PodInfo[],
-  budgets: (namespace: string) => readonly PodDisruptionBudget[],
-): { readonly violating: readonly PodInfo[]; readonly free: readonly PodInfo[] } {
+export type Budgets = (namespace: string) => readonly PodDisruptionBudget[];
+
+/** Parts what is lost together, in order, into that whose loss a budget does not allow any more and the rest. */
+export function byBudget<T>(
+  units: readonly T[],
+  podsOf: (unit: T) => readonly PodInfo[],
+  budgets: Budgets,
+): { readonly violating: readonly T[]; readonly free: readonly T[] } {
   const left = new Map<PodDisruptionBudget, number>();
-  const violating: PodInfo[] = [];
-  const free: PodInfo[] = [];
-  for (const each of pods) {
-    const { namespace = '', name = '', labels } = each.pod.metadata ?? {};
+  const violating: T[] = [];
+  const free: T[] = [];
+  for (const unit of units) {
     let violates = false;
-    if (labels !== undefined && Object.keys(labels).length > 0) {
-      for (const budget of budgets(namespace)) {
-        const selector = selectorFromObject(budget.spec?.selector);
-        // one that selects everything protects nothing here, and who is on its way out already is counted
-        if (selector.empty || !selector.matches(labels) || budget.status?.disruptedPods?.[name] !== undefined) continue;
-        const remaining = (left.get(budget) ?? budget.status?.disruptionsAllowed ?? 0) - 1;
-        left.set(budget, remaining);
-        if (remaining < 0) violates = true;
-      }
-    }
-    (violates ? violating : free).push(each);
+    for (const { pod } of podsOf(unit)) if (breaksBudget(pod, budgets, left)) violates = true;
+    (violates ? violating : free).push(unit);
   }
   return { violating, free };
 }
 
+/** Counts the loss of a pod against what its budgets have `left`. */
+function breaksBudget({ metadata }: Pod, budgets: Budgets, left: Map<PodDisruptionBudget, number>): boolean {
+  const { namespace = '', name = '', labels } = metadata ?? {};
+  if (labels === undefined || Object.keys(labels).length === 0) return false;
+  let breaks = false;
+  for (const budget of budgets(namespace)) {
+    const selector = selectorFromObject(budget.spec?.selector);
+    // one that selects everything protects nothing here, and who is on its way out already is counted
+    if (selector.empty || !selector.matches(labels) || budget.status?.disruptedPods?.[name] !== undefined) continue;
+    const remaining = (left.get(budget) ?? budget.status?.disruptionsAllowed ?? 0) - 1;
+    left.set(budget, remaining);
+    if (remaining < 0) breaks = true;
+  }
+  return breaks;
+}
+
 /** The fewest pods of less priority without which the pod fits; or why that would not help. */
-export function selectVictims(
-  trial: Trial,
-  pod: PodInfo,
-  budgets: (namespace: string) => readonly PodDisruptionBudget[],
-): Eviction | Outcome {
+export function selectVictims(trial: Trial, pod: PodInfo, budgets: Budgets): Eviction | Outcome {
   const lower = trial.node.pods.filter((other) => priorityOf(other) < priorityOf(pod)).sort(byImportance);
   if (lower.length === 0) return unresolvable('No preemption victims found for incoming pod');
   for (const each of lower) trial.remove(each);
@@ -58,7 +64,7 @@ export function selectVictims(
     trial.remove(each);
     return false;
   };
-  const { violating, free } = byBudget(lower, budgets);
+  const { violating, free } = byBudget(lower, (each) => [each], budgets);
   const doomed = violating.filter((each) => !spare(each));
   const victims = [...doomed, ...free.filter((each) => !spare(each))].sort(byImportance);
   return { node: trial.node.name, victims, violations: doomed.length };
