@@ -25,7 +25,9 @@ const propagations: Readonly<Record<string, NonNullable<Mount['propagation']>>> 
   Bidirectional: 'BIDIRECTIONAL',
 };
 
-const isRecursive = ({ recursiveReadOnly }: VolumeMount) => recursiveReadOnly === 'Enabled' || recursiveReadOnly === 'IfPossible';
+/** Whether mounts below this one are to be read-only as well, where the runtime can (KEP-3857). */
+export const isRecursive = ({ recursiveReadOnly }: Pick<VolumeMount, 'recursiveReadOnly'>): boolean =>
+  recursiveReadOnly === 'Enabled' || recursiveReadOnly === 'IfPossible';
 
 /** What a container sees of the node: its volumes, the pod's hosts file, and where its termination message goes. */
 export async function mountsOf(

@@ -9,6 +9,7 @@ import type {
   ResourceRequirements,
 } from '@oarlock/api/types/core-v1';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
+import { isRecursive } from './container-mounts.ts';
 import { restartCountOf } from './labels.ts';
 import { isSidecar, statusesOf, statusOf, type ContainerKind } from './pods.ts';
 import { shouldRun, type ProbeVerdicts } from './pod-actions.ts';
@@ -31,7 +32,9 @@ export interface StatusSources {
   /** Of containers that have ended, by id. */
   readonly messages: ReadonlyMap<string, string>;
   /** Says what a running container has that is not yet what its pod was given. */
-  readonly resize?: { has(id: string): ResourceRequirements | undefined } | undefined;
+  readonly resize?: { has(id: string): ResourceRequirements | undefined; readonly hasWhole: ResourceRequirements | undefined } | undefined;
+  /** The runtime makes mounts below read-only ones read-only as well (KEP-3857). */
+  readonly recursiveReadOnly?: boolean | undefined;
   /** `containerd`: the scheme of container ids. */
   readonly runtimeName: string;
   /** The pod will not be brought to life again, whatever its restart policy. */
@@ -110,10 +113,10 @@ function seen(
     ...(container.resources?.requests && { allocatedResources: container.resources.requests }),
     ...(resources && Object.keys(resources).length > 0 && { resources }),
     ...(mounts.length > 0 && {
-      volumeMounts: mounts.map(({ name, mountPath, readOnly }) => ({
+      volumeMounts: mounts.map(({ name, mountPath, readOnly, ...mount }) => ({
         name,
         mountPath,
-        ...(readOnly && { readOnly, recursiveReadOnly: 'Disabled' }),
+        ...(readOnly && { readOnly, recursiveReadOnly: sources.recursiveReadOnly === true && isRecursive(mount) ? 'Enabled' : 'Disabled' }),
       })),
     }),
   };

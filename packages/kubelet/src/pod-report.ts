@@ -39,6 +39,7 @@ export class PodReport {
         verdicts: verdictsOf(record),
         failures: record.failures,
         messages: record.messages,
+        recursiveReadOnly: runtime?.hub.supports(record.handler, 'recursiveReadOnlyMounts'),
         runtimeName: runtime?.hub.name ?? '',
         ended,
         restarting: record.restarting && !ended,

@@ -1,10 +1,10 @@
 import { jsonEqual } from '@oarlock/api/json';
-import { parseQuantity, value } from '@oarlock/api/quantity';
+import { value } from '@oarlock/api/quantity';
 import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
-import type { Quantity } from '@oarlock/api/types/meta-v1';
 import type { LinuxResources } from '@oarlock/spi/runtime';
 import { memoryCapacityOf } from './field-values.ts';
-import { isSidecar, statusesOf, statusOf } from './pods.ts';
+import { boundsOf, differs, names, none, resizable, sameAmounts, withResourcesOf } from './given-resources.ts';
+import { isSidecar } from './pods.ts';
 import type { PodRecord } from './pod-record.ts';
 import { linuxResources } from './resources.ts';
 import type { SyncPass } from './sync-pass.ts';
@@ -22,76 +22,11 @@ export interface ResizeReport {
   readonly progress: { readonly failure: string | undefined } | undefined;
 }
 
-const names = ['cpu', 'memory'] as const;
-const parts = ['requests', 'limits'] as const;
 const retryMs = 10_000;
-const none: ResourceRequirements = {};
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-function sameAmount(a: Quantity | undefined, b: Quantity | undefined): boolean {
-  if (a === b) return true;
-  return a !== undefined && b !== undefined && parseQuantity(a).compare(parseQuantity(b)) === 0;
-}
-const differs = (name: (typeof names)[number], a: ResourceRequirements, b: ResourceRequirements) =>
-  parts.some((part) => !sameAmount(a[part]?.[name], b[part]?.[name]));
-const sameAmounts = (a: ResourceRequirements = none, b: ResourceRequirements = none) =>
-  a === b || jsonEqual(a, b) || !names.some((name) => differs(name, a, b));
-
-/** `resources` with the cpu and memory of `from`: all that changes in place. */
-function withAmounts(resources: ResourceRequirements = none, from: ResourceRequirements): ResourceRequirements {
-  const result: Record<string, unknown> = { ...resources };
-  for (const part of parts) {
-    const amounts: Record<string, Quantity> = { ...resources[part] };
-    for (const name of names) {
-      const amount = from[part]?.[name];
-      if (amount === undefined) delete amounts[name];
-      else amounts[name] = amount;
-    }
-    if (Object.keys(amounts).length === 0) delete result[part];
-    else result[part] = amounts;
-  }
-  return result;
-}
-
-/** Containers that can be resized: the regular ones and sidecars. */
-function* resizable(pod: Pod): Generator<Container> {
-  for (const container of pod.spec?.initContainers ?? []) if (isSidecar(container)) yield container;
-  yield* pod.spec?.containers ?? [];
-}
-
-function withResources(pod: Pod, of: (container: Container) => ResourceRequirements | undefined): Pod {
-  const replaced = new Map<string, Container>();
-  for (const container of resizable(pod)) {
-    const resources = of(container);
-    if (resources !== undefined && !sameAmounts(container.resources, resources))
-      replaced.set(container.name, { ...container, resources: withAmounts(container.resources, resources) });
-  }
-  if (replaced.size === 0 || pod.spec === undefined) return pod;
-  const replace = (list: readonly Container[]) => list.map((container) => replaced.get(container.name) ?? container);
-  const { containers, initContainers } = pod.spec;
-  return {
-    ...pod,
-    spec: { ...pod.spec, containers: replace(containers), ...(initContainers && { initContainers: replace(initContainers) }) },
-  };
-}
-
-/** The pod with what `held`, an earlier state of it, has been given. The pod itself when that is what it asks for. */
-export function withResourcesOf(pod: Pod, held: Pod): Pod {
-  const given = new Map([...resizable(held)].map(({ name, resources }) => [name, resources ?? none]));
-  return withResources(pod, ({ name }) => given.get(name));
-}
-
-/** The pod with what its status says that its containers have: what holds when a kubelet begins. */
-export function withReportedResources(pod: Pod): Pod {
-  if (pod.status?.containerStatuses === undefined) return pod;
-  return withResources(pod, (container) => {
-    const status = statusOf(statusesOf(pod.status, isSidecar(container) ? 'init' : 'regular'), container.name);
-    return status?.containerID ? (status.resources ?? none) : undefined;
-  });
-}
-
 /** Whether a change of resources needs the container to be started anew, by its `resizePolicy`. */
-function needsRestart({ resizePolicy = [], resources = none }: Container, has: ResourceRequirements): boolean {
+function needsRestart({ resizePolicy = [] }: Container, resources: ResourceRequirements, has: ResourceRequirements): boolean {
   return names.some(
     (name) =>
       differs(name, has, resources) && resizePolicy.some((one) => one.resourceName === name && one.restartPolicy === 'RestartContainer'),
@@ -103,11 +38,18 @@ function told(pod: Pod, error?: string): string {
   const list = (all: readonly Container[]) => all.map(({ name, resources }) => ({ name, ...(resources && { resources }) }));
   const sidecars = initContainers.filter(isSidecar);
   return JSON.stringify({
+    ...(pod.spec?.resources && { resources: pod.spec.resources }),
     ...(sidecars.length > 0 && { initContainers: list(sidecars) }),
     containers: list(containers),
     generation: pod.metadata?.generation ?? 0,
     ...(error !== undefined && { error }),
   });
+}
+
+/** What a container has: what it was given itself, and what bounds it, which may be the pod's. */
+interface Held {
+  readonly own: ResourceRequirements;
+  readonly bounds: ResourceRequirements;
 }
 
 /**
@@ -120,7 +62,9 @@ export class PodResize {
   #wanted: Pod | undefined;
   #pending: ResizeRefusal | undefined;
   /** What running containers still have, by id, where that is not what the pod was given. */
-  readonly #has = new Map<string, ResourceRequirements>();
+  readonly #has = new Map<string, Held>();
+  /** What the pod as a whole had before all its containers had what it was given. */
+  #hadWhole: ResourceRequirements | undefined;
   #failure: string | undefined;
 
   constructor(record: PodRecord, admit: (pod: Pod) => ResizeRefusal | undefined) {
@@ -132,7 +76,11 @@ export class PodResize {
     return { pending: this.#pending, progress: this.#has.size > 0 ? { failure: this.#failure } : undefined };
   }
   has(id: string): ResourceRequirements | undefined {
-    return this.#has.get(id);
+    return this.#has.get(id)?.own;
+  }
+  /** What the pod as a whole has; undefined: what it was given. */
+  get hasWhole(): ResourceRequirements | undefined {
+    return this.#has.size > 0 ? this.#hadWhole : undefined;
   }
 
   /** The newest state of the pod. It keeps what it was given until the next pass. */
@@ -158,9 +106,12 @@ export class PodResize {
       this.#pending = refusal;
       return false;
     }
-    for (const { name, resources } of resizable(held)) {
-      const id = this.#runningId(name);
-      if (id !== undefined && !this.#has.has(id)) this.#has.set(id, resources ?? none);
+    const whole = held.spec?.resources;
+    if (this.#has.size === 0) this.#hadWhole = whole;
+    for (const container of resizable(held)) {
+      const id = this.#runningId(container.name);
+      if (id !== undefined && !this.#has.has(id))
+        this.#has.set(id, { own: container.resources ?? none, bounds: boundsOf(container, whole) });
     }
     this.#settle(wanted);
     this.#failure = undefined;
@@ -174,7 +125,7 @@ export class PodResize {
     const has = this.#has.get(id);
     if (has === undefined) return false;
     const container = this.#containerOf(id);
-    return container !== undefined && needsRestart(container, has);
+    return container !== undefined && needsRestart(container, this.#bounds(container), has.bounds);
   }
 
   /** Changes running containers that need no restart. What fails is told, and tried again later. */
@@ -184,9 +135,9 @@ export class PodResize {
     this.#forgetEnded();
     for (const [id, has] of this.#has) {
       const container = this.#containerOf(id);
-      if (container === undefined || needsRestart(container, has)) continue;
+      if (container === undefined || needsRestart(container, this.#bounds(container), has.bounds)) continue;
       try {
-        await this.#refuseTooLittle(id, container, has, pass.signal);
+        await this.#refuseTooLittle(id, this.#bounds(container), has.bounds, pass.signal);
         await pass.step(
           'UpdateContainerResources',
           (call) => runtime.hub.driver.updateContainerResources(id, this.#linux(container), call),
@@ -214,7 +165,8 @@ export class PodResize {
   #forgetEnded(): void {
     for (const [id, has] of this.#has) {
       const container = this.#containerOf(id);
-      if (container === undefined || sameAmounts(container.resources, has)) this.#has.delete(id);
+      if (container === undefined || (sameAmounts(container.resources, has.own) && sameAmounts(this.#bounds(container), has.bounds)))
+        this.#has.delete(id);
     }
   }
 
@@ -235,14 +187,18 @@ export class PodResize {
     return undefined;
   }
 
+  #bounds(container: Container): ResourceRequirements {
+    return boundsOf(container, this.#record.pod.spec?.resources);
+  }
+
   #runningId(name: string): string | undefined {
     const status = this.#record.state.latest(name);
     return status?.state === 'RUNNING' ? status.id : undefined;
   }
 
   /** A limit below what is used would end the container rather than make it smaller. */
-  async #refuseTooLittle(id: string, { resources }: Container, has: ResourceRequirements, signal: AbortSignal): Promise<void> {
-    const limit = resources?.limits?.['memory'];
+  async #refuseTooLittle(id: string, resources: ResourceRequirements, has: ResourceRequirements, signal: AbortSignal): Promise<void> {
+    const limit = resources.limits?.['memory'];
     const before = has.limits?.['memory'];
     if (limit === undefined || (before !== undefined && value(before) <= value(limit))) return;
     const { memoryWorkingSetBytes } = (await this.#record.runtime?.hub.driver.containerStats(id, { signal })) ?? {

@@ -1,5 +1,5 @@
 import { formatTime } from '@oarlock/api/time';
-import type { Pod, PodStatus, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import { containerStatuses, type StatusSources } from './container-status.ts';
 import { isHostNetwork, isTerminalPhase } from './pods.ts';
 import { podConditions } from './pod-conditions.ts';
@@ -15,7 +15,7 @@ export interface PodStatusSources extends StatusSources {
   /** When the kubelet first saw the pod. */
   readonly startedAt: number;
   /** What is told of resizes; absent when there never was one. */
-  readonly resize?: { readonly report: ResizeReport; has(id: string): ResourceRequirements | undefined } | undefined;
+  readonly resize?: (NonNullable<StatusSources['resize']> & { readonly report: ResizeReport }) | undefined;
   /** Set when the kubelet itself ended the pod: `DeadlineExceeded`, `OutOfcpu`. The pod has failed then. */
   readonly verdict?: { readonly reason: string; readonly message: string; readonly disrupts?: boolean } | undefined;
 }
@@ -61,8 +61,19 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
     ...(init.length > 0 && { initContainerStatuses: init }),
     containerStatuses: regular,
     ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
+    ...wholeResources(pod, sources),
     qosClass: before?.qosClass ?? qosClass(pod),
     ...(generation !== undefined && { observedGeneration: generation }),
+  };
+}
+
+/** What a pod that asks as a whole was given, and has (KEP-5419). */
+function wholeResources({ spec }: Pod, { resize, before, ended }: PodStatusSources): Pick<PodStatus, 'allocatedResources' | 'resources'> {
+  if (!spec?.resources) return {};
+  const resources = ended ? before?.resources : (resize?.hasWhole ?? spec.resources);
+  return {
+    ...(spec.resources.requests && { allocatedResources: spec.resources.requests }),
+    ...(resources && { resources }),
   };
 }
 

@@ -16,6 +16,8 @@ const plainFields = [
   'initContainerStatuses',
   'containerStatuses',
   'ephemeralContainerStatuses',
+  'allocatedResources',
+  'resources',
   'observedGeneration',
 ] as const satisfies readonly (keyof PodStatus)[];
 

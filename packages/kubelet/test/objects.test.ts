@@ -22,6 +22,19 @@ describe('what the runtime can do', () => {
       });
       bench.create(podOf('strict', { securityContext: { supplementalGroups: [7], supplementalGroupsPolicy: 'Strict' } }));
       await bench.ready('strict');
+      const mounts = ['Enabled', 'IfPossible', 'Disabled', undefined].map((recursiveReadOnly, index) => ({
+        name: 'v',
+        mountPath: `/${index}`,
+        readOnly: true,
+        ...(recursiveReadOnly !== undefined && { recursiveReadOnly }),
+      }));
+      bench.create(podOf('below', { containers: [app({ volumeMounts: mounts })], volumes: [{ name: 'v', emptyDir: {} }] }));
+      expect(container(await bench.ready('below'))?.volumeMounts?.map(({ recursiveReadOnly }) => recursiveReadOnly)).toEqual([
+        'Enabled',
+        'Enabled',
+        'Disabled',
+        'Disabled',
+      ]);
       bench.create(podOf('apart', { hostUsers: false }));
       await bench.clock.advance(5000);
       expect(bench.events.of('FailedCreatePodSandBox')[0]).toBe(

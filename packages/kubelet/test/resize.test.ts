@@ -188,4 +188,59 @@ describe('a resize of a pod in place', () => {
     expect(bench.events.of('ResizeError')).toHaveLength(2);
     expect(bench.events.of('ResizeCompleted')).toHaveLength(1);
   });
+
+  describe('as a whole (KEP-5419)', () => {
+    const whole = (name: string, resources: ResourceRequirements, ...containers: Partial<Container>[]) => {
+      bench.create(podOf(name, { resources, containers: containers.map((one) => app(one)) }));
+      return bench.ready(name);
+    };
+    const ask = (name: string, resources: ResourceRequirements) =>
+      bench.api.client().patch(pods, { namespace: 'default', name }, 'strategic', { spec: { resources } });
+    const hasWhole = (name: string, resources: ResourceRequirements) =>
+      bench.until(name, (pod) => JSON.stringify(pod?.status?.resources) === JSON.stringify(resources), {
+        within: 60_000,
+        what: `${name} has what was asked for`,
+      });
+    const [before, after] = [amounts('100m 128Mi', '200m 256Mi'), amounts('200m 256Mi', '400m 512Mi')];
+
+    it('says what it was given and has, and bounds containers that have no limits of their own', async () => {
+      const { status } = await whole('web', before, { name: 'c1' }, { name: 'c2', resources: amounts('10m 16Mi', '20m 32Mi') });
+      expect(status).toMatchObject({ resources: before, allocatedResources: before.requests });
+      await ask('web', after);
+      const pod = await hasWhole('web', after);
+      expect(pod.status?.allocatedResources).toEqual(after.requests);
+      expect(updates).toEqual([['c1', { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 40_000, memoryLimitBytes: 512 * 2 ** 20 }]]);
+      expect(pod.status?.containerStatuses?.map(({ restartCount }) => restartCount)).toEqual([0, 0]);
+      expect(bench.events.of('ResizeCompleted')).toHaveLength(1);
+    });
+
+    it('starts containers anew whose policy says so', async () => {
+      await whole('web', before, { name: 'c1', resizePolicy: restart }, { name: 'c2' });
+      await ask('web', after);
+      const pod = await hasWhole('web', after);
+      expect([container(pod, 'c1')?.restartCount, container(pod, 'c2')?.restartCount]).toEqual([1, 0]);
+      expect(updates.map(([name]) => name)).toEqual(['c2']);
+    });
+
+    it('waits for what the node has not got, and keeps what it has', async () => {
+      await whole('web', before, { name: 'c1' });
+      await ask('web', amounts('3 128Mi', '3 256Mi'));
+      await bench.until('web', () => condition('web', 'PodResizePending')?.reason === 'Infeasible');
+      expect(bench.pod('web')?.status).toMatchObject({ resources: before, allocatedResources: before.requests });
+      expect(updates).toEqual([]);
+    });
+
+    it('is tried again while it fails, says that it has not been given all, and is finished after a restart of the kubelet', async () => {
+      await whole('web', before, { name: 'c1' });
+      refuse = 'no';
+      await ask('web', after);
+      await bench.until('web', () => condition('web', 'PodResizeInProgress')?.reason === 'Error');
+      expect(bench.pod('web')?.status).toMatchObject({ resources: before, allocatedResources: after.requests });
+      await bench.restart();
+      refuse = undefined;
+      await hasWhole('web', after);
+      expect(updates.at(-1)).toMatchObject(['c1', { memoryLimitBytes: 512 * 2 ** 20 }]);
+      expect(condition('web', 'PodResizeInProgress')).toBeUndefined();
+    });
+  });
 });

@@ -4,7 +4,7 @@ import { jsonEqual } from '../json.ts';
 import type { Errors } from './checks.ts';
 import { mirror, podBody, specOf } from './pod.ts';
 
-/** `pods/resize`: cpu and memory of containers and sidecars alone. */
+/** `pods/resize`: cpu and memory of containers, of sidecars, and of the pod as a whole where it had said something (KEP-1287, KEP-5419). */
 export function resizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (old.metadata?.annotations?.[mirror] !== undefined) {
     errors.push(fieldForbidden('', 'static pods cannot be resized'));
@@ -24,7 +24,17 @@ export function resizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
       }
     }
   }
-  const masked = { ...spec, ...maskResources('containers', spec, before), ...maskResources('initContainers', spec, before) };
+  for (const key of ['requests', 'limits'] as const) {
+    if (Object.keys(before.resources?.[key] ?? {}).some((name) => spec.resources?.[key]?.[name] === undefined))
+      errors.push(fieldForbidden(`spec.resources.${key}`, `resource ${key} cannot be removed`));
+  }
+  const whole = restoreCpuAndMemory(spec.resources, before.resources);
+  const masked = {
+    ...spec,
+    ...maskResources('containers', spec, before),
+    ...maskResources('initContainers', spec, before),
+    ...(before.resources !== undefined && { resources: whole }),
+  };
   if (!jsonEqual(masked, before)) errors.push(fieldForbidden('spec', 'only cpu and memory resources are mutable'));
 }
 

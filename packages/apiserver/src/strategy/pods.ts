@@ -166,7 +166,7 @@ const resized = (next: readonly Container[] | undefined, old: readonly Container
   });
 };
 
-/** KEP-1287: only resources and resize policies of containers that are there. */
+/** KEP-1287, KEP-5419: only resources and resize policies of containers that are there, and resources of the pod as a whole. */
 const resize: UpdateRules = {
   prepare(object, old) {
     const before = spec(old);
@@ -179,7 +179,14 @@ const resize: UpdateRules = {
       {
         ...old,
         metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
-        ...{ spec: { ...before, containers, ...(initContainers && { initContainers }) } },
+        ...{
+          spec: {
+            ...before,
+            containers,
+            ...(initContainers && { initContainers }),
+            ...(spec(object).resources !== undefined && { resources: spec(object).resources }),
+          },
+        },
       } as KubeObject,
       old,
     );

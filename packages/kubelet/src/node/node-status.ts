@@ -29,7 +29,7 @@ export interface NodeStatusSources {
  * What this kubelet can do that not every kubelet of these releases can, under the names that pods are placed by (KEP-5328). Sorted. Nodes say
  * it as long as upstream's do.
  */
-const declaredFeatures = ['RestartAllContainersOnContainerExits'];
+const declaredFeatures = ['InPlacePodLevelResourcesVerticalScaling', 'RestartAllContainersOnContainerExits'];
 const maxImages = 50;
 const maxNames = 5;
 
