@@ -103,4 +103,19 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
   it('Pod InPlace Resize Container resize pod via the replace endpoint', async () => {
     await resized([same(['20m', '30Mi'])], [same(['25m', '35Mi'])], 'replace');
   });
+
+  it('a pod that asks as a whole is resized in place, and bounds its containers (KEP-5419)', async () => {
+    const whole = (cpu: string, memory: string) => ({ requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu, memory } });
+    const [before, after] = [whole('200m', '64Mi'), whole('300m', '96Mi')];
+    const { metadata } = await bench.start({ resources: before, containers: containers([['', '', '', '']]), restartPolicy: 'Always' });
+    const { name } = metadata;
+    await verify(name, [['', '200m', '', '64Mi']]);
+    await bench.merge(`${path(name)}/resize`, { spec: { resources: after } });
+    const has = ({ status }: FullPod) => (status as { readonly resources?: { readonly limits?: Spec } }).resources?.limits?.['memory'];
+    const pod = await bench.pods.until(name, 'have what was asked for', (one) => has(one) === '96Mi');
+    expect(pod.status).toMatchObject({ resources: after, allocatedResources: after.requests });
+    expect(pod.status.containerStatuses?.[0]?.restartCount).toBe(0);
+    await verify(name, [['', '300m', '', '96Mi']]);
+    bench.forget(name);
+  });
 }
