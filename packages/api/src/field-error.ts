@@ -1,4 +1,5 @@
 import { stringifyExact } from './exact-json.ts';
+import { listed } from './field-errors.ts';
 import { failure, type StatusCause, type StatusError } from './status.ts';
 
 /** `field.ErrorType` of apimachinery with the words its messages open with. */
@@ -48,11 +49,12 @@ export const notSupported = (field: string, value: unknown, supported: readonly 
 export const notListed = (field: string, value: unknown, supported: readonly string[]) =>
   make('FieldValueNotSupported', field, show(value), valuesInOrder(supported));
 
-/** The 422 that Kubernetes answers: `Pod "a" is invalid: spec.x: Required value`, all errors in one Status with their causes. */
+/** The 422 that Kubernetes answers: `Pod "a" is invalid: spec.x: Required value`, the errors that are listed in one Status with their causes. */
 export function invalidStatus(
   what: { readonly group: string; readonly kind: string; readonly name: string },
-  errors: readonly FieldError[],
+  found: readonly FieldError[],
 ): StatusError {
+  const errors = listed(found);
   const lines = errors.map(({ field, message }) => `${field}: ${message}`);
   const text = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`;
   const causes = errors.map(({ type, field, message }): StatusCause => ({ reason: type, message, field }));

@@ -1,4 +1,5 @@
 import type { FieldError } from './field-error.ts';
+import { fieldErrors } from './field-errors.ts';
 import { kindOf, type GroupVersionKind } from './kinds.ts';
 import {
   isConfigMapKey,
@@ -267,18 +268,18 @@ export function validateObject<T extends KubeObject>(
   old?: T,
   options: ValidationOptions = {},
 ): readonly FieldError[] {
-  const errors: Errors = [];
-  const kind = kindOf(gvk);
-  const schema = schemaOf(gvk);
-  if (old !== undefined) objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {});
-  // What is not stored (bindings, reviews, scales) needs no name; what is not built in is a custom resource.
-  else if (kind === undefined ? schema === undefined : kind.verbs.includes('get')) {
-    objectMeta(errors, object.metadata ?? {}, kind?.namespaced ?? object.metadata?.namespace !== undefined, nameRuleOf(gvk.kind));
-  }
-  const key = `${gvk.group === '' ? '' : `${gvk.group}/`}${gvk.version}/${gvk.kind}`;
-  const validator = validators.get(options.subresource === undefined ? key : `${key}/${options.subresource}`);
-  validator?.(errors, object, old, options);
-  if (schema !== undefined && options.subresource === undefined && (validator === undefined || partial.has(key)))
-    requiredFields(errors, schema, object);
-  return errors;
+  return fieldErrors((errors) => {
+    const kind = kindOf(gvk);
+    const schema = schemaOf(gvk);
+    if (old !== undefined) objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {});
+    // What is not stored (bindings, reviews, scales) needs no name; what is not built in is a custom resource.
+    else if (kind === undefined ? schema === undefined : kind.verbs.includes('get')) {
+      objectMeta(errors, object.metadata ?? {}, kind?.namespaced ?? object.metadata?.namespace !== undefined, nameRuleOf(gvk.kind));
+    }
+    const key = `${gvk.group === '' ? '' : `${gvk.group}/`}${gvk.version}/${gvk.kind}`;
+    const validator = validators.get(options.subresource === undefined ? key : `${key}/${options.subresource}`);
+    validator?.(errors, object, old, options);
+    if (schema !== undefined && options.subresource === undefined && (validator === undefined || partial.has(key)))
+      requiredFields(errors, schema, object);
+  });
 }
