@@ -1,16 +1,79 @@
 import { defineConfig } from 'vitest/config';
+import { canBeApart, inBareNetwork } from './tools/vitest/apart.ts';
+import { longestFirst } from './tools/vitest/longest-first.ts';
 
 const conditions = ['@oarlock/source', 'node', 'import', 'module', 'default'];
+const everything = ['test/**/*.test.ts', '{packages,plugins,examples/plugins}/*/test/**/*.test.ts'];
+const inPackage = (...paths: string[]) => paths.map((path) => `**/test/${path}.test.ts`);
+const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 
-/** Every package runs its tests from source: `vitest run --config ../../vitest.config.ts` in its folder. */
+/** They measure what the process uses, hold its loop, or replace modules of Node. */
+const measured = inPackage('**/{bombs,cost,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
+/** They start daemons, clusters and processes, and are mostly what these do. */
+const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
+/** They change rules and routes of the kernel. */
+const inNetworks = [...inPackage('node-routes', 'nft'), ...inPackages('{network-calico,policy-nftables,proxy-iptables,proxy-nftables}')];
+/** Those of more than fifteen seconds. */
+const long = [
+  'policy-nftables/test/calico-two',
+  'policy-nftables/test/bridge-two',
+  'policy-nftables/test/calico-one',
+  'policy-nftables/test/bridge-one',
+  'storage-etcd/test/failures',
+  'storage-etcd/test/contract',
+  'runtime-docker/test/contract',
+  'cli/test/plugins-new',
+  'network-bridge/test/contract',
+  'testing/test/hosting',
+  'cluster/test/cluster-file',
+  'runtime-containerd/test/contract',
+  'proxy-iptables/test/contract',
+  'proxy-nftables/test/contract',
+  'cli/test/backup',
+  'network-calico/test',
+  'runtime-process/test/contract',
+  'storage-embedded/test/contract',
+];
+
+/**
+ * Every package runs its tests from source: `vitest run` for all of them, `vitest run packages/cel` for those of one. Most of what a test file costs is to load
+ * what it tests: files share that with those before them in one process, unless they are named above.
+ */
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
-  test: { include: ['test/**/*.test.ts', '{packages,plugins}/*/test/**/*.test.ts'], pool: 'forks', maxWorkers: 2, passWithNoTests: false,
+  test: {
+    pool: 'forks',
+    maxWorkers: 4,
+    passWithNoTests: false,
+    sequence: { sequencer: longestFirst(long) },
     // a guard against what hangs, not a measure: machines are slow and busy
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
     // real daemons on a busy machine: one that only fails when it is late is tried again, and shows up as retried
-    retry: process.env['CI'] ? 1 : 0 },
+    retry: process.env['CI'] ? 1 : 0,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'shared',
+          include: everything,
+          exclude: [...measured, ...withProcesses, ...inNetworks, '**/node_modules/**'],
+          isolate: false,
+        },
+      },
+      { extends: true, test: { name: 'alone', include: [...measured, ...withProcesses], exclude: ['**/node_modules/**'] } },
+      {
+        extends: true,
+        test: {
+          name: 'networks',
+          include: inNetworks,
+          exclude: ['**/node_modules/**'],
+          // a file that is not in one yet runs itself again in one: `inOwnNetwork` of @oarlock/testing
+          ...(canBeApart && { pool: inBareNetwork, env: { OARLOCK_TEST_NETWORK: 'own' } }),
+        },
+      },
+    ],
+  },
 });

@@ -1,15 +1,31 @@
 import { defineConfig } from 'vitest/config';
-import { apart, canBeApart } from './harness/apart.ts';
-import { LongestFirst } from './harness/longest-first.ts';
+import { canBeApart, onOwnMachine } from '../tools/vitest/apart.ts';
+import { longestFirst } from '../tools/vitest/longest-first.ts';
+
+/** Those of more than half a minute. */
+const long = [
+  'matrix/three-nodes-calico',
+  'failures/kill-nine',
+  'conformance/nodes',
+  'matrix/docker',
+  'matrix/three-nodes-bridge',
+  'matrix/process',
+  'matrix/containerd',
+  'journeys/kubectl.test',
+  'failures/node-chaos',
+  'journeys/volumes',
+  'journeys/plugins',
+];
 
 /** Files wait for grace periods, leases and restarts more than they work: where they do not meet on the network, three run at a time. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
-    pool: apart,
-    maxWorkers: canBeApart ? 3 : 1,
-    sequence: { sequencer: LongestFirst },
+    pool: canBeApart ? onOwnMachine : 'forks',
+    // those that write a page do so one after another
+    maxWorkers: canBeApart && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,
+    sequence: { sequencer: longestFirst(long) },
     // what is waited for in vain says so itself, long before
     testTimeout: 900_000,
     hookTimeout: 900_000,

@@ -36,9 +36,9 @@ export const createNodesV2 = [
                 }),
                 lint: run(`oxlint --config ${up}/.oxlintrc.json --deny-warnings .`),
                 ...(hasTests(join(workspaceRoot, root, 'test')) && {
-                  test: run(
-                    `vitest run --config ${up}/vitest.config.ts --root . --reporter=default --reporter=json --outputFile.json=.reports/test.json`,
-                  ),
+                  test: {
+                    command: `vitest run ${root}/test/ --reporter=default --reporter=json --outputFile.json=${root}/.reports/test.json`,
+                  },
                 }),
               },
             },

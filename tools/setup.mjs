@@ -74,11 +74,6 @@ async function installPackages() {
   writeFileSync(stampFile, lockHash());
 }
 
-const nx = join(root, 'node_modules', '.bin', 'nx');
-/** No daemon and no cloud: a command that ends leaves nothing running. */
-export const nxEnv = { ...process.env, NX_DAEMON: 'false', NX_TUI: 'false', NX_INTERACTIVE: 'false', FORCE_COLOR: '0' };
-export const runNx = (args, options = {}) => run(nx, args, { env: nxEnv, ...options });
-
 /** One run of the compiler over every package, in the order of their references (what has not changed is not built again), then one of the bundler. */
 async function build() {
   const folders = ['packages', 'plugins']

@@ -8,6 +8,8 @@ export interface OtherMachine {
   readonly here: string;
   /** Of the other one. */
   readonly there: string;
+  /** This machine's end of the link. */
+  readonly link: string;
   /** What to run a program there with. */
   readonly enter: readonly [file: string, ...args: string[]];
   /** The same for one that mounts: what it mounts is seen here, too. */
@@ -45,5 +47,6 @@ export async function otherMachine(): Promise<OtherMachine> {
     await remove();
     throw error;
   }
-  return { here, there, enter: ['ip', 'netns', 'exec', name], enterNetwork: ['nsenter', `--net=/run/netns/${name}`], remove };
+  const enterNetwork = ['nsenter', `--net=/run/netns/${name}`] as const;
+  return { here, there, link: outer, enter: ['ip', 'netns', 'exec', name], enterNetwork, remove };
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { runProgram, type Finished, type RunOptions } from './programs.ts';
+import { until } from './until.ts';
 
 export const root = join(import.meta.dirname, '..', '..');
 const bin = join(root, 'packages', 'cli', 'bin', 'oarlock.js');
@@ -25,9 +26,12 @@ export interface ListedPlugin {
   readonly because?: string;
 }
 
-/** What `oarlock plugins list -o json` tells. @throws Error when it fails */
+/** What `oarlock plugins list -o json` tells once every probe has answered: on a busy machine one may take longer than is waited. @throws Error when it fails */
 export async function listPlugins(): Promise<readonly ListedPlugin[]> {
-  const { code, stdout, stderr } = await runOarlock(['plugins', 'list', '-o', 'json']);
-  if (code !== 0) throw new Error(`oarlock plugins list -o json ended with ${code}: ${stderr}`);
-  return JSON.parse(stdout) as ListedPlugin[];
+  return until('every plugin says whether it can run here', async () => {
+    const { code, stdout, stderr } = await runOarlock(['plugins', 'list', '-o', 'json']);
+    if (code !== 0) throw new Error(`oarlock plugins list -o json ended with ${code}: ${stderr}`);
+    const listed = JSON.parse(stdout) as ListedPlugin[];
+    return listed.every(({ because }) => because?.includes('did not answer') !== true) && listed;
+  });
 }

@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
-import { pluginTemplates } from '../src/plugin-templates.ts';
+import { readTemplate, templateSlots } from '../src/plugin-templates.ts';
 import { create } from '../src/plugins-new.ts';
 import { oarlock, runNode } from './plugins-command.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const slots = [...pluginTemplates.keys()];
+const slots = await templateSlots();
 const skeletons = ['runtime', 'network', 'proxy'];
 const name = 'made-4-test';
 
@@ -22,7 +22,7 @@ const folderOf = (slot: string) => join(checkout, 'plugins', `${slot}-${name}`);
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'oarlock-plugins-new-'));
   for (const shared of ['node_modules', 'packages']) await symlink(join(root, shared), join(checkout, shared));
-  await mkdir(join(checkout, 'tools'));
+  await cp(join(root, 'tools', 'vitest'), join(checkout, 'tools', 'vitest'), { recursive: true });
   for (const file of ['tsconfig.base.json', 'vitest.config.ts', 'tools/sync-tsconfig.mjs'])
     await copyFile(join(root, file), join(checkout, file));
   await writeFile(
@@ -50,7 +50,7 @@ describe('a written package', () => {
     const stanza = /```yaml\n([^`]*)```/.exec(readme)?.[1] ?? '';
     expect(output.get(slot)).toContain(stanza.trim());
     expect(output.get(slot)).toMatch(/\nNext:\n {2}npm install .*\n {2}npx vitest run .*\n {2}npx .*$/);
-    const section = pluginTemplates.get(slot)?.section;
+    const { section } = await readTemplate(slot);
     if (section === undefined) return;
     const { spec } = parse(stanza) as { readonly spec: Record<string, unknown> };
     const placed = [spec[section.key]].flat().map((use) => (typeof use === 'string' ? use : (use as { readonly use: string }).use));
@@ -68,7 +68,8 @@ describe('a written package', () => {
     for (const slot of slots) {
       const { default: plugin } = await import(join(folderOf(slot), 'src', 'plugin.ts'));
       expect(plugin.id).toBe(`${slot}-${name}`);
-      for (const config of [{}, parse(pluginTemplates.get(slot)?.config ?? '')]) {
+      const { config: example } = await readTemplate(slot);
+      for (const config of [{}, parse(example)]) {
         const faults = new PluginHost().place({ plugin, config }).check();
         expect(
           faults.filter(({ code }) => code !== 'SlotEmpty'),

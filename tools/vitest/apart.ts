@@ -6,11 +6,17 @@ import type { PoolOptions, PoolRunnerInitializer, PoolWorker, WorkerRequest } fr
 /** Test files can be kept apart: they see neither each other's interfaces, rules and routes nor each other's mounts. */
 export const canBeApart = process.platform === 'linux' && process.getuid?.() === 0;
 
+/** A program and its leading arguments, in whose place the rest of the arguments is run as a program. */
+type Before = readonly [file: string, ...args: string[]];
+
+/** A network without anything, not even the loopback. */
+const bareNetwork: Before = ['unshare', '--net'];
+
 /**
- * What a test file finds: the loopback, one link with an address and a default route, as machines have them, and an empty `/run`. Name servers of the machine
- * stay written where they were.
+ * A network with the loopback, one link with an address and a default route, as machines have them, and mounts of its own with an empty `/run`. Name servers of
+ * the machine stay written where they were.
  */
-const prepare = `
+const machineParts = `
 set -e
 servers=$(cat /etc/resolv.conf)
 mount -t tmpfs tmpfs /run
@@ -23,20 +29,27 @@ ip addr add 10.255.255.2/24 dev ext0
 ip link set ext0 up
 ip route add default via 10.255.255.1
 exec "$0" "$@"`;
+const machine: Before = ['unshare', '--net', '--mount', '--propagation', 'private', 'sh', '-c', machineParts];
 
-/** Runs each test file in a process with a network and mounts of its own; without root, in a process. */
-export const apart: PoolRunnerInitializer = {
-  name: 'apart',
-  createPoolWorker: (options) => new ApartWorker(options),
-};
+const pool = (name: string, before: Before): PoolRunnerInitializer => ({
+  name,
+  createPoolWorker: (options) => new ApartWorker(name, before, options),
+});
+/** Runs each test file in a process with a network of its own that has nothing yet; needs root. */
+export const inBareNetwork = pool('bare network', bareNetwork);
+/** Runs each test file in a process that finds a machine of its own, as far as network and mounts go; needs root. */
+export const onOwnMachine = pool('own machine', machine);
 
 class ApartWorker implements PoolWorker {
-  readonly name = 'apart';
+  readonly name: string;
   readonly cacheFs = true;
+  readonly #before: Before;
   readonly #options: PoolOptions;
   #child: ChildProcess | undefined;
 
-  constructor(options: PoolOptions) {
+  constructor(name: string, before: Before, options: PoolOptions) {
+    this.name = name;
+    this.#before = before;
     this.#options = options;
   }
 
@@ -47,13 +60,11 @@ class ApartWorker implements PoolWorker {
 
   async start(): Promise<void> {
     const { distPath, env, execArgv } = this.#options;
+    const [execPath, ...before] = this.#before;
     // every program replaces the one before: signals and the channel reach the last, which is Node
-    const [execPath, before] = canBeApart
-      ? ['unshare', ['--net', '--mount', '--propagation', 'private', 'sh', '-c', prepare, process.execPath]]
-      : [process.execPath, []];
     this.#child = fork(join(distPath, 'workers', 'forks.js'), [], {
       execPath,
-      execArgv: [...before, ...execArgv],
+      execArgv: [...before, process.execPath, ...execArgv],
       env,
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       serialization: 'advanced',
