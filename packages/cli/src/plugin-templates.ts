@@ -1,18 +1,14 @@
-import { controller, role, scheduling } from './plugin-templates-control.ts';
-import { dns, proxy, volume } from './plugin-templates-services.ts';
-import { network, runtime, storage } from './plugin-templates-node.ts';
-import { admission, audit, authn, authz } from './plugin-templates-server.ts';
+import { readdir, readFile } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-/**
- * What `oarlock plugins new` writes for one slot. In every text `__ID__` stands for the plugin's id (`authn-ldap`), `__Class__` for the same
- * as a class name (`AuthnLdap`), `__NAME__` for the name alone (`ldap`).
- */
-export interface PluginTemplate {
+/** What `templates/<slot>/template.json` tells of a package that `oarlock plugins new` writes. */
+interface Description {
   /** Packages that the sources import, besides @oarlock/kernel, @oarlock/spi and zod. */
   readonly dependencies?: readonly string[];
   /** Packages that only the tests import, besides vitest. */
   readonly devDependencies?: readonly string[];
-  /** The key under `spec` of a cluster.yaml and how it holds plugins; undefined where a cluster.yaml cannot name one. */
+  /** The key under `spec` of a cluster.yaml and how it holds plugins; absent where a cluster.yaml cannot name one. */
   readonly section?: { readonly key: string; readonly many: boolean; readonly first?: boolean };
   /** An example of its config, as YAML on one line. */
   readonly config: string;
@@ -23,11 +19,32 @@ export interface PluginTemplate {
   readonly tests: string;
   /** What the author does first, where the package does nothing yet. */
   readonly steps?: readonly string[];
-  /** Sources and tests by path. Their imports begin with "|", so that no tool takes them for imports of this package; it is not written. */
-  readonly files: Readonly<Record<string, string>>;
 }
 
-/** By the slot's name, as it is written in the name of a package. */
-export const pluginTemplates: ReadonlyMap<string, PluginTemplate> = new Map(
-  Object.entries({ storage, authn, authz, admission, audit, scheduling, controller, runtime, network, volume, proxy, dns, role }),
-);
+/**
+ * What `oarlock plugins new` writes for one slot. In every text `__ID__` stands for the plugin's id (`authn-ldap`), `__Class__` for the same
+ * as a class name (`AuthnLdap`), `__NAME__` for the name alone (`ldap`).
+ */
+export interface PluginTemplate extends Description {
+  /** Sources and tests by path. */
+  readonly files: ReadonlyMap<string, string>;
+}
+
+// beside the sources, what the compiler makes of them, and the joined file
+const templates = fileURLToPath(new URL('../templates', import.meta.url));
+
+/** Slots that there is a template for, as they are written in the names of packages. */
+export async function templateSlots(): Promise<readonly string[]> {
+  return (await readdir(templates)).toSorted();
+}
+
+/** @throws Error when there is none for the slot */
+export async function readTemplate(slot: string): Promise<PluginTemplate> {
+  const folder = join(templates, slot);
+  const read = (path: string) => readFile(join(folder, path), 'utf8');
+  const sources = (await readdir(folder, { recursive: true })).filter((path) => path.endsWith('.ts')).toSorted();
+  return {
+    ...(JSON.parse(await read('template.json')) as Description),
+    files: new Map(await Promise.all(sources.map(async (path) => [path.split(sep).join('/'), await read(path)] as const))),
+  };
+}

@@ -4,18 +4,15 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defaultPlacements } from '@oarlock/cluster/sections';
 import { CommandError, exitCodes } from './exit.ts';
-import { pluginTemplates, type PluginTemplate } from './plugin-templates.ts';
+import { readTemplate, templateSlots, type PluginTemplate } from './plugin-templates.ts';
 
 const longestName = 40; // characters
 
 /** Writes a plugin package to begin with, and says how to use it. @throws CommandError for a slot or name that there cannot be, and for a directory that is there */
 export async function create(slot: string, name: string, options: { readonly dir?: string }): Promise<void> {
-  const template = pluginTemplates.get(slot);
-  if (template === undefined)
-    throw new CommandError(
-      `there is no slot ${JSON.stringify(slot)}. Slots are: ${[...pluginTemplates.keys()].join(', ')}`,
-      exitCodes.usage,
-    );
+  const slots = await templateSlots();
+  if (!slots.includes(slot))
+    throw new CommandError(`there is no slot ${JSON.stringify(slot)}. Slots are: ${slots.join(', ')}`, exitCodes.usage);
   if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > longestName)
     throw new CommandError(
       `${JSON.stringify(name)} cannot be the name of a plugin: a to z, 0 to 9 and "-" within, at most ${longestName} characters`,
@@ -24,6 +21,7 @@ export async function create(slot: string, name: string, options: { readonly dir
   const id = `${slot}-${name}`;
   const folder = resolve(options.dir ?? join('plugins', id));
   const checkout = checkoutOf(folder);
+  const template = await readTemplate(slot);
   const files = packageFiles(template, { slot, name, folder, checkout });
   await mkdir(dirname(folder), { recursive: true });
   try {
@@ -77,7 +75,6 @@ export function packageFiles(template: PluginTemplate, place: Place): ReadonlyMa
   const id = `${slot}-${name}`;
   const fill = (text: string) =>
     text
-      .replaceAll(/^\|import /gm, 'import ')
       .replaceAll('__ID__', id)
       .replaceAll('__NAME__', name)
       .replaceAll('__METRIC__', `oarlock_${id.replaceAll('-', '_')}`)
@@ -91,7 +88,7 @@ export function packageFiles(template: PluginTemplate, place: Place): ReadonlyMa
     ['tsconfig.json', tsconfig(template, folder, checkout)],
     ...(checkout === undefined ? [['vitest.config.ts', vitestConfig] as const] : []),
     ['README.md', fill(readme(template, id, use))],
-    ...Object.entries(template.files).map(([path, text]): [string, string] => [path, fill(text)]),
+    ...[...template.files].map(([path, text]): [string, string] => [path, fill(text)]),
   ]);
 }
 
@@ -181,7 +178,7 @@ const alone = {
 };
 
 const uses = ({ files }: PluginTemplate, name: string) =>
-  Object.entries(files).some(([path, text]) => path.startsWith('src/') && text.includes(`from '${name}/`));
+  [...files].some(([path, text]) => path.startsWith('src/') && text.includes(`from '${name}/`));
 
 function readme(template: PluginTemplate, id: string, use: string): string {
   const { summary, keys, needs = 'nothing', tests, steps = [] } = template;

@@ -1,0 +1,16 @@
+import { Admission, allow, deny } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+/** Refuses objects that do not carry a label. */
+export default Admission.plugin({
+  id: '__ID__',
+  config: z.strictObject({
+    label: z.string().min(1).default('owner'),
+    resources: z.array(z.string().min(1)).min(1).default(['deployments.apps']),
+  }),
+  create: ({ config: { label, resources } }) => ({
+    // static: the server does not even ask about other requests
+    matches: [{ resources, operations: ['CREATE', 'UPDATE'] }],
+    validate: ({ object }) => (object?.metadata?.labels?.[label] ? allow : deny(`the label ${label} is missing`)),
+  }),
+});

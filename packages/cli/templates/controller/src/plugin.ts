@@ -1,0 +1,33 @@
+import { namespaces } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { Informers } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+
+/** Gives a label to every namespace that does not have it. The key of its work is the namespace. */
+export default Controllers.plugin({
+  id: '__ID__',
+  config: z.strictObject({
+    label: z.string().min(1).default('example.com/__NAME__'),
+    value: z.string().min(1).default('managed'),
+  }),
+  needs: { informers: Informers },
+  create({ config: { label, value }, informers }) {
+    const all = informers.of(namespaces);
+    return {
+      name: '__NAME__',
+      watches: [watch(all, ({ metadata }) => [metadata?.name ?? ''])],
+      async reconcile(name, { client }) {
+        const namespace = all.get(name);
+        if (namespace === undefined || namespace.metadata?.deletionTimestamp !== undefined) return;
+        if (namespace.metadata?.labels?.[label] !== undefined) return;
+        try {
+          await client.patch(namespaces, { name }, 'merge', { metadata: { labels: { [label]: value } } });
+        } catch (error) {
+          // gone since: the event that says so is on its way
+          if (!isStatus(error, 'NotFound')) throw error;
+        }
+      },
+    };
+  },
+});

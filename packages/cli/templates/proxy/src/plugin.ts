@@ -1,0 +1,12 @@
+import { unavailable } from '@oarlock/kernel/plugin';
+import { Proxy } from '@oarlock/spi/proxy';
+import { z } from 'zod';
+import { __Class__ } from './proxy.ts';
+
+export default Proxy.plugin({
+  id: '__ID__',
+  config: z.strictObject({}),
+  // take this away when it does something
+  probe: async () => unavailable('__ID__ is a skeleton: its methods are still to be written'),
+  create: () => new __Class__(),
+});

@@ -1,0 +1,73 @@
+import type { Clock } from '@oarlock/kernel/clock';
+import { mvccDefaults, MvccStore } from '@oarlock/mvcc/mvcc-store';
+import { checkWrites, refusal } from '@oarlock/mvcc/write-rules';
+import {
+  StorageError,
+  type ChangeBatch,
+  type Commit,
+  type Entry,
+  type Expectation,
+  type Page,
+  type RangeOptions,
+  type Revision,
+  type StorageDriver,
+  type Write,
+} from '@oarlock/spi/storage';
+
+/** Keys with their past are kept by @oarlock/mvcc: this class says when a commit counts. */
+export class __Class__ implements StorageDriver {
+  readonly traits: StorageDriver['traits'];
+  readonly #store: MvccStore;
+
+  constructor({ clock, maxValueBytes }: { readonly clock: Clock; readonly maxValueBytes: number }) {
+    this.traits = { durable: false, shared: false, maxValueBytes };
+    this.#store = new MvccStore({
+      ...mvccDefaults,
+      clock,
+      expired: (due) => {
+        this.#apply(due.map(({ key }) => ({ key, value: null })));
+      },
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#store.fail(new StorageError('Unavailable', '__ID__ is stopped'));
+  }
+
+  async get(key: string, { revision }: { readonly revision?: Revision } = {}): Promise<{ entry: Entry | undefined; revision: Revision }> {
+    return this.#store.get(key, revision);
+  }
+
+  async range(options: RangeOptions): Promise<Page> {
+    return this.#store.range(options);
+  }
+
+  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+    this.#store.checkRunning();
+    checkWrites(writes, this.traits.maxValueBytes);
+    return refusal(expect, (key) => this.#store.standing(key)) ?? { ok: true, revision: this.#apply(writes) };
+  }
+
+  watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
+    return this.#store.watch(prefix, options);
+  }
+
+  async requestProgress(): Promise<Revision> {
+    return this.#store.progress();
+  }
+
+  async compact(revision: Revision): Promise<void> {
+    if (this.#store.compactable(revision)) await this.#store.compact(revision);
+  }
+
+  async skipTo(revision: Revision): Promise<void> {
+    this.#store.checkRunning();
+    this.#store.skipTo(revision);
+  }
+
+  /** One that is durable writes down first what it applies, and says so in its traits. Returns the revision after it. */
+  #apply(writes: readonly Write[]): Revision {
+    this.#store.apply(writes, this.#store.revision + 1);
+    return this.#store.revision;
+  }
+}
