@@ -1,35 +1,41 @@
+interface Fault extends NodeJS.ErrnoException {
+  readonly address?: string;
+  readonly port?: number;
+  readonly hostname?: string;
+}
+
+const untrusted = (why: string) => `tls: failed to verify certificate: ${why.startsWith('x509: ') ? '' : 'x509: '}${why}`;
+const place = ({ address, port }: Fault) =>
+  address === undefined ? 'tcp' : `tcp ${address.includes(':') ? `[${address}]` : address}:${port}`;
+const dial = (why: string) => (fault: Fault) => `dial ${place(fault)}: ${why}`;
+const unknownAuthority = () => untrusted('certificate signed by unknown authority');
+
+/** By the codes of Node and OpenSSL. */
+const reasons: ReadonlyMap<string | undefined, (fault: Fault) => string> = new Map([
+  ['ECONNREFUSED', dial('connect: connection refused')],
+  ['EHOSTUNREACH', dial('connect: no route to host')],
+  ['ENETUNREACH', dial('connect: network is unreachable')],
+  ['ETIMEDOUT', dial('i/o timeout')],
+  ['ENOTFOUND', ({ hostname = '' }: Fault) => `dial tcp: lookup ${hostname}: no such host`],
+  ['ECONNRESET', () => 'EOF'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', unknownAuthority],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', unknownAuthority],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', unknownAuthority],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', unknownAuthority],
+  ['CERT_HAS_EXPIRED', () => untrusted('certificate has expired or is not yet valid')],
+  [
+    'ERR_TLS_CERT_ALTNAME_INVALID',
+    ({ message }: Fault) => untrusted(message.startsWith('x509: ') ? message : `certificate is not valid: ${message}`),
+  ],
+]);
+
 /** Why there is no connection or no answer, as Go says it. */
 export function goReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code, address, port, hostname } = error as NodeJS.ErrnoException & { address?: string; port?: number; hostname?: string };
-  const where = address === undefined ? 'tcp' : `tcp ${address.includes(':') ? `[${address}]` : address}:${port}`;
-  switch (code) {
-    case 'ECONNREFUSED':
-      return `dial ${where}: connect: connection refused`;
-    case 'EHOSTUNREACH':
-      return `dial ${where}: connect: no route to host`;
-    case 'ENETUNREACH':
-      return `dial ${where}: connect: network is unreachable`;
-    case 'ENOTFOUND':
-      return `dial tcp: lookup ${hostname ?? ''}: no such host`;
-    case 'ECONNRESET':
-      return 'EOF';
-    case 'ETIMEDOUT':
-      return `dial ${where}: i/o timeout`;
-    case 'SELF_SIGNED_CERT_IN_CHAIN':
-    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
-    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
-    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
-      return 'tls: failed to verify certificate: x509: certificate signed by unknown authority';
-    case 'CERT_HAS_EXPIRED':
-      return 'tls: failed to verify certificate: x509: certificate has expired or is not yet valid';
-    case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      if (error.message.startsWith('x509: ')) return `tls: failed to verify certificate: ${error.message}`;
-      return `tls: failed to verify certificate: x509: certificate is not valid: ${error.message}`;
-    default:
-      // of SHA-1 and older
-      if (error.message.includes('digest algorithm too weak'))
-        return 'tls: failed to verify certificate: x509: cannot verify signature: insecure algorithm';
-      return error.message;
-  }
+  const fault: Fault = error;
+  const known = reasons.get(fault.code);
+  if (known) return known(fault);
+  // of SHA-1 and older
+  if (fault.message.includes('digest algorithm too weak')) return untrusted('cannot verify signature: insecure algorithm');
+  return fault.message;
 }
