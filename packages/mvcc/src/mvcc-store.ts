@@ -11,30 +11,14 @@ import {
 } from '@oarlock/spi/storage';
 import { backlog } from './backlog.ts';
 import { ChangeHub } from './change-hub.ts';
-import { CommitLog } from './commit-log.ts';
 import { Expiry } from './expiry.ts';
 import { KeyHistory, type Version } from './key-history.ts';
-import { gather, PastRanges, turn } from './past-ranges.ts';
+import type { MvccLimits } from './mvcc-limits.ts';
+import { gather, pageOf } from './past-ranges.ts';
+import { PastVersions } from './past-versions.ts';
 import { behind, sortKey } from './sort-key.ts';
 import { SortedIndex } from './sorted-index.ts';
 import { WatchQueue } from './watch-queue.ts';
-
-export interface MvccLimits {
-  /** Changes that stay readable and watchable; older ones are compacted on the way. */
-  readonly historyChanges: number;
-  /** Bytes that these may hold beyond what stands now, roughly. */
-  readonly historyBytes: number;
-  /** What may wait for the reader of one watch before it is cut off. */
-  readonly watchBytes: number;
-  readonly watchChanges: number;
-}
-
-export const mvccDefaults: MvccLimits = {
-  historyChanges: 100_000,
-  historyBytes: 64 * 1024 * 1024,
-  watchBytes: 64 * 1024 * 1024,
-  watchChanges: 100_000,
-};
 
 export interface MvccOptions extends MvccLimits {
   readonly clock: Clock;
@@ -54,10 +38,8 @@ export interface Standing {
   readonly secondsLeft: number | undefined;
 }
 
-/** What a change costs beside the value it replaced: its objects, its place in the log. */
-const changeBytes = 256;
 /** Work done at a stretch, so that nobody waits long for the event loop. */
-const slice = { expired: 500, forgotten: 2_000, trimmed: 64, read: 5_000 };
+const slice = { expired: 500, read: 5_000 };
 
 /**
  * Keys with their recent past, in memory, and everybody who watches them. Keys are in a map and in two sorted indexes: those that
@@ -71,18 +53,18 @@ export class MvccStore {
   readonly #keys = new Map<string, KeyHistory>();
   readonly #live = new SortedIndex<KeyHistory>();
   readonly #all = new SortedIndex<KeyHistory>();
-  readonly #log = new CommitLog();
-  readonly #past = new PastRanges();
+  readonly #past: PastVersions;
   readonly #expiry: Expiry<KeyHistory>;
   readonly #hub = new ChangeHub(0);
   #revision: Revision = 0;
-  #compacted: Revision = 0;
-  #held: Revision = Infinity;
-  #historyBytes = 0;
   #failure: StorageError | undefined;
 
   constructor(options: MvccOptions) {
     this.#options = options;
+    this.#past = new PastVersions(options, (history) => {
+      this.#all.delete(history.sortKey);
+      this.#keys.delete(history.key);
+    });
     this.#expiry = new Expiry(options.clock, () => this.#expire());
   }
 
@@ -91,17 +73,17 @@ export class MvccStore {
   }
   /** The oldest revision that can be read. */
   get compacted(): Revision {
-    return this.#compacted;
+    return this.#past.compacted;
   }
 
   /** For metrics. `steps`: index entries that were looked at. */
   get stats() {
     return {
       revision: this.#revision,
-      compacted: this.#compacted,
+      compacted: this.#past.compacted,
       keys: this.#live.size,
-      history: this.#log.size,
-      historyBytes: this.#historyBytes,
+      history: this.#past.log.size,
+      historyBytes: this.#past.bytes,
       watches: this.#hub.size,
       expiring: this.#expiry.size,
       steps: this.#live.steps + this.#all.steps + this.#hub.steps,
@@ -148,7 +130,7 @@ export class MvccStore {
       const long = await gather(
         this.#all,
         { start, end: behind(from), revision: read.revision, limit: count },
-        () => read.revision >= this.#compacted,
+        () => read.revision >= this.#past.compacted,
       );
       if (long) return { entries: long.entries, ...read };
       return this.range({ prefix, limit, ...(after !== undefined && { after }) });
@@ -171,7 +153,7 @@ export class MvccStore {
       return queue;
     }
     this.#hub.add(prefix, queue);
-    for (const batch of backlog(this.#log, this.#all, prefix, after)) queue.push(batch, 0, { backlog: true });
+    for (const batch of backlog(this.#past.log, this.#all, prefix, after)) queue.push(batch, 0, { backlog: true });
     queue.push({ changes: [], revision: this.#revision }, 0);
     return queue;
   }
@@ -197,7 +179,7 @@ export class MvccStore {
     if (!written) return false;
     this.#revision = revision;
     this.#hub.committed(revision);
-    this.#trim();
+    this.#past.trim();
     return true;
   }
 
@@ -205,10 +187,10 @@ export class MvccStore {
   skipTo(revision: Revision): void {
     if (revision <= this.#revision) return;
     this.#revision = revision;
-    this.#compactedTo(revision);
+    this.#past.compactTo(revision);
     this.#hub.committed(revision);
     this.#hub.progress();
-    void this.#sweep();
+    void this.#past.sweep();
   }
 
   /** What stood when this store was at another place, to begin with: entries in order of keys, none of them known yet, then `skipTo`. */
@@ -230,27 +212,19 @@ export class MvccStore {
     this.checkRunning();
     if (revision > this.#revision)
       throw new StorageError('FutureRevision', `cannot compact ${revision}: the store is at ${this.#revision}`);
-    return revision > this.#compacted;
+    return revision > this.#past.compacted;
   }
 
   /** Older revisions are refused at once, and cleared away at leisure. Resolves when they are. */
   async compact(revision: Revision): Promise<void> {
-    if (revision <= this.#compacted) return;
-    this.#compactedTo(revision);
-    await this.#sweep();
+    if (revision <= this.#past.compacted) return;
+    this.#past.compactTo(revision);
+    await this.#past.sweep();
   }
 
   /** Keeps the state at the oldest readable revision in memory until `release`, compacted meanwhile or not. One at a time. */
   hold(): { readonly revision: Revision; release(): void } {
-    const revision = this.#compacted;
-    this.#held = revision;
-    return {
-      revision,
-      release: () => {
-        this.#held = Infinity;
-        void this.#sweep();
-      },
-    };
+    return this.#past.hold();
   }
 
   /** Some entries as of the revision that is held, in order, from behind a key: as many keys are looked at as `keys` says. */
@@ -260,7 +234,7 @@ export class MvccStore {
     let last: string | undefined;
     const now = this.#options.clock.monotonic();
     this.#all.from(after === undefined ? '' : `${sortKey(after)}\u0000`, (history) => {
-      const entry = history.at(this.#held);
+      const entry = history.at(this.#past.held);
       if (entry) {
         const expiring = history.slot >= 0 && history.entry === entry;
         entries.push({ entry, secondsLeft: expiring ? (history.deadline - now) / 1000 : undefined });
@@ -275,7 +249,7 @@ export class MvccStore {
   #checkReadable(revision: Revision | undefined): void {
     this.checkRunning();
     if (revision === undefined) return;
-    if (revision < this.#compacted) throw this.#compactedError(revision);
+    if (revision < this.#past.compacted) throw this.#compactedError(revision);
     if (revision > this.#revision)
       throw new StorageError('FutureRevision', `revision ${revision} is in the future: the store is at ${this.#revision}`);
   }
@@ -308,70 +282,20 @@ export class MvccStore {
   }
 
   #record(version: Version): void {
-    version.history.add(version);
-    this.#log.push(version);
-    this.#historyBytes += version.replaced + changeBytes;
+    this.#past.record(version);
     this.#hub.publish(version.history.key, version.change as Change);
   }
 
-  #compactedTo(revision: Revision): void {
-    this.#compacted = revision;
-    this.#past.compact(revision);
-  }
-
-  /** Compacts the oldest commits when the history has grown too long. Each commit pays for about one. */
-  #trim(): void {
-    const { historyChanges, historyBytes } = this.#options;
-    for (let done = 0; done < slice.trimmed; done += 1) {
-      const oldest = this.#log.oldest;
-      // what is held cannot be cleared away: that is made up for later
-      if (!oldest || oldest.revision > this.#held || (this.#log.size <= historyChanges && this.#historyBytes <= historyBytes)) return;
-      if (oldest.revision > this.#compacted) this.#compactedTo(oldest.revision);
-      this.#forget(1);
-    }
-  }
-
-  async #sweep(): Promise<void> {
-    while (!this.#forget(slice.forgotten)) await turn();
-  }
-
-  /** Clears away compacted versions, at most so many. Returns whether none is left. */
-  #forget(limit: number): boolean {
-    const until = Math.min(this.#compacted, this.#held);
-    for (let done = 0; done < limit; done += 1) {
-      const version = this.#log.oldest;
-      if (!version || version.revision > until) return true;
-      this.#log.shift();
-      this.#historyBytes -= version.replaced + changeBytes;
-      version.change = undefined;
-      const { history } = version;
-      history.forgetBefore(version);
-      if (!history.forgotten) continue;
-      this.#all.delete(history.sortKey);
-      this.#keys.delete(history.key);
-    }
-    return false;
-  }
-
   async #pastPage(from: string, start: string, limit: number, revision: Revision): Promise<Page> {
-    const range = await this.#past.get(from, revision, () =>
-      gather(this.#all, { start: from, end: behind(from), revision, limit: Infinity }, () => revision >= this.#compacted),
+    const range = await this.#past.ranges.get(from, revision, () =>
+      gather(this.#all, { start: from, end: behind(from), revision, limit: Infinity }, () => revision >= this.#past.compacted),
     );
     if (!range) throw this.#compactedError(revision);
-    const { keys, entries } = range;
-    let low = 0;
-    for (let high = keys.length; low < high; ) {
-      const middle = (low + high) >> 1;
-      if ((keys[middle] as string) < start) low = middle + 1;
-      else high = middle;
-    }
-    const page = entries.slice(low, low + Math.min(limit, entries.length));
-    const remaining = entries.length - low - page.length;
-    return { entries: page, revision, more: remaining > 0, remaining };
+    return pageOf(range, start, limit);
   }
 
   #compactedError(revision: Revision): StorageError {
-    return new StorageError('Compacted', `revision ${revision} is compacted: the oldest one is ${this.#compacted}`);
+    return new StorageError('Compacted', `revision ${revision} is compacted: the oldest one is ${this.#past.compacted}`);
   }
 
   #expire(): void {

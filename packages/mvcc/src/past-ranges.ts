@@ -1,4 +1,4 @@
-import type { Entry, Revision } from '@oarlock/spi/storage';
+import type { Entry, Page, Revision } from '@oarlock/spi/storage';
 import type { KeyHistory } from './key-history.ts';
 import type { SortedIndex } from './sorted-index.ts';
 
@@ -7,6 +7,19 @@ export interface PastRange {
   readonly revision: Revision;
   readonly keys: readonly string[];
   readonly entries: readonly Entry[];
+}
+
+/** The entries of a range from a key on, at most so many. */
+export function pageOf({ keys, entries, revision }: PastRange, start: string, limit: number): Page {
+  let low = 0;
+  for (let high = keys.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if ((keys[middle] as string) < start) low = middle + 1;
+    else high = middle;
+  }
+  const page = entries.slice(low, low + Math.min(limit, entries.length));
+  const remaining = entries.length - low - page.length;
+  return { entries: page, revision, more: remaining > 0, remaining };
 }
 
 /** How many lists in pages can be under way at once, and how many entries they may hold together, before one of them is gathered anew. */

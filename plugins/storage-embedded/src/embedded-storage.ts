@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { releaseLock, takeLock, thisProcess } from '@oarlock/kernel/process-lock';
-import { mvccDefaults, MvccStore, type MvccLimits } from '@oarlock/mvcc/mvcc-store';
+import { mvccDefaults, type MvccLimits } from '@oarlock/mvcc/mvcc-limits';
+import { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { checkWrites } from '@oarlock/mvcc/write-rules';
 import {
   StorageError,

@@ -1,5 +1,6 @@
 import type { Clock } from '@oarlock/kernel/clock';
-import { mvccDefaults, MvccStore } from '@oarlock/mvcc/mvcc-store';
+import { mvccDefaults } from '@oarlock/mvcc/mvcc-limits';
+import { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { checkWrites, refusal } from '@oarlock/mvcc/write-rules';
 import {
   StorageError,
