@@ -82,6 +82,7 @@ export async function startContainer(
   const request = { sandbox, signal, cause: pass.cause, event };
   let image;
   let mountedImages;
+  const from = node.clock.monotonic();
   try {
     image = await runtime.images.ensure({ ...request, pod, container });
     mountedImages = await imagesToMount(pod, container, runtime.images, request);
@@ -91,6 +92,8 @@ export async function startContainer(
       error,
       error instanceof ImageProblem ? error.retryMs : retryMs,
     );
+  } finally {
+    record.pulledMs += node.clock.monotonic() - from;
   }
   const restartCount = nextRestartCount(pass, placed);
   let config;

@@ -23,6 +23,7 @@ import { ObjectCache } from './object-cache.ts';
 import type { SituationOptions } from './node/situation.ts';
 import type { Amounts } from './resources.ts';
 import { RuntimeHub } from './runtime-hub.ts';
+import { PodStarts } from './pod-starts.ts';
 import { ServiceEnvironment } from './service-environment.ts';
 import { StatusManager } from './status-manager.ts';
 import { TurnQueue } from './turn-queue.ts';
@@ -119,6 +120,7 @@ export function kubeletParts(
     signal,
     runtimeFor: asked.runtimeFor,
     turns: new TurnQueue(),
+    starts: new PodStarts(),
     deadlines: new Deadlines(clock),
     services: new ServiceEnvironment(informers.of(services), facts),
     statuses: new StatusManager({ client, clock, random, log, tracer }),

@@ -1,5 +1,5 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Kubelet } from './kubelet.ts';
 import type { PodWorker } from './pod-worker.ts';
 import { configSource } from './static/annotations.ts';
@@ -56,6 +56,29 @@ export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): vo
     },
   });
   countPatches(kubelet, registers);
+  measureStarts(kubelet, registers);
+}
+
+/** Seconds, as upstream's: half a second to an hour. */
+const startBuckets = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
+
+function measureStarts(kubelet: Kubelet, registers: Registry[]): void {
+  const measured = (name: string, help: string) =>
+    new Histogram({ name: `kubelet_pod_start_${name}`, help, registers, buckets: startBuckets });
+  const seen = measured('duration_seconds', 'Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run');
+  const sli = measured(
+    'sli_duration_seconds',
+    'Duration in seconds to start a pod since creation, excluding time to pull images and run init containers',
+  );
+  const total = measured(
+    'total_duration_seconds',
+    'Duration in seconds to start a pod since creation, including time to pull images and run init containers',
+  );
+  kubelet.context.starts.listener = (start) => {
+    seen.observe(start.seen / 1000);
+    sli.observe(start.sli / 1000);
+    total.observe(start.total / 1000);
+  };
 }
 
 function countPatches(kubelet: Kubelet, registers: Registry[]): void {

@@ -15,6 +15,7 @@ import type { ObjectCache } from './object-cache.ts';
 import type { Amounts } from './resources.ts';
 import type { RuntimeHub } from './runtime-hub.ts';
 import type { ServiceEnvironment } from './service-environment.ts';
+import type { PodStarts } from './pod-starts.ts';
 import type { StatusManager } from './status-manager.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { TurnQueue } from './turn-queue.ts';
@@ -49,6 +50,7 @@ export interface KubeletContext {
   readonly users: UserNamespaces;
   readonly deadlines: Deadlines;
   readonly turns: TurnQueue;
+  readonly starts: PodStarts;
   readonly network: NetworkDriver | undefined;
   /** Absent: whatever policies say, everything passes. */
   /** Present where device plugins may register. */

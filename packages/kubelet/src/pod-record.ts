@@ -38,6 +38,10 @@ export class PodRecord implements StatusSubject {
   /** Found in the runtime when the kubelet began, rather than started by it. */
   adopted = false;
   readonly startedAt: number;
+  /** Milliseconds in which images of the pod's containers were made ready. */
+  pulledMs = 0;
+  /** It was told how long the pod took to start. */
+  startTold = false;
   #failures: Map<string, StartFailure> | undefined;
   #messages: Map<string, string> | undefined;
   #backoff: RestartBackoff | undefined;

@@ -60,6 +60,7 @@ export class PodReport {
     // what waits to be sent must not wait for ever because the one after is the same
     if (record.status !== undefined && jsonEqual(record.status, status) && (lazy || record.report?.state !== 'lazy')) return;
     record.status = status;
+    record.node.starts.look(record, record.node.clock.now());
     // a lazy one is mostly not sent at all: it is not worth a span
     if (!this.gone) record.node.statuses.set(record, status, lazy ? this.#cause() : pass.cause, lazy);
   }

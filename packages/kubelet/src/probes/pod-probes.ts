@@ -4,6 +4,7 @@ import { startSpan, type Cause } from '@oarlock/kernel/tracing';
 import type { ContainerStatus, RuntimeDriver } from '@oarlock/spi/runtime';
 import type { Tracer } from '@opentelemetry/api';
 import { fieldPath, isSidecar, statusesOf, statusOf, type ContainerKind } from '../pods.ts';
+import { Distribution } from '../server/distribution.ts';
 import type { PodState } from '../pod-state.ts';
 import type { ProbeKind } from './probe-action.ts';
 import type { ProbeOutcome } from './probe-outcome.ts';
@@ -30,6 +31,8 @@ interface Verdicts {
   liveness?: boolean | undefined;
 }
 
+/** Seconds, those of Prometheus where nothing else is said. */
+const durationBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const kinds = ['startup', 'readiness', 'liveness'] as const satisfies readonly ProbeKind[];
 const titles: Readonly<Record<ProbeKind, string>> = { startup: 'Startup', readiness: 'Readiness', liveness: 'Liveness' };
 const shownResults = { success: 'successful', failure: 'failed', error: 'unknown' } as const;
@@ -53,6 +56,8 @@ export class PodProbes {
   #terminating = false;
   /** By container, kind and result: how often. */
   readonly #counts = new Map<string, { container: string; kind: ProbeKind; result: string; count: number }>();
+  /** By container and kind: how long they took. */
+  readonly #durations = new Map<string, { container: string; kind: ProbeKind; values: Distribution }>();
 
   constructor(options: PodProbesOptions) {
     this.#options = options;
@@ -106,12 +111,21 @@ export class PodProbes {
     return this.#counts.values();
   }
 
+  /** How long each probe took, in seconds. */
+  durations(): Iterable<{ readonly container: string; readonly kind: ProbeKind; readonly values: Distribution }> {
+    return this.#durations.values();
+  }
+
   stop(): void {
     for (const runner of this.#runners.values()) runner.stop();
     this.#runners.clear();
   }
 
-  #count(container: string, kind: ProbeKind, outcome: ProbeOutcome['result']): void {
+  #count(container: string, kind: ProbeKind, outcome: ProbeOutcome['result'], took: number): void {
+    const probe = `${kind} ${container}`;
+    const measured = this.#durations.get(probe) ?? { container, kind, values: new Distribution(durationBounds) };
+    this.#durations.set(probe, measured);
+    measured.values.observe(took / 1000);
     const key = `${kind} ${outcome} ${container}`;
     const known = this.#counts.get(key);
     if (known) known.count += 1;
@@ -155,7 +169,7 @@ export class PodProbes {
   ): void {
     const { event, tracer, clock, cause } = this.#options;
     const path = fieldPath(probed);
-    this.#count(probed.container.name, kind, result);
+    this.#count(probed.container.name, kind, result, took);
     const shown = output.length > 1024 ? output.slice(0, 1024) : output;
     if (result === 'failure') event('Warning', 'Unhealthy', `${titles[kind]} probe failed: ${shown}`, path);
     else if (result === 'error')

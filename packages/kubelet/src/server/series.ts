@@ -1,3 +1,5 @@
+import type { Distribution } from './distribution.ts';
+
 /** One line of a metric: labels, value, and when it was measured (milliseconds of the epoch). */
 export interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
@@ -18,6 +20,24 @@ export class Series {
       lines += `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}${at === undefined ? '' : ` ${Math.floor(at)}`}\n`;
     }
     if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines}`;
+  }
+
+  /** Values of many kinds over buckets. */
+  addDistributions(
+    name: string,
+    help: string,
+    all: Iterable<{ readonly labels: Readonly<Record<string, string>>; readonly values: Distribution }>,
+  ): void {
+    let lines = '';
+    for (const { labels, values } of all) {
+      const pairs = Object.entries(labels)
+        .map(([key, text]) => `${key}="${quoted(text)}"`)
+        .join(',');
+      for (const [bound, count] of [...values.upTo(), ['+Inf', values.count] as const])
+        lines += `${name}_bucket{${pairs},le="${bound}"} ${count}\n`;
+      lines += `${name}_sum{${pairs}} ${values.sum}\n${name}_count{${pairs}} ${values.count}\n`;
+    }
+    if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} histogram\n${lines}`;
   }
 
   get text(): string {

@@ -1,7 +1,9 @@
 import type { Kubelet } from '../kubelet.ts';
+import type { Distribution } from './distribution.ts';
 import { Series, type Sample } from './series.ts';
 import { snapshot, type PodSnapshot, type Snapshot } from './stats-summary.ts';
 
+const titleOf = (kind: string) => `${kind.slice(0, 1).toUpperCase()}${kind.slice(1)}`;
 const seconds = (nanos: number) => nanos / 1e9;
 const podLabels = ({ worker: { record } }: PodSnapshot) => ({ namespace: record.namespace, pod: record.name });
 
@@ -153,29 +155,35 @@ export async function containerMetrics(kubelet: Kubelet, signal: AbortSignal): P
   return series.text;
 }
 
-/** `/metrics/probes`: how often probes had which result. */
+/** `/metrics/probes`: how often probes had which result, and how long they took. */
 export function probeMetrics(kubelet: Kubelet): string {
   const series = new Series();
   const samples: Sample[] = [];
+  const durations: { readonly labels: Readonly<Record<string, string>>; readonly values: Distribution }[] = [];
   for (const agent of kubelet.agents.values())
-    for (const { record } of agent.pods.workers)
+    for (const { record } of agent.pods.workers) {
+      const { namespace, name: pod } = record;
+      for (const { container, kind, values } of record.probes?.durations() ?? [])
+        durations.push({ labels: { container, namespace, pod, probe_type: titleOf(kind) }, values });
       for (const { container, kind, result, count } of record.probes?.counts() ?? [])
         samples.push({
           labels: {
             container,
-            namespace: record.namespace,
-            pod: record.name,
+            namespace,
+            pod,
             pod_uid: record.uid,
-            probe_type: `${kind.slice(0, 1).toUpperCase()}${kind.slice(1)}`,
+            probe_type: titleOf(kind),
             result,
           },
           value: count,
         });
+    }
   series.add(
     'prober_probe_total',
     'counter',
     'Cumulative number of a liveness, readiness or startup probe for a container by result.',
     samples,
   );
+  series.addDistributions('prober_probe_duration_seconds', 'Duration in seconds for a probe response.', durations);
   return series.text;
 }
