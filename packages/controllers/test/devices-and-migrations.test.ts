@@ -6,6 +6,7 @@ import {
   resourceSlices,
   storageVersionMigrationsV1beta1,
 } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
 import deviceTaintEviction from '@oarlock/controllers/device-taint-eviction/device-taint-eviction-controller';
@@ -86,6 +87,64 @@ describe('pods that use tainted devices', () => {
     await api.client().patch(pods, at('e'), 'merge', { spec: { nodeName: 'n' } });
     await clock.settle();
     expect(names(api)).toEqual(['b', 'd']);
+  });
+
+  describe('are counted by the rule that asks for them to go', () => {
+    const rule = (effect: string, now: number) => ({
+      apiVersion: 'resource.k8s.io/v1beta2',
+      kind: 'DeviceTaintRule',
+      metadata: { name: 'r', generation: 1 },
+      spec: { deviceSelector: { driver: 'gpu.example.com' }, taint: { ...broken, effect, timeAdded: formatTime(now) } },
+    });
+    const said = (api: MemoryApi) => api.object(deviceTaintRulesV1beta2, { name: 'r' })?.status?.conditions ?? [];
+    const living = (effect: string) =>
+      live([deviceTaintEviction], {
+        defaults: false,
+        served: ['resource.k8s.io/v1beta2'],
+        seed: (memory, time) => {
+          memory.seed(pods, pod('a'), pod('b'), pod('c'));
+          memory.seed(
+            resourceClaims,
+            claim(memory, 'a'),
+            claim(memory, 'b', [{ operator: 'Exists', tolerationSeconds: 40 }]),
+            claim(memory, 'c', [{ operator: 'Exists' }]),
+          );
+          memory.seed(resourceSlices, slice({ a: [], b: [], c: [], d: [] }));
+          memory.seed(deviceTaintRulesV1beta2, rule(effect, time.now()));
+        },
+      });
+
+    it.each([
+      [
+        'None',
+        'NoEffect',
+        '4 published devices selected. 3 allocated devices selected. 2 pods would be evicted in 1 namespace if the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.',
+      ],
+      ['NoSchedule', 'OtherEffect', 'Eviction only happens for the NoExecute effect.'],
+    ])('effect %s: %s', async (effect, reason, message) => {
+      const { api, clock } = await living(effect);
+      await clock.advance(1_000);
+      expect(said(api)).toEqual([
+        { type: 'EvictionInProgress', status: 'False', reason, message, observedGeneration: 1, lastTransitionTime: expect.any(String) },
+      ]);
+      expect(names(api)).toEqual(['a', 'b', 'c']);
+    });
+
+    it('NoExecute: how many are left, and that it is done', async () => {
+      const { api, clock } = await living('NoExecute');
+      await clock.advance(12_000);
+      expect(names(api)).toEqual(['b', 'c']);
+      expect(said(api)).toMatchObject([
+        {
+          status: 'True',
+          reason: 'PodsPendingEviction',
+          message: '1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller.',
+        },
+      ]);
+      await clock.advance(50_000);
+      expect(names(api)).toEqual(['c']);
+      expect(said(api)).toMatchObject([{ status: 'False', reason: 'Completed', message: '2 pods evicted since starting the controller.' }]);
+    });
   });
 
   cutEveryWrite(

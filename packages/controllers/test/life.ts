@@ -27,10 +27,16 @@ export async function live(
     seed,
     options,
     defaults = true,
-  }: { seed?: (api: MemoryApi, clock: FakeClock) => void; options?: ControllerOptions; defaults?: boolean } = {},
+    served = [],
+  }: {
+    seed?: (api: MemoryApi, clock: FakeClock) => void;
+    options?: ControllerOptions;
+    defaults?: boolean;
+    served?: readonly string[];
+  } = {},
 ): Promise<Life> {
   const clock = new FakeClock();
-  const api = memoryApi({ clock, defaults });
+  const api = memoryApi({ clock, defaults, served });
   const abort = new AbortController();
   const told: Told[] = [];
   seed?.(api, clock);
