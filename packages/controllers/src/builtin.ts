@@ -32,6 +32,7 @@ import statefulSet from './stateful-set/stateful-set-controller.ts';
 import storageVersionMigration from './storage-version-migration/storage-version-migration-controller.ts';
 import taintEviction from './taint-eviction/taint-eviction-controller.ts';
 import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
+import volumeDataSource from './volume-data-source/volume-data-source-controller.ts';
 import volumeExpansion from './volume-expansion/volume-expansion-controller.ts';
 import { claimProtection, volumeProtection } from './volume-protection/volume-protection-controllers.ts';
 
@@ -65,6 +66,7 @@ export const builtin: readonly Plugin[] = [
   volumeProtection,
   ephemeralVolume,
   volumeExpansion,
+  volumeDataSource,
   resourceClaim,
   deviceTaintEviction,
   storageVersionMigration,

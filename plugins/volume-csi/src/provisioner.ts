@@ -130,7 +130,10 @@ export class Provisioner implements Sidecar {
     const { driver, client, recorder } = this.#options;
     const { metadata, spec } = claim;
     const filling = await fillingOf(claim, driver.name, client, this.#volumes);
-    if (filling === 'foreign') return undefined;
+    if (filling === 'foreign') {
+      recorder.event(claim, 'Normal', 'Provisioning', 'Assuming an external populator will provision the volume');
+      return undefined;
+    }
     recorder.event(claim, 'Normal', 'Provisioning', `External provisioner is provisioning volume for claim "${objectKey(claim)}"`);
     const requiredBytes = value(spec?.resources?.requests?.['storage'] ?? '0');
     if (filling !== undefined && requiredBytes < filling.leastBytes)

@@ -184,9 +184,36 @@ export const snapshotDefinitions: readonly CustomResourceDefinition[] = kinds.ma
   }),
 );
 
+/** What populators register with, as Kubernetes' volume data source validator has it. */
+const populatorDefinition: CustomResourceDefinition = {
+  metadata: {
+    name: 'volumepopulators.populator.storage.k8s.io',
+    annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes/enhancements/pull/2934' },
+  },
+  spec: {
+    group: 'populator.storage.k8s.io',
+    scope: 'Cluster',
+    names: { kind: 'VolumePopulator', listKind: 'VolumePopulatorList', plural: 'volumepopulators', singular: 'volumepopulator' },
+    versions: [
+      {
+        name: 'v1beta1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: object(
+            { ...typeFields, sourceKind: object({ group: text, kind: text }, { required: ['group', 'kind'] }) },
+            { required: ['sourceKind'] },
+          ),
+        },
+        additionalPrinterColumns: [{ name: 'SourceKind', type: 'string', jsonPath: '.sourceKind' }],
+      },
+    ],
+  },
+};
+
 /** Makes the kinds where they are not there and this node may, and waits until they are served. What others have made is left as it is. */
 export async function defineSnapshots(client: Client, informers: Informers, signal: AbortSignal): Promise<void> {
-  for (const definition of snapshotDefinitions)
+  for (const definition of [...snapshotDefinitions, populatorDefinition])
     await client.create(customResourceDefinitions, definition, { signal }).catch((error: unknown) => {
       if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
     });

@@ -112,6 +112,18 @@ describe('volumes of a CSI driver', () => {
     expect(await content()).toHaveLength(2);
   });
 
+  it('are left to whoever fills claims from other kinds of objects', async () => {
+    const source = { apiGroup: 'hello.example.com', kind: 'Hello', name: 'one' };
+    await world.claim('theirs', { dataSource: source, dataSourceRef: source });
+    await vi.waitFor(
+      () => expect(world.events).toContain('Normal Provisioning Assuming an external populator will provision the volume'),
+      waiting,
+    );
+    await volumeOf(await world.claim('ours'));
+    expect(await content()).toHaveLength(1);
+    expect(world.api.object(persistentVolumeClaims, { namespace: 'default', name: 'theirs' })?.status?.phase ?? 'Pending').toBe('Pending');
+  });
+
   it('go with their claim, content and all, and not before', async () => {
     const claim = await world.claim('data');
     const volume = await volumeOf(claim);
