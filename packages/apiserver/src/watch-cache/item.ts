@@ -3,6 +3,7 @@ import { managersText, sharedManagers } from '@oarlock/api/managed-fields/manage
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Encoded, ProtobufCodec, WatchFrame } from '../response.ts';
+import { ValueRoom } from './value-room.ts';
 
 /** How one kind is written to storage: JSON whose metadata follows a constant opening and has no resourceVersion. */
 export class Codec {
@@ -13,6 +14,7 @@ export class Codec {
   /** Nobody in this process keeps looking at them: they are parsed for who asks. */
   readonly seldomRead: boolean;
   readonly #start: string;
+  readonly #room = new ValueRoom();
 
   constructor(apiVersion: string, kind: string, { seldomRead = false }: { readonly seldomRead?: boolean } = {}) {
     this.apiVersion = apiVersion;
@@ -30,7 +32,7 @@ export class Codec {
     const tail = stringifyExact(without(object, first));
     // managers are most of many objects, and seldom new
     const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
-    return Buffer.from(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
+    return this.#room.take(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
   }
 
   /** An item of a value that this process wrote: nothing is parsed. */

@@ -1,0 +1,27 @@
+/** Bytes that values of one kind share. */
+const slabSize = 16_384;
+/** Larger values have their own. */
+const largest = 4_096;
+
+/**
+ * Where the stored values of one kind are. Small buffers of Node share what they are in with whatever else was made then, and keep all of it for as long as one
+ * of them lives: values that live alike belong together.
+ */
+export class ValueRoom {
+  #slab = Buffer.alloc(0);
+  #used = 0;
+
+  /** The bytes of a text. */
+  take(text: string): Buffer {
+    const size = Buffer.byteLength(text);
+    if (size > largest) return Buffer.from(text);
+    if (this.#used + size > this.#slab.length) {
+      this.#slab = Buffer.allocUnsafeSlow(slabSize);
+      this.#used = 0;
+    }
+    const value = this.#slab.subarray(this.#used, this.#used + size);
+    this.#used += size;
+    value.write(text);
+    return value;
+  }
+}

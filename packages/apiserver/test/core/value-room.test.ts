@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest';
+import { ValueRoom } from '../../src/watch-cache/value-room.ts';
+
+const texts = Array.from({ length: 100 }, (_, i) => `${'ä'.repeat(i * 17)}${i}`);
+
+it('keeps each value as it is, beside others of its kind alone', () => {
+  const [one, other] = [new ValueRoom(), new ValueRoom()];
+  const values = texts.map((text) => [one.take(text), other.take(text)] as const);
+  for (const [i, [a, b]] of values.entries()) {
+    expect(a.toString()).toBe(texts[i]);
+    expect(b.toString()).toBe(texts[i]);
+    expect(a.buffer).not.toBe(b.buffer);
+  }
+  const small = values.map(([a]) => a).filter(({ length }) => length <= 4096);
+  const slabs = new Set(small.map(({ buffer }) => buffer));
+  const bytes = small.reduce((sum, { length }) => sum + length, 0);
+  // the last is not full, and what does not fit into the rest of one begins another
+  expect(slabs.size).toBeLessThanOrEqual(Math.ceil(bytes / (16_384 - 4_096)) + 1);
+});
+
+it('gives what is large its own', () => {
+  const room = new ValueRoom();
+  const large = room.take('x'.repeat(5000));
+  expect(large.buffer.byteLength).toBe(5000);
+});
