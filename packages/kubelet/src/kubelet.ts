@@ -1,32 +1,34 @@
 import { mkdir } from 'node:fs/promises';
-import { parseQuantity, value } from '@oarlock/api/quantity';
-import { nodes, runtimeClasses } from '@oarlock/api/resources';
+import { nodes } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import { Backoff } from '@oarlock/client/backoff';
 import { eventLoop } from '@oarlock/kernel/event-loop';
-import type { EventRecorder } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Health } from '@oarlock/spi/role';
 import type { PodFacts } from './field-values.ts';
 import { kubeletParts, nodeNames, type KubeletEnvironment, type KubeletNeeds, type KubeletParts } from './kubelet-context.ts';
 import type { KubeletConfig } from './kubelet-config.ts';
-import { LogRotation, type WrittenLog } from './log-rotation.ts';
+import type { LogRotation } from './log-rotation.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
-import { NodeNetworkSetup, type Held } from './node/node-network.ts';
+import type { Held, NodeNetworkSetup } from './node/node-network.ts';
 import { NodeShutdown, ShutdownWatch, shutdownGroups } from './node/node-shutdown.ts';
+import { podNetwork } from './node/pod-network.ts';
+import { quiet } from './node/quiet-recorder.ts';
 import { SharedTicks } from './node/shared-ticks.ts';
 import { Situation } from './node/situation.ts';
 import { Upkeep } from './node/upkeep.ts';
+import { openRuntimes } from './open-runtimes.ts';
+import { rotationOf } from './pod-logs.ts';
 import { PodSource } from './pod-source.ts';
+import type { PodWorker } from './pod-worker.ts';
+import { runtimeOf } from './runtime-choice.ts';
 import { StaticPods } from './static/static-pods.ts';
 import { podUid } from './pods.ts';
 import { Semaphore } from './semaphore.ts';
 
 /** Nodes that register at the same time. */
 const registering = 64;
-const logLookMs = 10_000;
 /** Renewals of many nodes within such a time are made together. */
 const leaseTickMs = 100;
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.');
@@ -63,7 +65,7 @@ export class Kubelet {
     const server = new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, '');
     this.address = config.address ?? (isLoopback(server) ? '127.0.0.1' : defaultAddress());
     this.#parts = kubeletParts(needs, environment, AbortSignal.any([environment.signal, this.#stop.signal]), {
-      runtimeFor: (pod) => this.#runtimeFor(pod),
+      runtimeFor: (pod) => runtimeOf(pod, this.#parts, needs.informers),
       facts: (pod) => this.#podFacts(pod),
       allocatable: (pod) => this.#agentOf(pod)?.context.allocatable ?? {},
       onDisk: (pod, volume, why) =>
@@ -164,6 +166,7 @@ export class Kubelet {
 
   #agent(name: string, ticks: SharedTicks | undefined): NodeAgent {
     const { config, events } = this.#needs;
+    const recorder = events.recorder('kubelet', name);
     return new NodeAgent(this.context, {
       name,
       labels: config.labels,
@@ -175,7 +178,7 @@ export class Kubelet {
       statusReportMs: config.nodeStatusReportMs,
       registers: config.registerNode,
       quiet: config.count !== undefined,
-      recorder: this.#recorder(events.recorder('kubelet', name)),
+      recorder: (config.normalEvents ?? config.count === undefined) ? recorder : quiet(recorder),
       situation: () => {
         if (!this.#situation) throw new Error('the kubelet has not started');
         return this.#situation.current;
@@ -186,22 +189,11 @@ export class Kubelet {
     });
   }
 
-  /** Three events for each of ten thousand pods would be most of what the API server has to do. */
-  #recorder(recorder: EventRecorder): EventRecorder {
-    const { normalEvents, count } = this.config;
-    if (normalEvents ?? count === undefined) return recorder;
-    return {
-      event: (about, type, reason, message, fieldPath) => {
-        if (type !== 'Normal') recorder.event(about, type, reason, message, fieldPath);
-      },
-    };
-  }
-
   async #boot(): Promise<void> {
     const { informers, config } = this.#needs;
     const { signal } = this.context;
     const nodeName = config.count === undefined ? config.nodeName : undefined;
-    await this.#openRuntimes();
+    await openRuntimes(this.runtimes, this.context);
     await this.context.devices?.start();
     await this.context.claims?.start();
     this.#situation?.devicesChanged();
@@ -221,7 +213,8 @@ export class Kubelet {
     void this.context.claims?.keep(present, signal);
     this.#up = true;
     this.#tick();
-    this.#rotateLogs();
+    this.#rotation = [...this.runtimes].every(({ hollow }) => hollow) ? undefined : rotationOf(() => this.#workers(), this.context, config);
+    this.#rotation?.start();
     this.#upkeep?.start();
     await this.#watchShutdown();
   }
@@ -230,18 +223,15 @@ export class Kubelet {
     const groups = shutdownGroups(this.config);
     if (groups.length === 0) return;
     const { clock, log, signal } = this.context;
-    const { agents } = this;
     const shutdown: NodeShutdown = new NodeShutdown({
       groups,
       clock,
       log,
       signal,
-      *pods() {
-        for (const agent of agents.values()) yield* agent.pods.workers;
-      },
+      pods: () => this.#workers(),
       changed: () => {
         this.#situation?.goesDown(shutdown.active);
-        for (const agent of agents.values()) void agent.report();
+        for (const agent of this.agents.values()) void agent.report();
       },
     });
     this.shutdown = shutdown;
@@ -270,68 +260,25 @@ export class Kubelet {
     await this.#static.start();
   }
 
-  /** A runtime that is not there yet may come. */
-  async #openRuntimes(): Promise<void> {
-    const { clock, log, random, signal } = this.context;
-    for (const { hub } of this.runtimes) {
-      const backoff = new Backoff({ firstMs: 200, longestMs: 5000, jitter: 0.2, random });
-      for (let open = false; !open; ) {
-        try {
-          await hub.open(signal);
-          open = true;
-        } catch (error) {
-          signal.throwIfAborted();
-          log[backoff.failures > 2 ? 'warn' : 'debug']({ err: error, runtime: hub.handler }, 'the runtime does not answer; trying again');
-          await clock.sleep(backoff.next(), signal);
-        }
-      }
-    }
-  }
-
   #setUpNetwork(ours: readonly Held[]): void {
     const { config, facts } = this.#needs;
-    const { network, policy, clock, log, random, signal } = this.context;
+    const { network, policy } = this.context;
     policy?.guard(config.nodeName);
     for (const driver of this.#needs.volumes.values()) driver.begin?.(config.nodeName);
     if (!network) return;
-    const setup = new NodeNetworkSetup({
+    const setup = podNetwork({
+      context: this.context,
       network,
       nodeName: config.nodeName,
       facts,
       addresses: [this.address],
-      clock,
-      log,
-      random,
-      signal,
-      held: (call) => (network.traits.namespace === 'node' ? Promise.resolve(ours) : this.#sandboxes(call)),
-      ready: () => this.#networkReady(),
+      runtimes: () => this.runtimes,
+      situation: () => this.#situation,
+      agents: this.agents,
+      ours,
     });
     this.#network = setup;
     if (setup.needsNoRange) void setup.use(config.podCIDR === undefined ? [] : [config.podCIDR]);
-  }
-
-  /** Every sandbox there is, as the runtimes connect them: other kubelets may share a runtime and its network. */
-  async #sandboxes(signal: AbortSignal): Promise<readonly Held[]> {
-    const lists = await Promise.all([...this.runtimes].map(({ hub }) => hub.driver.listPodSandbox({}, { signal })));
-    return lists.flat().map(({ id }) => ({ containerId: id, ifName: 'eth0' }));
-  }
-
-  /** The plugin is set up; the runtime may take a moment to see it. */
-  async #networkReady(): Promise<void> {
-    const { clock, signal } = this.context;
-    const situation = this.#situation;
-    if (!situation) return;
-    situation.networkDone();
-    const backoff = new Backoff({ firstMs: 20, longestMs: 1000, jitter: 0, random: () => 0 });
-    for (;;) {
-      await situation.refresh();
-      if (situation.current.networkReady || signal.aborted) break;
-      await clock.sleep(backoff.next(), signal).catch(() => undefined);
-    }
-    for (const agent of this.agents.values()) {
-      agent.pods.wakeAll();
-      void agent.report();
-    }
   }
 
   async #register(): Promise<void> {
@@ -363,43 +310,8 @@ export class Kubelet {
     }
   }
 
-  #rotateLogs(): void {
-    if ([...this.runtimes].every(({ hollow }) => hollow)) return;
-    const { clock, log, signal } = this.context;
-    const { containerLogMaxSize, containerLogMaxFiles } = this.config;
-    this.#rotation = new LogRotation({
-      clock,
-      log,
-      signal,
-      everyMs: logLookMs,
-      maxSizeBytes: value(parseQuantity(containerLogMaxSize)),
-      maxFiles: containerLogMaxFiles,
-      logs: () => this.#logs(),
-    });
-    this.#rotation.start();
-  }
-
-  *#logs(): Generator<WrittenLog> {
-    for (const agent of this.agents.values()) {
-      for (const { record } of agent.pods.workers) {
-        const { runtime, state } = record;
-        if (runtime && !runtime.hollow)
-          for (const { id, logPath } of state.running)
-            if (logPath !== '') yield { path: logPath, containerId: id, driver: runtime.hub.driver };
-      }
-    }
-  }
-
-  async #runtimeFor(pod: Pod): Promise<{ readonly runtime: PodRuntime; readonly handler: string }> {
-    const { runtimes, defaultRuntime } = this.#parts;
-    const name = pod.spec?.runtimeClassName;
-    if (name === undefined || name === '') return { runtime: defaultRuntime, handler: '' };
-    const informer = this.#needs.informers.of(runtimeClasses);
-    await informer.whenSynced(this.context.signal);
-    const handler = informer.get(name)?.handler;
-    if (handler === undefined) throw new Error(`failed to get sandbox runtime: runtimeclass.node.k8s.io "${name}" not found`);
-    const placed = runtimes.get(handler);
-    return placed ? { runtime: placed, handler: '' } : { runtime: defaultRuntime, handler };
+  *#workers(): Generator<PodWorker> {
+    for (const agent of this.agents.values()) yield* agent.pods.workers;
   }
 
   #podFacts(pod: Pod): PodFacts {
