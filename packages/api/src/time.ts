@@ -23,8 +23,8 @@ export function parseTime(text: string): number | undefined {
   if (match === null) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
   const at = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${fraction === '' ? '' : `.${fraction.slice(0, 3)}`}${zone}`);
-  // Date.parse takes February 30th for March 2nd.
-  const days = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();
+  // Date.parse takes February 30th for March 2nd; years are alike every 400, and Date.UTC takes those below 100 for others
+  const days = new Date(Date.UTC(Number(year) + 400, Number(month), 0)).getUTCDate();
   return Number.isNaN(at) || Number(day) > days || Number(hour) > 23 ? undefined : at;
 }
 

@@ -354,8 +354,8 @@ const digits = (value: string, from: number): number => (value.charCodeAt(from) 
 
 function time(value: string, micro: boolean): void {
   byte(0x08);
-  // as this server writes them: 2026-01-31T12:00:00Z, perhaps with a fraction
-  const plain = value.length >= 20 && value.charCodeAt(value.length - 1) === 0x5a && value.charCodeAt(10) === 0x54;
+  // as this server writes them: 2026-01-31T12:00:00Z, perhaps with a fraction; Date.UTC takes the years below 100 for those of 1900
+  const plain = value.length >= 20 && digits(value, 0) > 0 && value.charCodeAt(value.length - 1) === 0x5a && value.charCodeAt(10) === 0x54;
   const ms = plain
     ? Date.UTC(
         digits(value, 0) * 100 + digits(value, 2),

@@ -41,6 +41,18 @@ describe('answers in protobuf', () => {
     expect(decodeProtobuf(answer.bytes)).toEqual(object);
   });
 
+  it('have times of the first century, as clients write those that are nearly zero', async () => {
+    const lease = {
+      ...configMap('a'),
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      spec: { acquireTime: '0001-01-01T00:00:02.000000Z', renewTime: '0099-12-31T23:59:59.999999Z' },
+    };
+    server.pipeline.object(lease);
+    const answer = await get('/apis/coordination.k8s.io/v1/namespaces/default/leases/a', both);
+    expect(decodeProtobuf(answer.bytes)).toEqual(lease);
+  });
+
   it('are lists whose items are encoded once, also when they are long and compressed', async () => {
     const items = Array.from({ length: 500 }, (_, i) => encoded(configMap(`map-${i}`, { data: { text: 'x'.repeat(i) } })));
     server.pipeline.list(items, { resourceVersion: '42', continue: 'more', remainingItemCount: 7 });
