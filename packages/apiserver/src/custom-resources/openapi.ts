@@ -24,10 +24,9 @@ export function refToCustomList(kind: PublishedKind, definitions: Definitions, v
 }
 
 function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion): Json {
+  // clients that validate by OpenAPI v2 would refuse each field that is not listed: of what preserves everything they are told nothing
+  if (version === 2 && schema['x-kubernetes-preserve-unknown-fields'] === true) return { type: 'object' };
   const published = publish(schema, version, metadata);
-  // whoever preserves everything has no fields that could be listed
-  if (version === 2 && schema['x-kubernetes-preserve-unknown-fields'] === true && schema.properties === undefined)
-    return { ...published, type: 'object', properties: own(metadata) };
   return { ...published, type: 'object', properties: { ...own(metadata), ...withoutOwn(published['properties'] as Json | undefined) } };
 }
 
