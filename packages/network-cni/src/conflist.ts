@@ -3,8 +3,11 @@ import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promise
 import { dirname, join } from 'node:path';
 import type { NetworkList } from './cni-protocol.ts';
 
-/** What was written into a directory for runtimes, and by whose node: not a name that runtimes read. */
-const ledgerFile = '.oarlock.json';
+/**
+ * What was written into a directory for runtimes, and by whose node. Not a name that runtimes read: libcni takes every `.conf`, `.conflist` and `.json`,
+ * those that begin with a dot too.
+ */
+export const ledgerFile = '.oarlock-written';
 
 interface Written {
   /** The directory that the plugins of a node have their data in. */

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { conflistBefore, writeConflist } from '../src/conflist.ts';
+import { conflistBefore, ledgerFile, writeConflist } from '../src/conflist.ts';
 
 const list = (name: string) => ({ cniVersion: '1.0.0', name, plugins: [{ type: name }] });
 
@@ -17,7 +17,8 @@ describe('the file that runtimes read', () => {
 
   const write = (plugin: string, node = 'one') =>
     writeConflist({ directory, file: `10-${plugin}.conflist`, dataDir: join(root, node, 'plugins', plugin) }, list(plugin));
-  const shown = async () => (await readdir(directory)).filter((name) => !name.startsWith('.')).sort();
+  /** As libcni chooses: by what names end in, whatever they begin with. */
+  const shown = async () => (await readdir(directory)).filter((name) => /\.(conf|conflist|json)$/.test(name)).sort();
 
   it('is the only one of its node, whichever plugin was configured before', async () => {
     expect(await write('a')).toEqual([]);
@@ -46,7 +47,7 @@ describe('the file that runtimes read', () => {
   it('takes nothing away where what was written is not known', async () => {
     await write('a');
     for (const text of ['{', '[]', '{"10-a.conflist": 7}', '{"../x.conflist": {"owner": "o", "digest": "d"}}']) {
-      await writeFile(join(directory, '.oarlock.json'), text);
+      await writeFile(join(directory, ledgerFile), text);
       expect(await write('b'), text).toEqual([]);
       await rm(join(directory, '10-b.conflist'));
     }
