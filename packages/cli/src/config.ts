@@ -1,5 +1,5 @@
 import { readClusterFile } from '@oarlock/cluster/cluster-file';
-import { plan } from '@oarlock/cluster/compose';
+import { plan } from '@oarlock/cluster/plan';
 import { checkPlan } from '@oarlock/cluster/check';
 import { stringify } from 'yaml';
 

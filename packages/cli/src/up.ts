@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { chooseCluster } from '@oarlock/cluster/choose';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
 import { roleNames, type RoleName } from '@oarlock/cluster/cluster-schema';
-import type { Joined } from '@oarlock/cluster/compose';
+import type { Joined } from '@oarlock/cluster/plan';
 import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
 import { run, type Running } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './exit.ts';

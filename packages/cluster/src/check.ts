@@ -5,7 +5,7 @@ import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Spans } from '@oarlock/spi/spans';
-import { missingRuntime, placeAll, type Plan } from './compose.ts';
+import { missingRuntime, placeAll, type Plan } from './plan.ts';
 
 /** Everything that can be said of a composition without creating any of it. @throws WiringError with every fault */
 export function checkPlan(planned: Plan): void {

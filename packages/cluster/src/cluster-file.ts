@@ -45,7 +45,7 @@ export async function readClusterFile(file: string): Promise<ClusterFile> {
 
 /** What is wrong with the plugins of a file that has faults of its own, as far as it can be told: whatever may be empty or chosen by mistake is left out. */
 async function faultsOf(read: ClusterFile): Promise<readonly Fault[]> {
-  const [{ plan }, { checkPlan }] = await Promise.all([import('./compose.ts'), import('./check.ts')]);
+  const [{ plan }, { checkPlan }] = await Promise.all([import('./plan.ts'), import('./check.ts')]);
   try {
     checkPlan(await plan(read));
     return [];

@@ -3,7 +3,7 @@ import { systemClock } from '@oarlock/kernel/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage, type StorageDriver } from '@oarlock/spi/storage';
 import type { ClusterFile } from './cluster-file.ts';
-import { placeAll, plan } from './compose.ts';
+import { placeAll, plan } from './plan.ts';
 import { DataDirLock } from './process-state.ts';
 
 export interface OpenedStorage {

@@ -10,7 +10,7 @@ import { Roles } from '@oarlock/spi/role';
 import { Runtime } from '@oarlock/spi/runtime';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { Volumes } from '@oarlock/spi/volume';
-import type { Plan, Planned } from './compose.ts';
+import type { Plan, Planned } from './plan.ts';
 import { accountOf } from './controller-accounts.ts';
 import { version } from './version.ts';
 

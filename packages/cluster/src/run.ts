@@ -11,7 +11,7 @@ import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
-import { compose, missingRuntime, plan, type Access, type ComposeOptions, type Composition, type Plan } from './compose.ts';
+import { compose, type Access, type ComposeOptions, type Composition } from './compose.ts';
 import { freePort } from './addresses.ts';
 import type { ClusterFile } from './cluster-file.ts';
 import { writeAtomic } from './files.ts';
@@ -22,6 +22,7 @@ import { openLog } from './log.ts';
 import { NodeCertificates } from './node-certificates.ts';
 import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process-state.ts';
+import { missingRuntime, plan, type Plan } from './plan.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
   readonly file: ClusterFile;

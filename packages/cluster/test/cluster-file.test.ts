@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkPlan } from '@oarlock/cluster/check';
 import { parseClusterFile, readClusterFile } from '@oarlock/cluster/cluster-file';
-import { plan } from '@oarlock/cluster/compose';
+import { plan } from '@oarlock/cluster/plan';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 

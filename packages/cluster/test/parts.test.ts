@@ -7,10 +7,10 @@ import { Client, Events } from '@oarlock/spi/client';
 import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { Plan, Planned } from '../src/compose.ts';
+import type { Plan, Planned } from '../src/plan.ts';
 import { accountOf } from '../src/controller-accounts.ts';
 import { parseClusterFile } from '../src/cluster-file.ts';
-import { plan } from '../src/compose.ts';
+import { plan } from '../src/plan.ts';
 import { apiServer, asParts, type Part, type PartAccess } from '../src/parts.ts';
 
 const file = (spec: object) =>

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readClusterFile } from '../src/cluster-file.ts';
-import { plan } from '../src/compose.ts';
+import { plan } from '../src/plan.ts';
 
 let folder: string;
 beforeEach(async () => {

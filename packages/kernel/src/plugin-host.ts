@@ -3,37 +3,14 @@ import type { Tracer } from '@opentelemetry/api';
 import { Registry } from 'prom-client';
 import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
-import { configIssues } from './config-issue.ts';
 import { Container } from './container.ts';
-import { WiringError, type Fault, type SourcePosition } from './errors.ts';
+import { WiringError, type Fault } from './errors.ts';
 import { checkGraph, type PlacedNode } from './graph.ts';
 import { silentLogger, type Logger } from './logger.ts';
 import { namePlugin, slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext } from './plugin.ts';
 import type { Filled, Slot } from './slot.ts';
+import { checkConfig, type Front, type Placement } from './placement.ts';
 import { noTracer } from './tracing.ts';
-
-export interface Placement {
-  readonly plugin: Plugin;
-  /** Defaults to the plugin's id. */
-  readonly name?: string;
-  readonly config?: unknown;
-  /** Where the placement was written, and where each part of its config was: used in faults only. */
-  readonly at?: SourcePosition;
-  readonly path?: string;
-  readonly configPath?: string;
-  locate?(path: readonly PropertyKey[]): SourcePosition | undefined;
-  /** Stands before each instance that is made, such as a guard or an observer. The lifecycle stays with the instance. */
-  wrap?(made: Lifecycle, context: PluginContext): object;
-  /** What others hold instead of the first instance, so that `replace` can put another in its place. */
-  front?(first: object, context: PluginContext): Front;
-}
-
-/** An instance that others hold on to while what is behind it is replaced. */
-export interface Front {
-  readonly instance: object;
-  /** Sends new calls to `next`. Resolves when the one before is not used any more. */
-  swap(next: object): Promise<void>;
-}
 
 /** A probe that takes longer is told of, in milliseconds. */
 const slowProbeMs = 2_000;
@@ -110,7 +87,7 @@ export class PluginHost {
   place(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
-    const checked = this.#configOf(placement, name, plugin, placement.config);
+    const checked = checkConfig(placement, name, plugin, placement.config);
     if ('faults' in checked) {
       this.#faults.push(...checked.faults);
       this.#refused.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
@@ -130,29 +107,6 @@ export class PluginHost {
       return plugin.provides.arity === 'named' ? { name, instance } : instance;
     });
     return this;
-  }
-
-  #configOf(
-    { at, configPath, locate }: Pick<Placement, 'at' | 'configPath' | 'locate'>,
-    name: string,
-    plugin: Plugin,
-    config: unknown,
-  ): { readonly config: unknown } | { readonly faults: readonly Fault[] } {
-    const parsed = plugin.config.safeParse(config ?? {}, { jitless: true }); // what is parsed once is not worth compiling
-    if (parsed.success) return { config: parsed.data };
-    return {
-      faults: configIssues(parsed.error, config, plugin.config).map((issue): Fault => {
-        const spot = locate?.(issue.locate) ?? at;
-        const keys = [...(configPath === undefined ? [] : [configPath]), ...issue.path.map(String)].join('.');
-        return {
-          code: 'ConfigInvalid',
-          message: `${name}: ${issue.message}`,
-          ...(spot && { at: spot }),
-          path: keys,
-          remedy: issue.remedy ?? `the README of ${plugin.id} describes its config`,
-        };
-      }),
-    };
   }
 
   /** Everything that is wrong, found without running anything. */
@@ -253,7 +207,7 @@ export class PluginHost {
     const unit = this.#units.find((each) => each.name === name && each.plugin.provides.token === slot.token);
     if (unit?.front === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
     const { at, path } = unit;
-    const checked = this.#configOf(unit.placement, name, plugin, config);
+    const checked = checkConfig(unit.placement, name, plugin, config);
     const faults = [...('faults' in checked ? checked.faults : [])];
     if (plugin.provides.token !== slot.token)
       faults.push({

@@ -1,4 +1,5 @@
-import { PluginHost, type Front } from '@oarlock/kernel/plugin-host';
+import type { Front } from '@oarlock/kernel/placement';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { WiringError } from '@oarlock/kernel/errors';
 import { slot } from '@oarlock/kernel/slot';
 import { expect, it } from 'vitest';

@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { sectionOf, withPlugin } from '@oarlock/cluster/added';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
 import { clusterSchema, type PlacementSpec } from '@oarlock/cluster/cluster-schema';
-import type { Planned } from '@oarlock/cluster/compose';
+import type { Planned } from '@oarlock/cluster/plan';
 import { frontOf } from '@oarlock/cluster/hosting/fronts';
 import { withOwnInformers } from '@oarlock/cluster/hosting/own-informers';
 import { loadPlugin } from '@oarlock/cluster/plugin-loader';

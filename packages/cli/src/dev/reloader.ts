@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { PlacementSpec } from '@oarlock/cluster/cluster-schema';
-import type { Planned } from '@oarlock/cluster/compose';
+import type { Planned } from '@oarlock/cluster/plan';
 import { hosted } from '@oarlock/cluster/hosting/hosting';
 import { withOwnInformers } from '@oarlock/cluster/hosting/own-informers';
 import { PluginCompiler } from '@oarlock/cluster/plugin-compiler';

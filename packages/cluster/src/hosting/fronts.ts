@@ -1,6 +1,6 @@
 import type { Clock } from '@oarlock/kernel/clock';
 import type { PluginContext } from '@oarlock/kernel/plugin';
-import type { Front } from '@oarlock/kernel/plugin-host';
+import type { Front } from '@oarlock/kernel/placement';
 import type { Slot } from '@oarlock/kernel/slot';
 import type { Cause } from '@oarlock/kernel/tracing';
 import { Admission, allow, reaches, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';

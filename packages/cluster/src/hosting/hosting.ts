@@ -1,6 +1,6 @@
 import type { Fault, SourcePosition } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import type { Placement } from '@oarlock/kernel/plugin-host';
+import type { Placement } from '@oarlock/kernel/placement';
 import type { PlacementSpec } from '../cluster-schema.ts';
 import type { Loaded } from '../plugin-loader.ts';
 import { defaultDeadlineMs, guardOf } from './guard.ts';

@@ -2,14 +2,14 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { Resource } from '@oarlock/api/resource';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { AdmissionRule } from '@oarlock/spi/admission';
-import type { Client, WatchOptions } from '@oarlock/spi/client';
+import type { Client } from '@oarlock/spi/client';
 import { fromSource } from '../plugin-compiler.ts';
 import { uncarried } from './thread-client.ts';
-import { carried, type FromThread, type Result, type ThreadData, type ToThread } from './thread-protocol.ts';
+import type { FromThread, Result, ThreadData, ToThread } from './thread-protocol.ts';
+import { ThreadRequests } from './thread-requests.ts';
 
 /** How long a thread may be silent before it is taken to be stuck, to start, and to stop. */
 const silenceMs = 250;
@@ -61,7 +61,7 @@ export class PluginThread {
   readonly #waiting: Call[] = [];
   /** To be tried once more, alone. */
   readonly #again: Call[] = [];
-  readonly #watches = new Map<number, { readonly stop: AbortController; more: () => void }>();
+  readonly #requests: ThreadRequests;
   #worker: Worker | undefined;
   #running = new Int32Array(new SharedArrayBuffer(4));
   #alive = false;
@@ -77,6 +77,7 @@ export class PluginThread {
 
   constructor(options: ThreadOptions) {
     this.#options = options;
+    this.#requests = new ThreadRequests(options.client, (message) => this.#send(message));
   }
 
   get matches(): readonly AdmissionRule[] {
@@ -107,7 +108,7 @@ export class PluginThread {
       this.#send({ type: 'stop' });
     });
     await worker.terminate();
-    for (const { stop } of this.#watches.values()) stop.abort();
+    this.#requests.end();
   }
 
   call(method: string, args: readonly unknown[]): Promise<Result> {
@@ -168,7 +169,7 @@ export class PluginThread {
   #tooLate = (): Error => new Error(`it did not answer within ${this.#options.deadlineMs} ms`);
 
   #spawn(): Promise<void> {
-    const { client, clock, log, memoryMiB, deadlineMs: _, ...data } = this.#options;
+    const { client: _client, clock, log, memoryMiB, deadlineMs: _, ...data } = this.#options;
     this.#running = new Int32Array(new SharedArrayBuffer(4));
     const { file, execArgv } = program();
     const worker = new Worker(file, {
@@ -194,8 +195,7 @@ export class PluginThread {
       });
       worker.on('exit', () => {
         timer.cancel();
-        for (const { stop } of this.#watches.values()) stop.abort();
-        this.#watches.clear();
+        this.#requests.end();
         this.#alive = false;
         if (ready) this.#ended(why);
         else reject(new Error(why));
@@ -211,7 +211,7 @@ export class PluginThread {
         } else if (message.type === 'refused' && !ready) {
           why = message.error.message;
           void worker.terminate();
-        } else this.#take(message, client, log);
+        } else this.#take(message, log);
       });
     });
   }
@@ -265,7 +265,7 @@ export class PluginThread {
     }
   }
 
-  #take(message: FromThread, client: Client, log: Logger): void {
+  #take(message: FromThread, log: Logger): void {
     switch (message.type) {
       case 'result': {
         const call = this.#calls.get(message.id);
@@ -282,52 +282,8 @@ export class PluginThread {
       case 'log':
         log[message.level](message.fields, message.text);
         return;
-      case 'ask':
-        void this.#ask(message, client);
-        return;
-      case 'watch':
-        void this.#watch(message, client);
-        return;
-      case 'more':
-        this.#watches.get(message.id)?.more();
-        return;
-      case 'cancel':
-        this.#watches.get(message.id)?.stop.abort();
-        this.#watches.get(message.id)?.more();
-        return;
-    }
-  }
-
-  async #ask({ id, method, args, cause }: Extract<FromThread, { readonly type: 'ask' }>, client: Client): Promise<void> {
-    const asked = (cause === undefined ? client : client.causedBy(cause)) as unknown as Readonly<
-      Record<string, (...list: readonly unknown[]) => Promise<unknown>>
-    >;
-    try {
-      this.#send({ type: 'answer', id, value: await asked[method]?.(...args) });
-    } catch (error) {
-      this.#send({ type: 'answer', id, error: carried(error) });
-    }
-  }
-
-  async #watch({ id, resource, options, cause }: Extract<FromThread, { readonly type: 'watch' }>, client: Client): Promise<void> {
-    const stop = new AbortController();
-    const watch = { stop, more: () => {} };
-    this.#watches.set(id, watch);
-    const { signal } = stop;
-    try {
-      for await (const events of client.causedBy(cause).watch(resource as Resource, { ...(options as WatchOptions), signal })) {
-        const taken = new Promise<void>((resolve) => {
-          watch.more = resolve;
-        });
-        this.#send({ type: 'events', id, events });
-        await taken;
-        if (signal.aborted) break;
-      }
-      this.#send({ type: 'watched', id });
-    } catch (error) {
-      if (!signal.aborted) this.#send({ type: 'watched', id, error: carried(error) });
-    } finally {
-      this.#watches.delete(id);
+      default:
+        this.#requests.take(message);
     }
   }
 }
