@@ -161,3 +161,24 @@ describe('the claim for extended resources', () => {
     });
   });
 });
+
+describe('the devices that stand for an extended resource are scored', () => {
+  const scored = async (type: 'MostAllocated' | 'LeastAllocated', ...names: string[]) => {
+    const scoringStrategy = { type, resources: [{ name: resource, weight: 1 }] };
+    w = world({ profiles: [{ pluginConfig: [{ name: 'NodeResourcesFit', args: { scoringStrategy } }] }] });
+    w.seedNodes(node('few'), node('many'), node('none'));
+    w.api.seed(deviceClasses, deviceClass('gpu', resource));
+    w.api.seed(resourceSlices, slice('few', 3), slice('many', 4));
+    await w.start();
+    for (const name of names) await w.submit(asking(name));
+    return names.map((name) => w.placeOf(name));
+  };
+
+  it('by how many of them are given away: full nodes first', async () => {
+    expect(await scored('MostAllocated', 'a', 'b', 'c', 'd')).toEqual(['few', 'few', 'few', 'many']);
+  });
+
+  it('or empty nodes first', async () => {
+    expect(await scored('LeastAllocated', 'a', 'b', 'c')).toEqual(['many', 'few', 'many']);
+  });
+});

@@ -1,4 +1,4 @@
-import type { Amounts, SchedulingPlugin } from '@oarlock/spi/scheduling';
+import type { Amounts, NodeInfo, SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
 const resource = z.strictObject({
@@ -48,6 +48,25 @@ export function amountOf(amounts: Amounts, name: string): number {
   return amounts.scalar.get(name) ?? 0;
 }
 
+/** How many devices a node has for an extended resource, and how many of those are given away (KEP-5004); undefined: devices do not stand for it. */
+export type DeviceCount = (resource: string, node: NodeInfo) => { readonly has: number; readonly used: number } | undefined;
+
+/** What a node has of a resource, and what of it is used. Devices count where no device plugin says what there is. */
+export function shareOf(
+  node: NodeInfo,
+  name: string,
+  wanted: number,
+  requested: Amounts,
+  devices: DeviceCount,
+): { readonly has: number; readonly used: number } | undefined {
+  // a pod that asks for none of it is not scored by it
+  if (wanted === 0 && isScalar(name)) return undefined;
+  const has = amountOf(node.allocatable, name);
+  if (has > 0) return { has, used: amountOf(requested, name) };
+  const counted = isScalar(name) ? devices(name, node) : undefined;
+  return counted === undefined || counted.has === 0 ? undefined : counted;
+}
+
 type Rate = (used: number, has: number) => number;
 const least: Rate = (used, has) => (used > has ? 0 : Math.floor(((has - used) * 100) / has));
 const most: Rate = (used, has) => Math.floor((Math.min(used, has) * 100) / has);
@@ -67,17 +86,20 @@ function along(shape: readonly { readonly utilization: number; readonly score: n
 }
 
 /** Scores a node by how much of it would be asked for, weighed over the resources that it has. */
-export function strategyOf({ type, resources, requestedToCapacityRatio }: Strategy): NonNullable<SchedulingPlugin['score']> {
+export function strategyOf(
+  { type, resources, requestedToCapacityRatio }: Strategy,
+  devices: DeviceCount,
+): NonNullable<SchedulingPlugin['score']> {
   const byShape = type === 'RequestedToCapacityRatio';
   const rate = byShape ? along(requestedToCapacityRatio?.shape ?? []) : type === 'MostAllocated' ? most : least;
-  return (_state, { nonZeroRequests }, { allocatable, nonZeroRequested }) => {
+  return (_state, { nonZeroRequests }, node) => {
     let sum = 0;
     let weights = 0;
     for (const { name, weight } of resources) {
-      const has = amountOf(allocatable, name);
       const wanted = amountOf(nonZeroRequests, name);
-      if (has === 0 || (wanted === 0 && isScalar(name))) continue;
-      const score = rate(amountOf(nonZeroRequested, name) + wanted, has);
+      const share = shareOf(node, name, wanted, node.nonZeroRequested, devices);
+      if (share === undefined) continue;
+      const score = rate(share.used + wanted, share.has);
       if (byShape && score === 0) continue;
       sum += weight * score;
       weights += weight;

@@ -14,8 +14,9 @@ import { z } from 'zod';
 import { same } from '../pod-changes.ts';
 import { configurable } from '../plugin-args.ts';
 import { isServed } from '../served.ts';
-import { ExtendedResources } from './devices/extended-resources.ts';
-import { amountOf, isScalar, resourceWeights, strategyArgs, strategyOf } from './allocation-score.ts';
+import { Devices } from './devices/devices.ts';
+import type { ExtendedResources } from './devices/extended-resources.ts';
+import { amountOf, resourceWeights, shareOf, strategyArgs, strategyOf, type DeviceCount } from './allocation-score.ts';
 
 const fits = (wanted: number, has: number, used: number) => wanted === 0 || wanted <= has - used;
 
@@ -70,7 +71,8 @@ export const nodeResourcesFit = Scheduling.plugin({
   needs: { client: Client, informers: Informers },
   create({ config, client, informers }, { clock }): SchedulingPlugin {
     /** Undefined where the server knows of no devices. */
-    let extended: ExtendedResources | undefined;
+    let devices: Devices | undefined;
+    const countOn: DeviceCount = (resource, { node }) => devices?.countOn(resource, node);
     return configurable(args, config, ({ scoringStrategy, ignoredResources, ignoredResourceGroups }) => {
       const ignored = new Set(ignoredResources);
       const groups = new Set(ignoredResourceGroups);
@@ -87,20 +89,28 @@ export const nodeResourcesFit = Scheduling.plugin({
           { kind: 'DeviceClass', on: ['added', 'updated'] },
         ],
         async ready(signal) {
-          if (extended !== undefined || !(await isServed({ client, clock, signal }, deviceClasses))) return;
-          const classes = informers.of(deviceClasses);
-          extended = new ExtendedResources(classes);
-          await classes.whenSynced(signal);
+          devices ??= await served({ client, informers, clock, signal });
+          await devices?.ready(signal);
         },
         filter(_state, pod, node) {
-          const short = lacking(pod, node, isIgnored, extended);
+          const short = lacking(pod, node, isIgnored, devices?.extended);
           return short === undefined ? success : short.never ? unresolvable(...short.reasons) : unschedulable(...short.reasons);
         },
-        score: strategyOf(scoringStrategy),
+        score: strategyOf(scoringStrategy, countOn),
       };
     });
   },
 });
+
+/** The devices of the cluster; undefined where the server knows of none. */
+async function served({
+  client,
+  informers,
+  clock,
+  signal,
+}: Parameters<typeof isServed>[0] & { readonly informers: Informers }): Promise<Devices | undefined> {
+  return (await isServed({ client, clock, signal }, deviceClasses)) ? Devices.of(informers, client, clock) : undefined;
+}
 
 const balanceArgs = z.strictObject({ resources: resourceWeights });
 
@@ -108,26 +118,33 @@ const balanceArgs = z.strictObject({ resources: resourceWeights });
 export const nodeResourcesBalancedAllocation = Scheduling.plugin({
   id: 'scheduling-node-resources-balanced-allocation',
   config: balanceArgs,
-  create: ({ config }): SchedulingPlugin =>
-    configurable(balanceArgs, config, ({ resources }) => {
+  needs: { client: Client, informers: Informers },
+  create({ config, client, informers }, { clock }): SchedulingPlugin {
+    let devices: Devices | undefined;
+    const countOn: DeviceCount = (resource, { node }) => devices?.countOn(resource, node);
+    return configurable(balanceArgs, config, ({ resources }) => {
       const names = resources.map(({ name }) => name);
       const parts = new Float64Array(names.length); // of one node at a time
       return {
         name: 'NodeResourcesBalancedAllocation',
         // pods that ask for none of them change no balance
         preScore: (_state, { requests }) => (names.every((name) => amountOf(requests, name) === 0) ? skip : success),
-        score(_state, { requests }, { allocatable, requested }) {
+        async ready(signal) {
+          devices ??= await served({ client, informers, clock, signal });
+          await devices?.ready(signal);
+        },
+        score(_state, { requests }, node) {
           let count = 0;
           for (const name of names) {
-            const has = amountOf(allocatable, name);
             const wanted = amountOf(requests, name);
-            if (has === 0 || (wanted === 0 && isScalar(name))) continue;
-            parts[count++] = Math.min(1, (amountOf(requested, name) + wanted) / has);
+            const share = shareOf(node, name, wanted, node.requested, countOn);
+            if (share !== undefined) parts[count++] = Math.min(1, (share.used + wanted) / share.has);
           }
           return Math.floor((1 - deviation(parts, count)) * 100);
         },
       };
-    }),
+    });
+  },
 });
 
 /** Of the first `count`. */

@@ -1,21 +1,31 @@
 import { controllerOf, objectKey } from '@oarlock/api/object';
 import { deviceClasses, resourceClaims, resourceSlices } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import type { AllocationResult, DeviceClass, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type { AllocationResult, Device, DeviceClass, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import { AssumeCache } from '../../assume-cache.ts';
 import { Allocator } from './allocator.ts';
 import { ClaimWriter } from './claim-writer.ts';
 import { DevicePools } from './device-pools.ts';
+import { selects } from './device-selector.ts';
 import { CounterUse, DeviceUse } from './device-use.ts';
 import { ExtendedResources, isExtendedClaim } from './extended-resources.ts';
 
 const extendedByPod = 'extended-claims-by-pod';
 const podOf = (claim: ResourceClaim) => (isExtendedClaim(claim) ? [controllerOf(claim)?.uid ?? ''] : []);
 
+const shared = new WeakMap<Informers, Devices>();
+
 /** The devices of a cluster, and who has them or is about to. */
 export class Devices {
+  /** The same for all plugins of a scheduler: what one of them gives away the others count. */
+  static of(informers: Informers, client: Client, clock: Clock): Devices {
+    let devices = shared.get(informers);
+    if (devices === undefined) shared.set(informers, (devices = new Devices(informers, client, clock)));
+    return devices;
+  }
+
   readonly claims: AssumeCache<ResourceClaim>;
   readonly writer: ClaimWriter;
   readonly extended: ExtendedResources;
@@ -29,7 +39,7 @@ export class Devices {
   readonly #unheard = new Map<string, ResourceClaim>();
   #pools: DevicePools | undefined;
 
-  constructor(informers: Informers, client: Client, clock: Clock) {
+  private constructor(informers: Informers, client: Client, clock: Clock) {
     this.claims = new AssumeCache(informers.of(resourceClaims));
     this.#slices = informers.of(resourceSlices);
     this.#classes = informers.of(deviceClasses);
@@ -86,6 +96,25 @@ export class Devices {
     this.drop(before);
   }
 
+  /**
+   * How many devices a node has for an extended resource, and how many of them are given away; undefined when no class stands for it. What is wrong with the
+   * selector of a class is told where its devices are given, not here.
+   */
+  countOn(resource: string, node: Node): { readonly has: number; readonly used: number } | undefined {
+    const name = this.extended.classOf(resource);
+    const chosen = name === undefined ? undefined : this.class(name);
+    if (chosen === undefined) return undefined;
+    this.#pools ??= new DevicePools(this.#slices.list());
+    let [has, used] = [0, 0];
+    for (const { offers } of this.#pools.on(node))
+      for (const { id, device, driver } of offers) {
+        if (!isSelected(chosen, device, driver)) continue;
+        has++;
+        if (this.#use.isUsed(id)) used++;
+      }
+    return { has, used };
+  }
+
   /** What each of the claims would get on a node; undefined when they cannot all have what they ask for. @throws Error for what is wrong with a selector, or when time is up */
   allocate(claims: readonly ResourceClaim[], node: Node, timeoutMs: number): readonly AllocationResult[] | undefined {
     this.#pools ??= new DevicePools(this.#slices.list());
@@ -96,5 +125,13 @@ export class Devices {
     const counters = new CounterUse(pools, (id) => isUsed(id) || shares.has(id));
     const isLate = () => this.#clock.monotonic() > until;
     return new Allocator({ node, pools, counters, isUsed, shares, classes: this.class, isLate }).allocate(claims);
+  }
+}
+
+function isSelected({ metadata, spec }: DeviceClass, device: Device, driver: string): boolean {
+  try {
+    return selects(spec.selectors ?? [], device, driver, `class ${metadata?.name ?? ''}`);
+  } catch {
+    return false;
   }
 }

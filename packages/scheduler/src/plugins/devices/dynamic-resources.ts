@@ -139,7 +139,7 @@ export const dynamicResources = Scheduling.plugin({
       ],
       async ready(signal) {
         if (devices === undefined && (await isServed({ client, clock, signal }, resourceClaims)))
-          devices = new Devices(informers, client, clock);
+          devices = Devices.of(informers, client, clock);
         await devices?.ready(signal);
       },
       preEnqueue(pod) {
