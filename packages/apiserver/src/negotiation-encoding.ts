@@ -5,12 +5,12 @@ import type { Status } from '@oarlock/api/status';
 import type { KubeObject, ListMeta } from '@oarlock/api/object';
 import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { formatTraceparent } from '@oarlock/kernel/tracing';
-import { stringify } from 'yaml';
 import type { Accepted } from './negotiation.ts';
 import { errorLine } from './negotiation-error-line.ts';
 import { notAcceptable, protobufType } from './negotiation.ts';
 import { ProtobufEncoding, ProtobufMetadataEncoding } from './negotiation-protobuf-encoding.ts';
 import { loadedCodec } from './negotiation-protobuf-codec.ts';
+import { toYaml, YamlEncoding } from './negotiation-yaml.ts';
 import type { Encoded, WatchFrame } from './response.ts';
 import { TableEncoder, type IncludeObject } from './table/encoder.ts';
 import { metadataJson, metaVersion } from './table/metadata.ts';
@@ -19,8 +19,6 @@ const lineBreak = Buffer.from('\n');
 const comma = Buffer.from(',');
 const commaBrace = Buffer.from(',{');
 const brace = Buffer.from('{');
-const empty = Buffer.alloc(0);
-const toYaml = (value: unknown): string => stringify(value, { version: '1.1', aliasDuplicateObjects: false, lineWidth: 0 });
 
 /** Takes the bytes of a list one after the other. */
 export interface Sink {
@@ -100,8 +98,9 @@ class PlainEncoding implements Encoding {
     const apiVersion = apiVersionOf(resource);
     this.#isTyped = schemaOf(resource) !== undefined;
     this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
+    // lists of kinds without a type always say where they go on
     this.#head = (metadata) =>
-      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(metadata)},"items":[`;
+      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(this.#isTyped ? metadata : { continue: '', ...metadata })},"items":[`;
   }
 
   item(item: Encoded): Buffer {
@@ -210,50 +209,6 @@ class PrettyEncoding implements Encoding {
   }
   listTail(_metadata: ListMeta): Buffer {
     return Buffer.from('\n  ]\n}\n');
-  }
-  frame(frame: WatchFrame): Buffer {
-    return this.#inner.frame(frame);
-  }
-  error(status: Status): Buffer {
-    return errorLine(status);
-  }
-}
-
-class YamlEncoding implements Encoding {
-  readonly contentType = 'application/yaml';
-  readonly streamType = 'application/json';
-  readonly #inner: Encoding;
-  #items = '';
-  #any = false;
-  constructor(inner: Encoding) {
-    this.#inner = inner;
-  }
-
-  item(item: Encoded): Buffer {
-    return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
-  }
-  /** A sequence may stand at the indentation of its key, so that items are written one by one. */
-  listHead(metadata: ListMeta): Buffer {
-    const whole = JSON.parse(
-      this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
-    ) as Record<string, unknown>;
-    const { items, rows, ...head } = whole;
-    this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
-    return Buffer.from(toYaml(head));
-  }
-  listItem(item: Encoded, first: boolean, sink: Sink): void {
-    const bytes: Buffer[] = [];
-    this.#inner.listItem(item, true, {
-      add: (part) => {
-        bytes.push(part);
-      },
-    });
-    if (first) sink.add(Buffer.from(`${this.#items}:\n`));
-    this.#any = true;
-    sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
-  }
-  listTail(_metadata: ListMeta): Buffer {
-    return this.#any ? empty : Buffer.from(`${this.#items}: []\n`);
   }
   frame(frame: WatchFrame): Buffer {
     return this.#inner.frame(frame);

@@ -32,7 +32,7 @@ const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pret
 const mediaTypes: Readonly<Record<Offer, readonly string[]>> = {
   objects: ['application/json', 'application/yaml', protobufType],
   reviews: ['application/json', 'application/yaml', protobufType],
-  metadata: ['application/json', 'application/yaml'],
+  metadata: ['application/json', 'application/yaml', protobufType],
   nothing: ['application/json', 'application/yaml'],
 };
 const shapes: ReadonlySet<string> = new Set<Shape>(['Table', 'PartialObjectMetadata', 'PartialObjectMetadataList']);

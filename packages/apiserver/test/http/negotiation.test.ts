@@ -65,7 +65,7 @@ describe('Accept', () => {
   });
 
   it.each([
-    ['application/vnd.kubernetes.protobuf', 'metadata', 'application/json, application/yaml'],
+    ['application/vnd.kubernetes.protobuf', 'metadata', 'application/json, application/yaml, application/vnd.kubernetes.protobuf'],
     [
       'application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1',
       'objects',

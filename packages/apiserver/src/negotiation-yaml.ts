@@ -1,0 +1,107 @@
+import { parseExact } from '@oarlock/api/exact-json';
+import type { ListMeta } from '@oarlock/api/object';
+import type { Status } from '@oarlock/api/status';
+import { Document, isScalar, visit, type Pair } from 'yaml';
+import type { Encoding, Sink } from './negotiation-encoding.ts';
+import type { Encoded, WatchFrame } from './response.ts';
+
+/** Texts that YAML 1.1 would take for something else, as Go's writer knows them: it quotes them twice, and others once. */
+const misleading =
+  /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
+
+/** A value as Go writes it: keys in order, lists as deep as what they belong to. */
+export function toYaml(value: unknown): string {
+  const document = new Document(value, { version: '1.1', sortMapEntries: byKey, aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar(_, node) {
+      if (typeof node.value === 'string' && misleading.test(node.value)) node.type = 'QUOTE_DOUBLE';
+    },
+  });
+  return document.toString({ lineWidth: 0, indentSeq: false, singleQuote: true });
+}
+
+const textOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key);
+const byKey = (a: Pair, b: Pair): number => compareKeys(textOf(a), textOf(b));
+const isLetter = (c: string) => /\p{L}/u.test(c);
+const isDigit = (c: string) => /\p{Nd}/u.test(c);
+
+/** The order of Go's writer: other characters before letters, and digits by the number that they make. */
+export function compareKeys(a: string, b: string): number {
+  const [x, y] = [[...a], [...b]];
+  let digits = false;
+  for (let i = 0; i < x.length && i < y.length; i++) {
+    const [c = '', d = ''] = [x[i], y[i]];
+    if (c === d) {
+      digits = isDigit(c);
+      continue;
+    }
+    const [left, right] = [isLetter(c), isLetter(d)];
+    if (left && right) return c < d ? -1 : 1;
+    if (left || right) return (digits ? left : right) ? -1 : 1;
+    return (
+      compareNumbers(x.slice(i), y.slice(i), digits && x.slice(0, i).some((each) => each !== '0' && isDigit(each)) ? '1' : '') ||
+      (c < d ? -1 : 1)
+    );
+  }
+  return x.length - y.length;
+}
+
+function compareNumbers(a: readonly string[], b: readonly string[], before: string): number {
+  const numberIn = (text: readonly string[]) => /^\d*/.exec(text.join(''))?.[0] ?? '';
+  const [left, right] = [numberIn(a), numberIn(b)];
+  const [n, m] = [BigInt(before + left || '0'), BigInt(before + right || '0')];
+  return n === m ? left.length - right.length : n < m ? -1 : 1;
+}
+
+/** Made out of the compact JSON: nobody asks for YAML often. */
+export class YamlEncoding implements Encoding {
+  readonly contentType = 'application/yaml';
+  readonly streamType = 'application/json';
+  readonly #inner: Encoding;
+  /** The key of the items, and what comes after it. */
+  #items = 'items';
+  #rest = '';
+  #any = false;
+  constructor(inner: Encoding) {
+    this.#inner = inner;
+  }
+
+  item(item: Encoded): Buffer {
+    return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
+  }
+
+  /** What comes before the items. They stand at the indentation of their key, so that they are written one by one. */
+  listHead(metadata: ListMeta): Buffer {
+    const json = this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8');
+    const { items, rows, ...head } = JSON.parse(json) as Record<string, unknown>;
+    this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
+    const part = (wanted: (key: string) => boolean) => {
+      const members = Object.entries(head).filter(([key]) => wanted(key));
+      return members.length === 0 ? '' : toYaml(Object.fromEntries(members));
+    };
+    this.#rest = part((key) => key > this.#items);
+    return Buffer.from(part((key) => key < this.#items));
+  }
+
+  listItem(item: Encoded, first: boolean, sink: Sink): void {
+    const bytes: Buffer[] = [];
+    this.#inner.listItem(item, true, {
+      add: (part) => {
+        bytes.push(part);
+      },
+    });
+    if (first) sink.add(Buffer.from(`${this.#items}:\n`));
+    this.#any = true;
+    sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
+  }
+
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from((this.#any ? '' : `${this.#items}: []\n`) + this.#rest);
+  }
+  frame(frame: WatchFrame): Buffer {
+    return this.#inner.frame(frame);
+  }
+  error(status: Status): Buffer {
+    return this.#inner.error(status);
+  }
+}
