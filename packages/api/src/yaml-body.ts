@@ -16,6 +16,7 @@ import {
 } from 'yaml';
 import { exactInteger } from './exact-json.ts';
 import { badRequest, failure } from './status.ts';
+import { goYamlFault } from './yaml-fault.ts';
 
 /** Larger documents are refused, as are those of more than `maxYamlTokens`: YAML takes a thousand times longer to read than JSON. */
 export const maxYamlBytes = 3 * 1024 * 1024;
@@ -47,32 +48,26 @@ export interface YamlBody {
 }
 
 /**
- * Reads one YAML document of a request.
- * @throws StatusError BadRequest for what is no YAML, has several documents, nests more than 100 deep or multiplies itself through
+ * Reads the first YAML document of a request. Faults are told in the words of Go's reader, which begin with `yaml: `.
+ * @throws StatusError BadRequest for what is no YAML, nests more than 100 deep or multiplies itself through
  *   aliases; RequestEntityTooLarge beyond the limits.
  */
 export function parseYaml(text: string): YamlBody {
   const lines = new LineCounter();
   const tokens = readTokens(text, lines);
-  const documents = [
-    ...new Composer({ version: '1.1', customTags, intAsBigInt: true, uniqueKeys: false, lineCounter: lines, prettyErrors: false }).compose(
-      tokens,
-      true,
-      text.length,
-    ),
-  ];
-  const [document] = documents;
-  if (document === undefined || documents.length > 1)
-    throw badRequest('error converting YAML to JSON: yaml: expected a single document in the stream');
+  const options = { version: '1.1', customTags, intAsBigInt: true, uniqueKeys: false, lineCounter: lines, prettyErrors: false } as const;
+  const { value: document } = new Composer(options).compose(tokens, true, text.length).next();
+  if (document === undefined) return { value: null, duplicates: [] };
   const [error] = document.errors;
-  if (error !== undefined)
-    throw badRequest(`error converting YAML to JSON: yaml: line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
+  if (error !== undefined) throw badRequest(goYamlFault(error, text, lines));
   if (expandedSize(document) > maxExpanded) throw excessive();
   try {
     return { value: withNumbers(document.toJS({ maxAliasCount })), duplicates: duplicateKeys(document, lines) };
   } catch (cause) {
     // Thrown for aliases alone: everything else is among the errors of the document.
-    throw badRequest(`error converting YAML to JSON: yaml: ${cause instanceof Error ? cause.message : String(cause)}`);
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const anchor = /^Unresolved alias .*: (.*)$/.exec(message)?.[1];
+    throw badRequest(`yaml: ${anchor === undefined ? message : `unknown anchor '${anchor}' referenced`}`);
   }
 }
 
@@ -105,8 +100,8 @@ function readTokens(text: string, lines: LineCounter): CST.Token[] {
   return tokens;
 }
 
-const excessive = () => badRequest('error converting YAML to JSON: yaml: document contains excessive aliasing');
-const tooDeep = () => badRequest('error converting YAML to JSON: yaml: exceeded max depth');
+const excessive = () => badRequest('yaml: document contains excessive aliasing');
+const tooDeep = () => badRequest('yaml: exceeded max depth');
 
 /** What nests on one line, by brackets or by dashes, is seen before a tree is made of it. */
 class Nesting {
@@ -160,7 +155,9 @@ function duplicateKeys(document: Document.Parsed, lines: LineCounter): string[] 
         if (!isScalar(key) || isMap(key)) continue;
         const name = String(key.value);
         if (seen.has(name) && name !== '<<')
-          found.push(`  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${JSON.stringify(name)} already set in map`);
+          found.push(
+            `  line ${lines.linePos(key.range?.[0] ?? 0).line}: key ${typeof key.value === 'string' ? JSON.stringify(name) : name} already set in map`,
+          );
         seen.add(name);
       }
     },
