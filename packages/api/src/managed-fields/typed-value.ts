@@ -25,7 +25,9 @@ export function isEmptyMap(map: Members | undefined): boolean {
 
 /** A member as Go's struct would show it: empty values of fields that omit them are absent, structs are there. */
 export function shown(field: Field, value: unknown): unknown {
-  if (value === undefined || value === null) return field.standing;
+  if (value === undefined) return field.standing;
+  // where no Go type is behind it, null is a value
+  if (value === null) return field.standing ?? (field.omitsZero ? undefined : null);
   if (!field.omitsZero) return value;
   if (typeof value === 'object') {
     if (Array.isArray(value)) return value.length === 0 ? field.standing : value;
