@@ -1,3 +1,4 @@
+import { goKind } from './json-fault.ts';
 import { isObject, safeKey, type MutableObject } from './json.ts';
 import { ParseError } from './parse-error.ts';
 import { parseQuantity } from './quantity.ts';
@@ -41,9 +42,6 @@ const int64 = [-(2 ** 63), 2 ** 63] as const;
 const plainTime = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-const kindOf = (value: unknown) =>
-  Array.isArray(value) ? 'array' : typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'number' : typeof value;
-
 class Walk {
   readonly #strict: boolean;
   /** Names of the fields on the way, without list indices: how Go names the place of a mismatch. */
@@ -60,18 +58,18 @@ class Walk {
         checkJson(value, depth);
         return value;
       case 'object': {
-        if (!isObject(value)) return this.#mismatch(schema, value, kindOf(value), struct);
+        if (!isObject(value)) return this.#mismatch(schema, value, goKind(value), struct);
         return schema.properties === undefined
           ? this.#map(schema, value, struct, depth)
           : this.#struct(schema, schema.properties, value, depth);
       }
       case 'array': {
-        if (!Array.isArray(value)) return this.#mismatch(schema, value, kindOf(value), struct);
+        if (!Array.isArray(value)) return this.#mismatch(schema, value, goKind(value), struct);
         return schema.items === undefined ? value : this.#list(schema.items, value, struct, depth);
       }
       case 'integer': {
         if (typeof value === 'bigint') return this.visit(schema, Number(value), struct, depth);
-        if (typeof value !== 'number') return this.#mismatch(schema, value, kindOf(value), struct);
+        if (typeof value !== 'number') return this.#mismatch(schema, value, goKind(value), struct);
         const [low, high] = schema.format === 'int32' ? int32 : int64;
         return Number.isInteger(value) && value >= low && value <= high ? value : this.#mismatch(schema, value, `number ${value}`, struct);
       }
@@ -80,9 +78,9 @@ class Walk {
           ? value
           : typeof value === 'bigint'
             ? Number(value)
-            : this.#mismatch(schema, value, kindOf(value), struct);
+            : this.#mismatch(schema, value, goKind(value), struct);
       case 'boolean':
-        return typeof value === 'boolean' ? value : this.#mismatch(schema, value, kindOf(value), struct);
+        return typeof value === 'boolean' ? value : this.#mismatch(schema, value, goKind(value), struct);
       case 'string':
         return this.#string(schema, value, struct);
     }
@@ -149,7 +147,7 @@ class Walk {
         ? value
         : this.#mismatch({ type: 'integer', format: 'int32' }, value, `number ${value}`, struct);
     }
-    if (typeof value !== 'string') return this.#mismatch(schema, value, kindOf(value), struct);
+    if (typeof value !== 'string') return this.#mismatch(schema, value, goKind(value), struct);
     switch (schema.format) {
       case 'date-time': {
         return plainTime.test(value) ? value : (canonicalTime(value) ?? this.#refuse(badTime(value, '2006-01-02T15:04:05Z07:00'), value));

@@ -1,5 +1,6 @@
 import { stringifyExact } from './exact-json.ts';
 import { listed } from './field-errors.ts';
+import { goQuote } from './go-print.ts';
 import { failure, type StatusCause, type StatusError } from './status.ts';
 
 /** `field.ErrorType` of apimachinery with the words its messages open with. */
@@ -24,7 +25,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-const show = (value: unknown) => (value === undefined ? 'null' : stringifyExact(value));
+const show = (value: unknown) => (value === undefined ? 'null' : typeof value === 'string' ? goQuote(value) : stringifyExact(value));
 const make = (type: FieldErrorType, field: string, value: string | undefined, detail: string | undefined): FieldError => ({
   type,
   field,

@@ -11,6 +11,30 @@ export function goText(value: unknown): string {
   }
   return String(value as string | number | bigint | boolean);
 }
+const plain = /^[\x20-\x7e]*$/;
+const escapes: Readonly<Record<string, string>> = {
+  '\x07': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+};
+
+/** A text as Go prints it with %q. */
+export function goQuote(text: string): string {
+  if (plain.test(text)) return JSON.stringify(text);
+  const inside = [...text].map((char) => {
+    if (char === '"' || char === '\\') return `\\${char}`;
+    if (char === ' ' || /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(char)) return char;
+    const code = char.codePointAt(0) ?? 0;
+    const hex = (width: number) => code.toString(16).padStart(width, '0');
+    return escapes[char] ?? (code < 0x80 ? `\\x${hex(2)}` : code < 0x1_00_00 ? `\\u${hex(4)}` : `\\U${hex(8)}`);
+  });
+  return `"${inside.join('')}"`;
+}
+
 /** As Go prints a value with %#v. */
 export function goSyntax(value: unknown): string {
   if (Array.isArray(value)) return `[]interface {}{${value.map(goSyntax).join(', ')}}`;

@@ -156,5 +156,13 @@ function quoted(c: string): string {
   const short = { 7: '\\a', 8: '\\b', 9: '\\t', 10: '\\n', 11: '\\v', 12: '\\f', 13: '\\r', 92: '\\\\' }[code];
   if (short !== undefined) return `'${short}'`;
   const printable = (code >= 0x20 && code < 0x7f) || (code > 0xa0 && code !== 0xad);
-  return printable ? `'${c}'` : `'${code < 0x80 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`}'`;
+  return printable
+    ? `'${c}'`
+    : `'${code < 0x80 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`}'`;
+}
+
+/** What Go calls the kind of a JSON value that does not fit. */
+export function goKind(value: unknown): string {
+  if (Array.isArray(value)) return 'array';
+  return typeof value === 'boolean' ? 'bool' : typeof value === 'bigint' ? 'number' : typeof value;
 }

@@ -1,7 +1,7 @@
 import { checkJson, conform, TypeMismatch } from './conform.ts';
 import { parseExact, stringifyExact } from './exact-json.ts';
-import { goSyntaxError } from './json-fault.ts';
-import { isObject } from './json.ts';
+import { goKind, goSyntaxError } from './json-fault.ts';
+import { isObject, own } from './json.ts';
 import { parseApiVersion, type GroupVersionKind } from './kinds.ts';
 import type { KubeObject } from './object.ts';
 import { schemaOf, type Schema } from './schema.ts';
@@ -23,8 +23,6 @@ export interface DecodeOptions {
   readonly schema?: Schema;
   /** Integers that a double does not hold stay what they are (`parseExact`). */
   readonly exact?: boolean;
-  /** The body has to say its kind and version itself, as those of custom resources do. */
-  readonly complete?: boolean;
 }
 export interface Decoded<T extends KubeObject = KubeObject> {
   readonly object: T;
@@ -49,43 +47,74 @@ export function parseBody(body: Uint8Array | string, type: BodyType, exact = fal
  * @throws StatusError BadRequest with the message that Kubernetes gives.
  */
 export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array | string, options: DecodeOptions): Decoded<T> {
-  const { type, expected, fieldValidation = 'Ignore', exact = false } = options;
-  const text = textOf(body);
-  let value: unknown;
-  let duplicates: readonly string[] = [];
-  try {
-    if (type === 'application/yaml') {
-      ({ value, duplicates } = parseYaml(text));
-      checkJson(value);
-    } else value = parseJson(text, exact);
-    if (!isObject(value))
-      throw badRequest(
-        `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`,
-      );
-  } catch (error) {
-    if (isStatus(error, 'BadRequest')) {
-      throw badRequest(`the object provided is unrecognized (must be of type ${expected.kind}): ${error.message} (${summary(text)})`);
-    }
-    throw error;
-  }
-  if (options.complete === true) checkComplete(value, text, expected);
+  const { type, fieldValidation = 'Ignore' } = options;
+  const { value, text, duplicates } = parseObject(body, options);
   const { object, schema, handled } = shaped(value, options);
-  const warnings =
-    fieldValidation === 'Ignore' ? [] : type === 'application/json' ? strictErrors(text, schema) : yamlErrors(schema, value, duplicates);
-  if (warnings.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${warnings.join(', ')}`);
-  return { object: object as T, warnings };
+  if (fieldValidation === 'Ignore') return { object: object as T, warnings: [] };
+  const errors =
+    type === 'application/json' ? strictErrors(text, schema) : [...duplicateErrors(duplicates), ...unknownFields(schema, value)];
+  if (errors.length > 0 && fieldValidation === 'Strict') throw handled(`strict decoding error: ${errors.join(', ')}`);
+  return { object: object as T, warnings: errors.flatMap(warningsOf) };
 }
 
-/** @throws StatusError BadRequest */
-function checkComplete(value: Readonly<Record<string, unknown>>, text: string, expected: GroupVersionKind): void {
-  const isMissing = (name: 'kind' | 'apiVersion') => (value[name] ?? '') === '';
-  if (isMissing('kind'))
-    throw badRequest(
-      `the object provided is unrecognized (must be of type ${expected.kind}): Object 'Kind' is missing in '${text}' (${summary(text)})`,
-    );
-  if (isMissing('apiVersion'))
-    throw badRequest(`the API version in the data () does not match the expected API version (${versionOf(expected)})`);
+/** The body of a request that says what it is, as it was sent. */
+export interface ParsedObject {
+  readonly value: Readonly<Record<string, unknown>>;
+  readonly text: string;
+  /** Keys that YAML sets twice, as `parseYaml` tells of them. */
+  readonly duplicates: readonly string[];
+  /** The refusal of a body that cannot be told what it is. */
+  readonly unrecognized: (why: string) => StatusError;
 }
+
+/**
+ * Parses an object. What is `null` has no members.
+ * @throws StatusError BadRequest with the message that Kubernetes gives: what could not be told, and how the body begins
+ */
+export function parseObject(
+  body: Uint8Array | string,
+  { type, expected, exact = false }: Pick<DecodeOptions, 'type' | 'expected' | 'exact'>,
+): ParsedObject {
+  const text = textOf(body);
+  const unrecognized = (why: string) =>
+    badRequest(`the object provided is unrecognized (must be of type ${expected.kind}): ${why} (${summary(text)})`);
+  try {
+    const { value, duplicates } = type === 'application/yaml' ? parseYaml(text) : { value: parseJson(text, exact), duplicates: [] };
+    if (type === 'application/yaml') checkJson(value);
+    return { value: withTypeMeta(value), text, duplicates, unrecognized };
+  } catch (error) {
+    if (!isStatus(error, 'BadRequest')) throw error;
+    throw unrecognized(error.message);
+  }
+}
+
+/** The value as an object whose kind and version are text. @throws StatusError BadRequest */
+export function withTypeMeta(value: unknown): Readonly<Record<string, unknown>> {
+  const refuse = (what: unknown, where: string) =>
+    badRequest(`couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(what)} into Go ${where}`);
+  if (value === null) return {};
+  if (!isObject(value))
+    throw refuse(
+      value,
+      'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }',
+    );
+  for (const name of ['kind', 'apiVersion']) {
+    const field = own(value, name) ?? '';
+    if (typeof field !== 'string') throw refuse(field, `struct field .${name} of type string`);
+    if (name === 'apiVersion' && field.split('/').length > 2) throw badRequest(`unexpected GroupVersion string: ${field}`);
+  }
+  return value;
+}
+
+/** What one error of strict decoding is as warnings: each key that YAML sets twice is one of its own. */
+export function warningsOf(error: string): readonly string[] {
+  const lines = /^(?:error converting YAML to JSON: )?yaml: unmarshal errors:\n(.*)$/s.exec(error)?.[1];
+  return lines === undefined ? [error] : lines.split('\n').map((line) => line.trimStart());
+}
+
+/** The keys that YAML sets twice as one error of strict decoding. */
+export const duplicateErrors = (duplicates: readonly string[]): readonly string[] =>
+  duplicates.length === 0 ? [] : [`yaml: unmarshal errors:\n${duplicates.join('\n')}`];
 
 /**
  * As `decodeObject` for what has been parsed already, from another format than text.
@@ -122,21 +151,9 @@ function shaped(
 
 const versionOf = ({ group, version }: GroupVersionKind) => (group === '' ? version : `${group}/${version}`);
 
-function yamlErrors(schema: Schema, value: unknown, duplicates: readonly string[]): string[] {
-  return [...(duplicates.length === 0 ? [] : [`yaml: unmarshal errors:\n${duplicates.join('\n')}`]), ...unknownFields(schema, value)];
-}
-
 function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVersionKind): GroupVersionKind {
-  const text = (name: 'kind' | 'apiVersion') => {
-    const field = Object.hasOwn(value, name) ? value[name] : undefined;
-    if (field === undefined || field === null || typeof field === 'string') return field ?? '';
-    const go = name === 'kind' ? 'Kind' : 'APIVersion';
-    throw badRequest(
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${typeof field} into Go struct field .${name} of type string (${go})`,
-    );
-  };
-  const kind = text('kind') || expected.kind;
-  const apiVersion = text('apiVersion');
+  const { kind: ownKind, apiVersion } = typeMetaOf(value);
+  const kind = ownKind || expected.kind;
   const { group, version } = apiVersion === '' ? expected : parseApiVersion(apiVersion);
   const actual = { group, version, kind };
   if (kind !== expected.kind || group !== expected.group) {
@@ -149,6 +166,14 @@ function checkKind(value: Readonly<Record<string, unknown>>, expected: GroupVers
     throw badRequest(`the API version in the data (${versionOf(actual)}) does not match the expected API version (${versionOf(expected)})`);
   }
   return actual;
+}
+
+function typeMetaOf(value: Readonly<Record<string, unknown>>): { readonly kind: string; readonly apiVersion: string } {
+  const text = (name: string) => {
+    const field = own(value, name);
+    return typeof field === 'string' ? field : '';
+  };
+  return { kind: text('kind'), apiVersion: text('apiVersion') };
 }
 
 function textOf(body: Uint8Array | string): string {
@@ -169,11 +194,12 @@ function parseJson(text: string, exact: boolean): unknown {
   return value;
 }
 
-/** The first 30 characters of a body that looks like JSON, else in hex, to recognize it by. */
+/** The first 30 bytes of a body that looks like JSON, else in hex, to recognize it by. */
 function summary(text: string): string {
   if (text === '') return '<empty>';
-  const head = text.slice(0, 30);
-  return `${text.startsWith('{') ? head : Buffer.from(head).toString('hex')}${text.length > 30 ? ' ...' : ''}`;
+  const bytes = Buffer.from(text.slice(0, 31));
+  const head = bytes.subarray(0, 30);
+  return `${head.toString(text.startsWith('{') ? 'utf8' : 'hex')}${bytes.length > 30 ? ' ...' : ''}`;
 }
 
 /** JSON as Kubernetes writes it: `kind`, `apiVersion` and `metadata` first; properties that are undefined are left out. */

@@ -5,6 +5,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema';
 import { badRequest } from '@oarlock/api/status';
+import { checkTypeMeta } from './custom-resources/custom-body.ts';
 
 /** Besides the kind itself, what its bodies may say they are. */
 export interface BodyOptions {
@@ -22,7 +23,10 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
   const apiVersion = apiVersionOf(gvk);
   const kind = named(body, 'kind') || gvk.kind;
   const given = named(body, 'apiVersion') || apiVersion;
-  if (kind !== gvk.kind || given !== apiVersion) throw wrongKind(kind, given, gvk);
+  if (kind !== gvk.kind || given !== apiVersion) {
+    if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: given }, gvk);
+    throw wrongKind(kind, given, gvk);
+  }
   const object = body as unknown as T;
   const whole = schema !== undefined && known !== undefined ? conformedBeside(object, known, { gvk, schema }) : undefined;
   return { ...(whole ?? conformed<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };

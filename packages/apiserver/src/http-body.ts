@@ -1,8 +1,19 @@
+import { conform, TypeMismatch } from '@oarlock/api/conform';
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
+import { goKind } from '@oarlock/api/json-fault';
 import { isObject } from '@oarlock/api/json';
 import { parseApiVersion, type GroupVersionKind, type Kind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { decodeObject, parseBody, shapeObject, type BodyType, type FieldValidation } from '@oarlock/api/serializer';
+import {
+  decodeObject,
+  duplicateErrors,
+  parseBody,
+  shapeObject,
+  warningsOf,
+  withTypeMeta,
+  type BodyType,
+  type FieldValidation,
+} from '@oarlock/api/serializer';
 import { schemaOf, type Schema } from '@oarlock/api/schema';
 import { badRequest, failure, isStatus, type StatusError } from '@oarlock/api/status';
 import { strictErrors } from '@oarlock/api/strict-fields';
@@ -54,6 +65,10 @@ export function patchTypeOf(contentType: string | undefined, kind: Kind): PatchT
   return accepted[type] as PatchType;
 }
 
+const anyMap = 'map[string]interface {}';
+/** What objects are told of besides, and patches are not. */
+const jsonFault = "couldn't get version/kind; json parse error: ";
+
 export interface BodyContext {
   readonly route: Route;
   readonly query: Query;
@@ -96,16 +111,41 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   return published === undefined ? withConformity(object, schemaOf(expected)) : object;
 }
 
-/** `exact`: with integers that a double does not hold, for kinds that have no types of their own. */
+/** What each kind of patch is decoded into, and how faults of that are told. */
+const patchForms: Readonly<
+  Record<PatchType, { readonly list: boolean; readonly into: string; readonly fault: string; readonly mismatch: string }>
+> = {
+  json: { list: true, into: '[]handlers.jsonPatchOp', fault: 'error decoding patch: ', mismatch: 'error decoding patch: ' },
+  merge: { list: false, into: anyMap, fault: 'error decoding patch: ', mismatch: 'error decoding patch: ' },
+  strategic: { list: false, into: anyMap, fault: '', mismatch: '' },
+  apply: {
+    list: false,
+    into: anyMap,
+    fault: 'error decoding YAML: error converting YAML to JSON: ',
+    mismatch: 'error decoding YAML: error unmarshaling JSON: while decoding JSON: ',
+  },
+};
+
+/**
+ * `exact`: with integers that a double does not hold, for kinds that have no types of their own.
+ * @throws StatusError `BadRequest`
+ */
 function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
-  if (type !== 'apply') return parseBody(bytes, 'application/json', exact);
-  if (plainer(bytes, 'application/yaml') === 'application/yaml') return parseBody(bytes, 'application/yaml');
+  const { list, into, fault, mismatch } = patchForms[type];
+  let patch: unknown;
   try {
-    return parseBody(bytes, 'application/json', exact);
+    patch = parseBody(bytes, type === 'apply' ? plainer(bytes, 'application/yaml') : 'application/json', exact);
   } catch (error) {
-    if (isStatus(error, 'BadRequest')) return parseBody(bytes, 'application/yaml');
-    throw error;
+    throw isStatus(error, 'BadRequest') ? badRequest(fault + error.message.replace(jsonFault, '')) : error;
   }
+  if (patch === null) {
+    // nothing is to be changed, but for merging, which upstream's library wants an object for
+    if (type === 'merge') throw badRequest('Invalid JSON Patch');
+    return list ? [] : {};
+  }
+  if (list ? !Array.isArray(patch) : !isObject(patch))
+    throw badRequest(`${mismatch}json: cannot unmarshal ${goKind(patch)} into Go value of type ${into}`);
+  return patch;
 }
 
 /** Any JSON, of which the keys are looked at. */
@@ -126,15 +166,14 @@ function checkDuplicates(bytes: Buffer, type: PatchType, query: Query, warn: (me
   const text = bytes.toString('utf8');
   let duplicates: readonly string[];
   if (type === 'apply' && plainer(bytes, 'application/yaml') === 'application/yaml') {
-    const { duplicates: keys } = parseYaml(text);
-    duplicates = keys.length === 0 ? [] : [`error converting YAML to JSON: yaml: unmarshal errors:\n${keys.join('\n')}`];
+    duplicates = duplicateErrors(parseYaml(text).duplicates).map((error) => `error converting YAML to JSON: ${error}`);
   } else duplicates = strictErrors(text, anyFields);
   if (duplicates.length === 0) return;
   if (validation === 'Strict') {
     if (type === 'apply') throw badRequest(`error strict decoding YAML: ${duplicates.join(', ')}`);
     throw invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', text, `strict decoding error: ${duplicates.join(', ')}`)]);
   }
-  for (const duplicate of duplicates) warn(duplicate);
+  for (const warning of duplicates.flatMap(warningsOf)) warn(warning);
 }
 
 /** Clients name their JSON YAML; as JSON it is read a thousand times faster. */
@@ -151,12 +190,23 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
+/** Clients send DeleteOptions under the API version of whatever they delete. What is wrong with them is told as it is found. */
 function deleteOptions(bytes: Buffer, type: BodyType): unknown {
-  const sketch = parseBody(bytes, type);
-  return decodeObject(bytes, { type, expected: deletionOf(isObject(sketch) ? sketch['apiVersion'] : undefined) }).object;
+  const value = withTypeMeta(parseBody(bytes, type));
+  const { kind = '', apiVersion = '' } = value as KubeObject;
+  if (kind !== '' && kind !== 'DeleteOptions')
+    throw badRequest(
+      `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(apiVersion)} in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"`,
+    );
+  try {
+    return { ...conform(deletion, value), kind: 'DeleteOptions', apiVersion: apiVersion || 'v1' };
+  } catch (error) {
+    throw error instanceof TypeMismatch ? badRequest(error.message) : error;
+  }
 }
+const deletion = schemaOf({ group: '', version: 'v1', kind: 'DeleteOptions' }) as Schema;
 
-/** Clients send DeleteOptions under the API version of whatever they delete. */
+/** The version that a deletion names, in other encodings than text. */
 function deletionOf(apiVersion: unknown): GroupVersionKind {
   return { ...parseApiVersion(typeof apiVersion === 'string' && apiVersion !== '' ? apiVersion : 'v1'), kind: 'DeleteOptions' };
 }

@@ -73,7 +73,7 @@ function parseSegment(raw: string): string {
     }
   }
   const wrong = faultOf(segment);
-  if (wrong !== undefined) throw badRequest(`path segment invalid: ${JSON.stringify(segment)}: ${wrong}`);
+  if (wrong !== undefined) throw badRequest(`Name parameter invalid: ${JSON.stringify(segment)}: ${wrong}`);
   return segment;
 }
 

@@ -27,7 +27,7 @@ export interface Removed {
 /** DELETE of an object. */
 export async function remove(machinery: Machinery, kind: ServedKind, call: Call): Promise<PipelineResponse> {
   const options = deleteOptions(call.request);
-  call.dryRun ||= options.dryRun;
+  call.dryRun = options.dryRun;
   const { item, deleted } = await removeObject(machinery, kind, call, call.request.name, options);
   const code = !deleted && options.orphanDependents === false ? 202 : 200;
   return {
@@ -41,7 +41,7 @@ export async function remove(machinery: Machinery, kind: ServedKind, call: Call)
 /** DELETE of a collection: of what a list would find. */
 export async function removeCollection(machinery: Machinery, kind: ServedKind, call: Call): Promise<PipelineResponse> {
   const options = deleteOptions(call.request);
-  call.dryRun ||= options.dryRun;
+  call.dryRun = options.dryRun;
   const { items, revision } = await machinery.reader.find(kind, call.request);
   const rest = items[Symbol.iterator]();
   const worker = async () => {

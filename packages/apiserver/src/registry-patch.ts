@@ -1,6 +1,8 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
 import { goText } from '@oarlock/api/go-print';
 import { isObject } from '@oarlock/api/json';
+import { goKind } from '@oarlock/api/json-fault';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
 import { applyMergePatch } from '@oarlock/api/merge-patch';
 import type { KubeObject } from '@oarlock/api/object';
@@ -10,6 +12,7 @@ import { unknownFields } from '@oarlock/api/strict-fields';
 import type { PatchType } from '@oarlock/spi/client';
 import { decodeBody } from './body.ts';
 import type { Call } from './call.ts';
+import { checkTypeMeta, kindMissing } from './custom-resources/custom-body.ts';
 import type { Machinery } from './machinery.ts';
 import { applied } from './managed-fields-tracking.ts';
 import { placed } from './registry-create.ts';
@@ -32,7 +35,7 @@ export async function patch(machinery: Machinery, kind: ServedKind, call: Call, 
     creates: false,
     next(old) {
       if (old === undefined) throw notFound(kind.resource, name);
-      const object = patched(kind, old, type, body, strictness(call));
+      const object = patched(kind, old, type, body, strictness(call), request.subresource);
       if (isUnnamed(object)) throw undeterminable(name);
       return completed(kind, checkedFields(kind, call, placed(kind, object, request.namespace, name)));
     },
@@ -90,13 +93,21 @@ export function patched(
   type: Exclude<PatchType, 'apply'>,
   body: unknown,
   strict?: Strictness,
+  subresource = '',
 ): KubeObject {
-  const result =
+  const made =
     type === 'json' ? applyJsonPatch(old, body) : type === 'merge' ? applyMergePatch(old, mergeable(body)) : strategic(kind, old, body);
-  if (!isObject(result)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  if (!isObject(made)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  let result = made;
   const refuse = (why: string) =>
-    invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', type === 'strategic' ? goText(body) : JSON.stringify(result), why)]);
+    invalidStatus({ group: '', kind: '', name: '' }, [invalid('patch', type === 'strategic' ? goText(body) : stringifyExact(result), why)]);
   let object: KubeObject;
+  if (kind.schema === undefined) {
+    if ((result['kind'] ?? '') === '') throw refuse(kindMissing(stringifyExact(result)));
+    // a subresource takes nothing but its own part of it
+    if (subresource !== '') result = { ...result, kind: kind.gvk.kind, apiVersion: kind.apiVersion };
+    else checkTypeMeta(result, kind.gvk);
+  }
   try {
     object = decodeBody(result, kind);
   } catch (error) {
@@ -135,7 +146,8 @@ function sharesMembers(a: Readonly<Record<string, unknown>>, b: object): boolean
 }
 
 function mergeable(body: unknown): unknown {
-  if (!isObject(body)) throw badRequest('error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}');
+  if (!isObject(body))
+    throw badRequest(`error decoding patch: json: cannot unmarshal ${goKind(body)} into Go value of type map[string]interface {}`);
   return body;
 }
 

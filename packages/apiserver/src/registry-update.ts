@@ -167,12 +167,12 @@ function checkVersion(
   next: KubeObject,
   { object, revision }: Item,
   name: string,
-  { optionsKind, applies = false }: Pick<Change, 'optionsKind' | 'applies'>,
+  { optionsKind }: Pick<Change, 'optionsKind'>,
 ): KubeObject {
   const { uid = '', resourceVersion = '' } = next.metadata ?? {};
   const existing = object.metadata?.uid ?? '';
   // what a patch makes of it is a field as others, and may not change
-  const expected = optionsKind === 'UpdateOptions' || applies;
+  const expected = optionsKind === 'UpdateOptions';
   if (expected && uid !== '' && uid !== existing) {
     throw conflict(
       resource,
@@ -221,7 +221,10 @@ async function upsert(machinery: Machinery, kind: ServedKind, call: Call, change
   const reserved = made instanceof Promise ? await made : made;
   stored = settledManagers(reserved?.object ?? stored, next, undefined);
   const shown = conversion?.fromStored(stored) ?? stored;
-  validated(kind, request.name, call, () => [...validateCreate(kind, shown, request.body), ...(strategy.validate?.(stored, context) ?? [])]);
+  validated(kind, request.name, call, () => [
+    ...validateCreate(kind, shown, request.body),
+    ...(strategy.validate?.(stored, context) ?? []),
+  ]);
   await admission.validate(call, { ...admitted, object: shown });
   if (kind.custom !== undefined) stored = await kind.custom.toStored(stored);
   return { action: 'put', object: stored, ttlSeconds: strategy.ttlSeconds, reservation: reserved?.reservation };

@@ -80,9 +80,9 @@ export interface DeleteOptions {
 
 const policies = ['Orphan', 'Background', 'Foreground'] as const;
 
-/** From the body, or from the query when there is none. @throws StatusError BadRequest, Invalid */
+/** From the body, or from the query when there is none: where both say something, the query counts for nothing. @throws StatusError BadRequest, Invalid */
 export function deleteOptions({ body, query }: ApiRequest): DeleteOptions {
-  return parseDeleteOptions(isObject(body) && Object.keys(body).length > 0 ? body : fromQuery(query), query);
+  return parseDeleteOptions(body === undefined ? fromQuery(query) : body);
 }
 
 export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOptions {

@@ -1,3 +1,4 @@
+import { goKind } from '../json-fault.ts';
 import { isObject, jsonEqual } from '../json.ts';
 import { parseApiVersion } from '../kinds.ts';
 import type { KubeObject, ManagedFieldsEntry } from '../object.ts';
@@ -146,7 +147,10 @@ export type ConfigKind = Pick<ManagedKind, 'group' | 'version' | 'kind' | 'apiVe
 
 /** A configuration of a kind, as far as its type goes. @throws StatusError BadRequest with the message that Kubernetes gives */
 export function checkedConfig({ group, version, kind, apiVersion }: ConfigKind, type: FieldType | undefined, config: unknown): KubeObject {
-  if (!isObject(config)) throw badRequest('error decoding YAML: error unmarshaling JSON: the configuration is no object');
+  if (!isObject(config))
+    throw badRequest(
+      `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${goKind(config)} into Go value of type map[string]interface {}`,
+    );
   const text = (name: string) => (typeof config[name] === 'string' ? config[name] : '');
   const given = parseApiVersion(text('apiVersion'));
   if (text('kind') !== kind || given.group !== group || given.version !== version)

@@ -1,14 +1,13 @@
-import type { GroupVersionKind } from '@oarlock/api/kinds';
+import { invalid, invalidStatus, type FieldError } from '@oarlock/api/field-error';
+import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema';
-import { decodeObject, type BodyType, type Decoded, type FieldValidation } from '@oarlock/api/serializer';
+import { duplicateErrors, parseObject, warningsOf, type BodyType, type Decoded, type FieldValidation } from '@oarlock/api/serializer';
 import { badRequest } from '@oarlock/api/status';
 import { strictErrors, unknownFields } from '@oarlock/api/strict-fields';
-import { parseYaml } from '@oarlock/api/yaml-body';
 import { rememberFloats } from './sent-floats.ts';
 import { withTypedMetadata } from './typed-metadata.ts';
-
-const anything: Schema = { type: 'any' };
 
 /**
  * A custom resource out of a body, as it was sent: what its schema does not know is dropped later, and told of here.
@@ -21,18 +20,44 @@ export function decodeCustomBody(
   fields: () => Schema,
   fieldValidation: FieldValidation,
 ): Decoded {
-  const { object } = decodeObject<KubeObject>(bytes, { type, expected, schema: anything, complete: true, exact: true });
-  if (type === 'application/json') rememberFloats(object, bytes.toString('utf8'));
-  // what has the wrong type is said before what is not known
+  const { value, text, duplicates, unrecognized } = parseObject(bytes, { type, expected, exact: true });
+  const object = value as KubeObject;
+  const { kind = '' } = object;
+  if (kind === '') throw unrecognized(kindMissing(text));
+  if (type === 'application/json') rememberFloats(object, text);
+  // what has the wrong type is said before what is not known, and both before of what kind it is
   withTypedMetadata(object, expected);
-  if (fieldValidation === 'Ignore') return { object, warnings: [] };
-  const warnings = inOrder(type === 'application/json' ? strictErrors(bytes.toString('utf8'), fields()) : yamlErrors(bytes, fields()));
-  if (warnings.length > 0 && fieldValidation === 'Strict') {
+  const errors =
+    fieldValidation === 'Ignore'
+      ? []
+      : inOrder(
+          type === 'application/json' ? strictErrors(text, fields()) : [...duplicateErrors(duplicates), ...unknownFields(fields(), value)],
+        );
+  if (errors.length > 0 && fieldValidation === 'Strict') {
     throw badRequest(
-      `${expected.kind} in version ${JSON.stringify(expected.version)} cannot be handled as a ${expected.kind}: strict decoding error: ${warnings.join(', ')}`,
+      `${kind} in version ${JSON.stringify(expected.version)} cannot be handled as a ${expected.kind}: strict decoding error: ${errors.join(', ')}`,
     );
   }
-  return { object, warnings };
+  checkVersion(object, expected);
+  return { object, warnings: errors.flatMap(warningsOf) };
+}
+
+/** What is wrong with a text that does not say of what kind it is. */
+export const kindMissing = (text: string): string => `Object 'Kind' is missing in '${text}'`;
+
+/** @throws StatusError BadRequest for an object of another version than that of the request */
+function checkVersion({ apiVersion = '' }: KubeObject, expected: GroupVersionKind): void {
+  if (apiVersion === apiVersionOf(expected)) return;
+  throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
+}
+
+/** Asked of what is to be stored. @throws StatusError Invalid for an object of another kind or version than the resource */
+export function checkTypeMeta({ kind = '', apiVersion = '', metadata }: KubeObject, expected: GroupVersionKind): void {
+  const errors: FieldError[] = [];
+  const wanted = apiVersionOf(expected);
+  if (kind !== expected.kind) errors.push(invalid('kind', kind, `must be ${expected.kind}`));
+  if (apiVersion !== wanted) errors.push(invalid('apiVersion', apiVersion, `must be ${wanted}`));
+  if (errors.length > 0) throw invalidStatus({ group: parseApiVersion(apiVersion).group, kind, name: metadata?.name ?? '' }, errors);
 }
 
 /** As Kubernetes tells of them: what is double, then what metadata does not know, then what the schema does not, sorted. */
@@ -40,9 +65,4 @@ export function inOrder(errors: readonly string[]): readonly string[] {
   const rank = (error: string) => (error.startsWith('unknown field "metadata.') ? 1 : error.startsWith('unknown field ') ? 2 : 0);
   const ranked = (wanted: number) => errors.filter((error) => rank(error) === wanted);
   return [...ranked(0), ...ranked(1).sort(), ...ranked(2).sort()];
-}
-
-function yamlErrors(bytes: Buffer, fields: Schema): readonly string[] {
-  const { value, duplicates } = parseYaml(bytes.toString('utf8'));
-  return [...(duplicates.length === 0 ? [] : [`yaml: unmarshal errors:\n${duplicates.join('\n')}`]), ...unknownFields(fields, value)];
 }

@@ -149,10 +149,8 @@ function validate(
   if (old === undefined) objectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
   else objectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
   errors.push(
-    ...(subresource === 'status'
-      ? validateStatus(schema, object, old, floats)
-      : validateValue(schema, object, old && { value: old }, floats)),
-    ...validateReplicas(scale, object, subresource),
+    ...(subresource === 'status' ? validateStatus(schema, object, old) : validateValue(schema, object, old && { value: old })),
+    ...validateReplicas(scale, object, subresource, floats),
   );
   const unchanged = old !== undefined && jsonEqual(body(object), body(old));
   if (!unchanged) {
@@ -167,18 +165,12 @@ function validate(
 }
 
 /** A write of the status answers for the status alone, whose schema knows nothing of where it stands. */
-function validateStatus(
-  schema: SchemaNode,
-  object: KubeObject,
-  old: KubeObject | undefined,
-  floats: ReadonlySet<string>,
-): readonly FieldError[] {
+function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
   const status = schema.property('status');
   const value = part(object, 'status');
   if (status === undefined || value === undefined) return [];
   const before = old && part(old, 'status');
-  const inside = new Set([...floats].filter((path) => path.startsWith('status.')).map((path) => path.slice('status.'.length)));
-  return validateValue(status, value, before === undefined ? undefined : { value: before }, inside).map((error) => ({
+  return validateValue(status, value, before === undefined ? undefined : { value: before }).map((error) => ({
     ...error,
     field: error.field === '' || error.field === nowhere ? 'status' : `status.${error.field}`,
   }));
@@ -210,11 +202,10 @@ const withStatus: Strategy = {
     status: {
       // only the status is written, whatever else was sent
       prepare(object, old) {
-        const { resourceVersion, managedFields, uid } = object.metadata ?? {};
+        const { resourceVersion, managedFields } = object.metadata ?? {};
         return withMeta(withParts(old, { status: part(object, 'status'), apiVersion: object.apiVersion }), {
           resourceVersion,
           managedFields,
-          uid,
         });
       },
     },

@@ -1,6 +1,8 @@
 import { checkJson, conform, TypeMismatch } from '@oarlock/api/conform';
 import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
+import { goKind } from '@oarlock/api/json-fault';
+import { isObject } from '@oarlock/api/json';
 import { withParts } from '../strategy/strategy.ts';
 import { objectMetaSchema } from './complete.ts';
 
@@ -9,11 +11,13 @@ export function withTypedMetadata(object: KubeObject, { version, kind }: { reado
   checkJson(object);
   const { metadata } = object as { readonly metadata?: unknown };
   if (metadata === undefined || metadata === null) return metadata === null ? withParts(object, { metadata: undefined }) : object;
+  const refuse = (why: string) => badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`);
+  if (!isObject(metadata)) throw refuse(`json: cannot unmarshal ${goKind(metadata)} into Go value of type v1.ObjectMeta`);
   try {
     const conformed = conform(objectMetaSchema, metadata) as ObjectMeta;
     return conformed === metadata ? object : { ...object, metadata: conformed };
   } catch (error) {
     if (!(error instanceof TypeMismatch)) throw error;
-    throw badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${error.message}`);
+    throw refuse(error.message);
   }
 }

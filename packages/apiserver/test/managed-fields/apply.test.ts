@@ -163,7 +163,7 @@ describe('server-side apply', () => {
         'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid u, and no existing object was found',
     });
     await apply('configmaps', configMap('a', { one: '1' }), 'me');
-    expect((await refusal(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status.code).toBe(409);
+    expect((await refusal(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status.code).toBe(422);
     expect((await refusal(apply('configmaps', configMap('a', {}, { resourceVersion: '999' }), 'me'))).status.code).toBe(409);
   });
 
