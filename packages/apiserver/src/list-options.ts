@@ -1,5 +1,8 @@
 import { everyField, parseFieldSelector, unsupportedField, type FieldSelector } from '@oarlock/api/field-selector';
 import { fieldForbidden, invalidStatus, notListed, notSupported, type FieldError } from '@oarlock/api/field-error';
+import { goText } from '@oarlock/api/go-print';
+import { isObject } from '@oarlock/api/json';
+import { goSyntaxError } from '@oarlock/api/json-fault';
 import { everything, parseLabelSelector, type Selector } from '@oarlock/api/label-selector';
 import { ParseError } from '@oarlock/api/parse-error';
 import { badRequest, failure } from '@oarlock/api/status';
@@ -51,7 +54,8 @@ export function listOptions(query: Query, readers: FieldReaders): ListOptions {
   int64(query['timeoutSeconds']);
   return {
     ...selectors(query, readers),
-    limit: Math.max(0, limit),
+    // who takes whatever there is gets all of it
+    limit: revision === 0 ? 0 : Math.max(0, limit),
     token: token === '' ? undefined : parseToken(token),
     revision,
     match:
@@ -73,9 +77,11 @@ export function watchOptions(query: Query, readers: FieldReaders): WatchOptions 
         fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'),
       );
     if (match !== 'NotOlderThan') errors.push(notSupported('resourceVersionMatch', match, ['NotOlderThan']));
-    if ((query['continue'] ?? '') !== '')
-      errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
   }
+  // a watch from now on has a match by default
+  const matches = match !== '' || (sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0'));
+  if (matches && (query['continue'] ?? '') !== '')
+    errors.push(fieldForbidden('resourceVersionMatch', 'resourceVersionMatch is forbidden when continue is provided'));
   refuse(errors);
   const timeoutSeconds = int64(query['timeoutSeconds']);
   return {
@@ -141,24 +147,28 @@ export function formatToken({ revision, after }: ContinueToken): string {
   return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start: `${after}\0` })).toString('base64url');
 }
 
+/** Where a text is not base64 for URLs without padding, as Go finds it: also where a last group is too short. */
+function base64Fault(text: string): number | undefined {
+  const at = text.search(/[^\w-]/);
+  if (at >= 0) return at;
+  return text.length % 4 === 1 ? text.length - 1 : undefined;
+}
+
 function parseToken(text: string): ContinueToken {
-  const wrong = (why: string) => badRequest(`continue key is not valid: ${why}`);
-  let value: unknown;
-  try {
-    value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
-  } catch (error) {
-    throw wrong(String(error));
-  }
-  const { v, rv, start } = (typeof value === 'object' && value !== null ? value : {}) as {
-    readonly v?: unknown;
-    readonly rv?: unknown;
-    readonly start?: unknown;
-  };
-  if (v !== 'meta.k8s.io/v1') throw wrong(`server does not recognize this encoded version ${JSON.stringify(v)}`);
+  const wrong = (why: string) => badRequest(`invalid continue token: ${why}`);
+  const unreadable = (why: string) => wrong(`continue key is not valid: ${why}`);
+  const bad = base64Fault(text);
+  if (bad !== undefined) throw unreadable(`illegal base64 data at input byte ${bad}`);
+  const json = Buffer.from(text, 'base64url').toString('utf8');
+  const fault = goSyntaxError(json);
+  if (fault !== undefined) throw unreadable(fault);
+  const value: unknown = JSON.parse(json);
+  const { v = '', rv, start = '' } = (isObject(value) ? value : {}) as Readonly<Record<'v' | 'rv' | 'start', unknown>>;
+  if (v !== 'meta.k8s.io/v1') throw wrong(`server does not recognize this encoded version ${goText(v)}`);
   if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0 || rv < -1)
     throw wrong('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
-  if (typeof start !== 'string' || !start.endsWith('\0') || start.length < 2)
-    throw wrong('encoded start key empty (version meta.k8s.io/v1)');
+  if (typeof start !== 'string' || start === '') throw wrong('encoded start key empty (version meta.k8s.io/v1)');
+  if (!start.endsWith('\0') || start.length < 2) throw unreadable(start);
   return { revision: rv, after: start.slice(0, -1) };
 }
 

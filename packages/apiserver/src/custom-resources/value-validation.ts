@@ -9,12 +9,6 @@ import type { SchemaNode } from './schema-node.ts';
 class Findings {
   readonly errors: FieldError[] = [];
   checks = 0;
-  /** Where whole numbers stand that are floats. */
-  readonly floats: ReadonlySet<string>;
-
-  constructor(floats: ReadonlySet<string>) {
-    this.floats = floats;
-  }
 
   merge(other: Findings): void {
     this.errors.push(...other.errors);
@@ -22,7 +16,6 @@ class Findings {
   }
 }
 
-const none: ReadonlySet<string> = new Set();
 /** As many errors as one object is refused with. */
 const mostErrors = 1_000;
 /** Where an error has no field of its own. */
@@ -30,17 +23,17 @@ export const nowhere = '<nil>';
 
 /**
  * Everything in which a value differs from its schema, in the words of Kubernetes. With `old`, what stands in an unchanged part of the value
- * is let through (KEP-4008). `floats`: where whole numbers stand that are no integers.
+ * is let through (KEP-4008).
  */
-export function validateValue(schema: SchemaNode, value: unknown, old?: Old, floats = none): readonly FieldError[] {
-  const findings = new Findings(floats);
+export function validateValue(schema: SchemaNode, value: unknown, old?: Old): readonly FieldError[] {
+  const findings = new Findings();
   check(schema, value, '', findings, old);
   return findings.errors.length > mostErrors ? findings.errors.slice(0, mostErrors) : findings.errors;
 }
 
 /** For a part of an object that stands at `path`, such as a default. */
 export function validatePart(schema: SchemaNode, value: unknown, path: string): readonly FieldError[] {
-  const findings = new Findings(none);
+  const findings = new Findings();
   check(schema, value, path, findings, undefined);
   return findings.errors;
 }
@@ -64,24 +57,34 @@ function check(schema: SchemaNode, value: unknown, path: string, into: Findings,
   if (into.errors.length > before && old !== undefined && jsonEqual(old.value, value)) into.errors.length = before;
 }
 
+/** A float without a fraction is an integer, as long as it is within those that a float tells apart. */
 function typeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'bigint') return 'integer';
-  // what an int64 cannot hold is a float
   if (typeof value === 'number') return Number.isSafeInteger(value) ? 'integer' : 'number';
   return typeof value;
 }
 
-function checkType({ type, intOrString, nullable }: SchemaNode, value: unknown, path: string, { errors, floats }: Findings): void {
+/** What upstream takes for the format of a value: that of numbers is told by their type in Go. */
+const goFormats: Readonly<Record<string, string>> = { integer: 'int64', number: 'float64' };
+
+function checkType(
+  { type, intOrString, nullable, source: { format = '' } }: SchemaNode,
+  value: unknown,
+  path: string,
+  { errors }: Findings,
+): void {
   if (type === '' && !intOrString) return;
   const types = intOrString ? 'integer,string' : type;
   if (value === null || value === undefined) {
     if (!nullable) errors.push(typeError(path, types, 'null'));
     return;
   }
-  const actual = floats.has(path) ? 'number' : typeOf(value);
+  const actual = typeOf(value);
   if (intOrString ? actual === 'integer' || actual === 'string' : actual === type || (type === 'number' && actual === 'integer')) return;
-  errors.push(typeError(path, types, actual));
+  // a format says more about a value that is neither text nor list than its type
+  if (format !== '' && actual !== 'string' && actual !== 'array') errors.push(typeError(path, format, goFormats[actual] ?? ''));
+  else errors.push(typeError(path, types, actual));
 }
 
 const typeError = (path: string, types: string, actual: string) =>
@@ -125,31 +128,54 @@ function runes(text: string): number {
   return count;
 }
 
-const ranges: Readonly<Record<string, readonly [type: string, low: number, high: number]>> = {
-  int32: ['integer', -(2 ** 31), 2 ** 31 - 1],
-  uint32: ['integer', 0, 2 ** 32 - 1],
-  uint64: ['integer', 0, 2 ** 64],
-  float: ['number', -3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
-  float32: ['number', -3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
+/** What a number of a type and format can be, in Go. */
+const ranges: Readonly<Record<string, Readonly<Record<string, readonly [low: number, high: number]>>>> = {
+  integer: {
+    '': [-(2 ** 63), 2 ** 63 - 1025],
+    int64: [-(2 ** 63), 2 ** 63 - 1025],
+    int32: [-(2 ** 31), 2 ** 31 - 1],
+    uint32: [0, 2 ** 32 - 1],
+    uint64: [0, 2 ** 64 - 2049],
+  },
+  number: {
+    float: [-3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
+    float32: [-3.402_823_466_385_288_6e38, 3.402_823_466_385_288_6e38],
+  },
 };
+
+/** Whether a number can be one of a type and format. Formats that nobody knows are none. */
+function isWithin(value: number | bigint, type: string, format: string): boolean {
+  const known = Object.hasOwn(ranges, type) ? ranges[type] : undefined;
+  const range = known !== undefined && Object.hasOwn(known, format) ? known[format] : known?.[''];
+  if (range === undefined || typeof value === 'bigint')
+    return range === undefined || (value >= range[0] && (value <= range[1] || range[1] > 2 ** 62));
+  return (type !== 'integer' || Number.isInteger(value)) && value >= range[0] && value <= range[1];
+}
 
 function checkNumber({ source, type }: SchemaNode, value: number | bigint, path: string, into: Findings): void {
   const { multipleOf, maximum, exclusiveMaximum, minimum, exclusiveMinimum, format = '' } = source;
   into.checks++;
-  const range = Object.hasOwn(ranges, format) ? ranges[format] : undefined;
-  if (range !== undefined && range[0] === type && (value < range[1] || value > range[2]))
-    into.errors.push(invalid(nowhere, '', `Checked value must be of type ${type} with format ${format} in ${path}`));
+  if (!isWithin(value, type, format)) {
+    const what = format === '' ? `${type} (default format)` : `${type} with format ${format}`;
+    into.errors.push(invalid(nowhere, '', `Checked value must be of type ${what} in ${path}`));
+  }
   const wrong = (what: string) => into.errors.push(invalid(path, value, `${path} in body should be ${what}`));
-  if (multipleOf !== undefined && !isMultiple(Number(value), multipleOf)) wrong(`a multiple of ${multipleOf}`);
+  if (multipleOf !== undefined) {
+    // of an integer it is asked as if it were one itself
+    const factor = typeOf(value) === 'integer' ? Math.trunc(multipleOf) : multipleOf;
+    if (factor <= 0) into.errors.push(invalid(path, factor, `factor MultipleOf declared for ${path} must be positive: ${factor}`));
+    else if (!isMultiple(value, factor)) wrong(`a multiple of ${factor}`);
+  }
   if (minimum !== undefined && (exclusiveMinimum === true ? value <= minimum : value < minimum))
     wrong(exclusiveMinimum === true ? `greater than ${minimum}` : `greater than or equal to ${minimum}`);
   if (maximum !== undefined && (exclusiveMaximum === true ? value >= maximum : value > maximum))
     wrong(exclusiveMaximum === true ? `less than ${maximum}` : `less than or equal to ${maximum}`);
 }
 
-function isMultiple(value: number, of: number): boolean {
-  if (of <= 0) return true;
+function isMultiple(value: number | bigint, of: number): boolean {
+  if (typeof value === 'bigint') return value % BigInt(of) === 0n;
   const times = value / of;
+  if (Math.abs(times) > Number.MAX_SAFE_INTEGER) return false;
   return Number.isInteger(times) || Math.abs(times - Math.round(times)) < 1e-9 * Math.max(1, Math.abs(times));
 }
 
@@ -202,7 +228,7 @@ function checkObject(
 /** The parts of a schema that several can be of. What stands below them is not let through for being old. */
 function checkParts(schema: SchemaNode, value: unknown, path: string, into: Findings): void {
   const one = (part: SchemaNode) => {
-    const findings = new Findings(into.floats);
+    const findings = new Findings();
     check(part, value, path, findings, undefined);
     return findings;
   };

@@ -215,7 +215,7 @@ describe('list', () => {
     expect(await message({ continue: metadata.continue ?? '', resourceVersion: '1' })).toBe(
       'specifying resource version is not allowed when using continue',
     );
-    expect(await message({ continue: 'nonsense' })).toMatch(/^continue key is not valid: /);
+    expect(await message({ continue: 'nonsense' })).toMatch(/^invalid continue token: continue key is not valid: /);
     expect(await message({ limit: 'many' })).toBe('strconv.ParseInt: parsing "many": invalid syntax');
   });
 });
