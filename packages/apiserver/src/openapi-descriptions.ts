@@ -113,3 +113,8 @@ export function describeField(id: string, name: string): string | undefined {
   }
   return undefined;
 }
+
+/** Everything that is said here, as one text: documents that repeat it are known by a hash of it. */
+export function allDescriptions(): string {
+  return JSON.stringify([kinds, members, podFields, otherFields]);
+}

@@ -9,6 +9,7 @@ import { sendDocument, tagOf, type StaticDocument } from './http-document.ts';
 import type { Exchange } from './http-exchange.ts';
 import type { Query } from './http-path.ts';
 import { notAcceptable, parseAccept } from './negotiation.ts';
+import { allDescriptions } from './openapi-descriptions.ts';
 import { jsonOf, openApiParts } from './openapi-document.ts';
 import { withOthers, type OtherDocument } from './openapi-others.ts';
 import { protobufOf } from './openapi-v2-protobuf.ts';
@@ -37,19 +38,23 @@ export class OpenApiEndpoints {
   readonly #version: string;
   readonly #remote: () => RemoteGroups;
   readonly #others: () => Promise<readonly OtherDocument[]>;
+  readonly #descriptions: () => string;
+  #commonHash: Buffer | undefined;
   #state: State | undefined;
   #documents = new Map<string, Promise<StaticDocument>>();
 
   /**
    * `remote` names what documents of v3 other servers have; requests for those go on there before they get here. Of v2 there is one
-   * document for all: `others` brings theirs.
+   * document for all: `others` brings theirs. `descriptions` is what documents of our own kinds say besides.
    */
   constructor(
     served: () => readonly Kind[],
     version: string,
     remote: () => RemoteGroups = () => [],
     others: () => Promise<readonly OtherDocument[]> = async () => [],
+    descriptions = allDescriptions,
   ) {
+    this.#descriptions = descriptions;
     this.#remote = remote;
     this.#others = others;
     this.#served = served;
@@ -142,6 +147,12 @@ export class OpenApiEndpoints {
     return document;
   }
 
+  /** What all documents have in common, as a hash: what is said of fields changes with releases of ours, and not with that of the API. */
+  #common(): Buffer {
+    this.#commonHash ??= createHash('sha256').update(this.#version).update('\0').update(this.#descriptions()).digest();
+    return this.#commonHash;
+  }
+
   #current(): State {
     const served = this.#served();
     if (this.#state?.served === served) return this.#state;
@@ -157,7 +168,7 @@ export class OpenApiEndpoints {
   }
 
   #hash(kinds: readonly Kind[]): string {
-    const hash = createHash('sha256').update(this.#version);
+    const hash = createHash('sha256').update(this.#common());
     for (const kind of kinds) hash.update(textOf(kind));
     return hash.digest('hex').toUpperCase();
   }
