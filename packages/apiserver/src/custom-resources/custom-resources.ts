@@ -174,7 +174,8 @@ function publishedKind(
   schema: () => SchemaNode,
 ): PublishedKind {
   const { spec, status } = definition;
-  const names = status?.acceptedNames ?? spec.names;
+  // of a definition whose names nobody has accepted yet they are empty
+  const names = (status?.acceptedNames?.plural ?? '') === '' ? spec.names : (status?.acceptedNames ?? spec.names);
   const namespaced = spec.scope === 'Namespaced';
   const { group } = spec;
   const self = { group, version: version.name, kind: names.kind };

@@ -19,11 +19,14 @@ function withStoredVersions(object: KubeObject, before: CustomResourceDefinition
   return withParts(object, { status });
 }
 
+/** What Go writes of a status that nobody has written yet. */
+const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as object as CustomResourceDefinition['status'];
+
 /** CustomResourceDefinitions themselves; what they define is in `custom-resources/`. */
 export const customResourceDefinitions: Strategy = {
   unconditionalUpdate: false,
   generation: (object, old) => !jsonEqual(part(object, 'spec'), part(old, 'spec')),
-  create: (object) => withStoredVersions(object, {}),
+  create: (object) => withStoredVersions(object, unseen),
   update: (object, old) => withStoredVersions(object, asDefinition(old).status),
   validate: (object) => validateDefinition(asDefinition(object)),
   validateUpdate: (object, old) => validateDefinitionUpdate(asDefinition(object), asDefinition(old)),
