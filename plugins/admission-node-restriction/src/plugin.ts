@@ -9,6 +9,7 @@ import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { certificateRequest } from './certificate-request.ts';
 import { changedLabels, isForbidden } from './node-labels.ts';
+import { addressBlock } from './own-blocks.ts';
 import { eviction, pod, podStatus, token } from './own-pods.ts';
 import { attachment, claim, persistentVolume, snapshotContent } from './own-volumes.ts';
 
@@ -123,6 +124,7 @@ export default Admission.plugin({
           'volumeattachments.storage.k8s.io/status',
           'volumesnapshotcontents.snapshot.storage.k8s.io',
           'volumesnapshotcontents.snapshot.storage.k8s.io/status',
+          'ipblocks.network.oarlock.dev',
           'leases.coordination.k8s.io',
           'csinodes.storage.k8s.io',
           'resourceslices.resource.k8s.io',
@@ -159,6 +161,8 @@ export default Admission.plugin({
         case 'volumesnapshotcontents.snapshot.storage.k8s.io':
         case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
           return snapshotContent(node, request);
+        case 'ipblocks.network.oarlock.dev':
+          return addressBlock(client, node, request);
         case 'persistentvolumeclaims/status':
           return claimStatus(node, request);
         case 'leases.coordination.k8s.io':

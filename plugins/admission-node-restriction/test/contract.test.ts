@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
+import { resource } from '@oarlock/api/resource';
 import {
   certificateSigningRequests,
   csiNodes,
@@ -85,6 +86,52 @@ const dnsSlice = (node: string, more: { readonly namespace?: string; readonly na
   addressType: 'IPv4',
   endpoints: [{ addresses: ['10.0.0.1'], nodeName: node }],
 });
+
+const blocks = resource('network.oarlock.dev', 'v1', 'ipblocks', 'IPBlock', false);
+const block = (spec: object) => ({ metadata: { name: 'b' }, ...{ spec: { cidr: '10.1.0.0/26', pool: 'p', ...spec } } });
+const blockChange = (old: object | undefined, next: object | undefined) =>
+  admissionRequest(old === undefined ? 'CREATE' : next === undefined ? 'DELETE' : 'UPDATE', blocks, next && block(next), {
+    ...as,
+    ...(old && { old: block(old) }),
+    name: 'b',
+  });
+/** n2 is there, `gone` is not. */
+const blocksDenied = [
+  ['a block for another', blockChange(undefined, { node: 'n2' }), 'give an IPBlock to node "n2"'],
+  ['claims for another', blockChange(undefined, { node: 'n1', claims: { n2: [1] } }), 'change what node "n2" claims'],
+  ['another range', blockChange({ node: 'n1' }, { node: 'n1', cidr: '10.2.0.0/26' }), 'change the range of an IPBlock'],
+  ["another's block", blockChange({ node: 'n2' }, { node: 'n1' }), 'take an IPBlock of node "n2"'],
+  [
+    "another's claims",
+    blockChange({ node: 'n2', claims: { n2: [1, 2] } }, { node: 'n2', claims: { n2: [1] } }),
+    'change what node "n2" claims',
+  ],
+  ["all of another's claims", blockChange({ claims: { n2: [1] } }, { claims: { n1: [1] } }), 'change what node "n2" claims'],
+  [
+    'what another claims',
+    blockChange({ claims: { n2: [1] } }, { claims: { n1: [1], n2: [1] } }),
+    'claim address 1, which another node does',
+  ],
+  ["deletion of another's block", blockChange({ node: 'n2' }, undefined), 'take an IPBlock of node "n2"'],
+  ['deletion of what another claims', blockChange({ node: 'n1', claims: { n2: [1] } }, undefined), 'change what node "n2" claims'],
+  [
+    'a wish of another',
+    blockChange({ claims: { n2: [1] } }, { claims: { n2: [1] }, wanted: { 1: 'n2' } }),
+    'ask for address 1 in the name',
+  ],
+] as const;
+const blocksAllowed = [
+  ['a block of its own', blockChange(undefined, { node: 'n1', claims: { n1: [1, 2] } })],
+  ['an address of a new block', blockChange(undefined, { claims: { n1: [7] } })],
+  ['more of its block', blockChange({ node: 'n1', claims: { n1: [1], n2: [3] } }, { node: 'n1', claims: { n1: [1, 2], n2: [3] } })],
+  ['an address of another block', blockChange({ node: 'n2', claims: { n2: [1] } }, { node: 'n2', claims: { n1: [5], n2: [1] } })],
+  ['a wish', blockChange({ claims: { n2: [1] } }, { claims: { n2: [1] }, wanted: { 1: 'n1' } })],
+  ['what was wished for', blockChange({ claims: { n1: [1, 2] }, wanted: { 1: 'n2' } }, { claims: { n1: [2] }, wanted: {} })],
+  ['a block of nobody', blockChange({ claims: { n2: [1] } }, { node: 'n1', claims: { n2: [1] } })],
+  ['a block of one that is gone', blockChange({ node: 'gone', claims: { gone: [1] } }, { node: 'n1', claims: { n1: [1] } })],
+  ['to let go of a block', blockChange({ node: 'n1', claims: { n1: [1], n2: [2] } }, { claims: { n2: [2] } })],
+  ['deletion of its block', blockChange({ node: 'n1', claims: { n1: [1] } }, undefined)],
+] as const;
 
 const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] = [
   [
@@ -300,6 +347,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     ),
     /not allowed to update fields other than/,
   ],
+  ...blocksDenied,
   ['a certificate of another node', await csr('system:node:n2'), 'can only create a node CSR with CN=system:node:n1'],
   [
     'a client certificate of somebody else',
@@ -314,6 +362,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ],
 ];
 const allowed: readonly (readonly [string, AdmissionRequest])[] = [
+  ...blocksAllowed,
   ['a mirror pod', admissionRequest('CREATE', pods, pod('n1'), as)],
   ['deletion of its pod', admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n1'), namespace: 'd', name: 'm' })],
   [
@@ -338,7 +387,7 @@ const allowed: readonly (readonly [string, AdmissionRequest])[] = [
 admissionContract('admission-node-restriction', () => {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  api.seed(nodes, { metadata: { name: 'n1', uid: 'uid-n1' } });
+  api.seed(nodes, { metadata: { name: 'n1', uid: 'uid-n1' } }, { metadata: { name: 'n2', uid: 'uid-n2' } });
   for (const [name, nodeName] of [
     ['here', 'n1'],
     ['there', 'n2'],
