@@ -12,7 +12,7 @@ import type { KubeletContext, PodRuntime } from './node-context.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
 import type { Held, NodeNetworkSetup } from './node/node-network.ts';
-import { NodeShutdown, ShutdownWatch, shutdownGroups } from './node/node-shutdown.ts';
+import { ShutdownWatch, shutdownOf, type NodeShutdown } from './node/node-shutdown.ts';
 import { podNetwork } from './node/pod-network.ts';
 import { quiet } from './node/quiet-recorder.ts';
 import { SharedTicks } from './node/shared-ticks.ts';
@@ -23,7 +23,8 @@ import { rotationOf } from './pod-logs.ts';
 import { PodSource } from './pod-source.ts';
 import type { PodWorker } from './pod-worker.ts';
 import { runtimeOf } from './runtime-choice.ts';
-import { StaticPods } from './static/static-pods.ts';
+import { staticPodsOf } from './static/from-config.ts';
+import type { StaticPods } from './static/static-pods.ts';
 import { podUid } from './pods.ts';
 import { Semaphore } from './semaphore.ts';
 
@@ -220,44 +221,23 @@ export class Kubelet {
   }
 
   async #watchShutdown(): Promise<void> {
-    const groups = shutdownGroups(this.config);
-    if (groups.length === 0) return;
-    const { clock, log, signal } = this.context;
-    const shutdown: NodeShutdown = new NodeShutdown({
-      groups,
-      clock,
-      log,
-      signal,
+    this.shutdown = shutdownOf(this.config, this.context, {
       pods: () => this.#workers(),
-      changed: () => {
-        this.#situation?.goesDown(shutdown.active);
+      changed: (down) => {
+        this.#situation?.goesDown(down);
         for (const agent of this.agents.values()) void agent.report();
       },
     });
-    this.shutdown = shutdown;
-    if (this.config.count !== undefined) return;
-    this.#shutdownWatch = new ShutdownWatch(shutdown, log);
+    if (this.shutdown === undefined || this.config.count !== undefined) return;
+    this.#shutdownWatch = new ShutdownWatch(this.shutdown, this.context.log);
     await this.#shutdownWatch.start();
   }
 
   /** Static pods begin before anything is asked of the API: it may be one of them. */
   async #runStatic(source: PodSource): Promise<void> {
-    const { path, url, urlHeaders, everyMs } = this.config.staticPods;
     const [agent] = this.agents.values();
-    if ((path === undefined && url === undefined) || agent === undefined || this.config.count !== undefined) return;
-    this.#static = new StaticPods({
-      context: this.context,
-      nodeName: agent.name,
-      pods: agent.pods,
-      path,
-      url,
-      urlHeaders,
-      everyMs,
-      found: (uid) => source.claim(uid),
-      node: () => agent.node,
-    });
-    source.mirrorsTo(this.#static);
-    await this.#static.start();
+    this.#static = agent && staticPodsOf(this.config, this.context, agent, source);
+    await this.#static?.start();
   }
 
   #setUpNetwork(ours: readonly Held[]): void {

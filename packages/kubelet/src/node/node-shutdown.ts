@@ -154,3 +154,23 @@ export class ShutdownWatch {
     });
   }
 }
+
+/** What stops a node's pods in time, as its config says; undefined: nothing does. */
+export function shutdownOf(
+  config: KubeletConfig,
+  context: Pick<NodeShutdownOptions, 'clock' | 'log' | 'signal'>,
+  node: Pick<NodeShutdownOptions, 'pods'> & { changed(down: boolean): void },
+): NodeShutdown | undefined {
+  const groups = shutdownGroups(config);
+  if (groups.length === 0) return undefined;
+  const { clock, log, signal } = context;
+  const shutdown: NodeShutdown = new NodeShutdown({
+    groups,
+    clock,
+    log,
+    signal,
+    pods: () => node.pods(),
+    changed: () => node.changed(shutdown.active),
+  });
+  return shutdown;
+}

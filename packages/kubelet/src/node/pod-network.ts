@@ -13,8 +13,8 @@ export interface PodNetworkOptions {
   readonly facts: ClusterFacts;
   readonly addresses: readonly string[];
   readonly runtimes: () => Iterable<PodRuntime>;
-  readonly situation: () => Situation | undefined;
-  readonly agents: ReadonlyMap<string, NodeAgent>;
+  readonly situation: () => Pick<Situation, 'networkDone' | 'refresh' | 'current'> | undefined;
+  readonly agents: ReadonlyMap<string, { readonly pods: Pick<NodeAgent['pods'], 'wakeAll'>; report(): Promise<void> }>;
   /** What the kubelet found of its own when it began. */
   readonly ours: readonly Held[];
 }
@@ -44,15 +44,19 @@ async function sandboxes({ runtimes }: PodNetworkOptions, signal: AbortSignal): 
 }
 
 /** The plugin is set up; the runtime may take a moment to see it. */
-async function isReady({ context: { clock, signal }, situation: current, agents }: PodNetworkOptions): Promise<void> {
+async function isReady({ context: { clock, log, signal }, situation: current, agents }: PodNetworkOptions): Promise<void> {
   const situation = current();
   if (!situation) return;
   situation.networkDone();
   const backoff = new Backoff({ firstMs: 20, longestMs: 1000, jitter: 0, random: () => 0 });
-  for (;;) {
-    await situation.refresh();
-    if (situation.current.networkReady || signal.aborted) break;
-    await clock.sleep(backoff.next(), signal).catch(() => undefined);
+  while (!situation.current.networkReady) {
+    try {
+      await situation.refresh();
+    } catch (error) {
+      if (!signal.aborted) log.warn({ err: error }, "the node's state could not be looked at");
+    }
+    if (signal.aborted) return;
+    if (!situation.current.networkReady) await clock.sleep(backoff.next(), signal).catch(() => undefined);
   }
   for (const agent of agents.values()) {
     agent.pods.wakeAll();
