@@ -101,6 +101,24 @@ describe('horizontal pod autoscaler', () => {
     expect(condition(api, 'ScalingLimited')).toMatchObject({ status: 'False', reason: 'DesiredWithinRange' });
   });
 
+  it('leaves pods alone that another autoscaler looks after too', async () => {
+    const { api, clock, messages } = await start([50, 50]);
+    const { metadata, ...rest } = make();
+    await api.client().create(horizontalPodAutoscalers, { ...rest, metadata: { ...metadata, name: 'other' } });
+    await clock.settle();
+    const message = 'pods by selector app=web are controlled by multiple HPAs: [{other d} {web d}]';
+    expect(messages('AmbiguousSelector')).toEqual([message]);
+    expect(messages('FailedComputeMetricsReplicas')).toEqual([message]);
+    expect(api.object(horizontalPodAutoscalers, at('other'))?.status?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'ScalingActive', status: 'False', reason: 'AmbiguousSelector', message }),
+    );
+    await api.client().delete(horizontalPodAutoscalers, at('web'));
+    await clock.advance(15_000);
+    expect(api.object(horizontalPodAutoscalers, at('other'))?.status?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'ScalingActive', status: 'True' }),
+    );
+  });
+
   it('waits five minutes before it takes replicas away', async () => {
     const { api, clock } = await start([50, 50, 50, 50]);
     load(api, [10, 10, 10, 10], clock.now());

@@ -12,6 +12,8 @@ import { memoryApi, sequence, type MemoryApi, type MemoryApiOptions } from './me
 export type CutScenario = ControllerScenario<MemoryApi>;
 
 export interface Told {
+  /** Who says so. */
+  readonly component: string;
   readonly about: KubeObject;
   readonly type: string;
   readonly reason: string;
@@ -48,9 +50,9 @@ export function controllerOfPlugin(
     .provide(Client, parts.client)
     .provide(Informers, parts.informers)
     .provide(Events, {
-      recorder: () => ({
+      recorder: (component) => ({
         event(about, type, reason, message) {
-          told?.push({ about, type, reason, message });
+          told?.push({ component, about, type, reason, message });
         },
       }),
     })

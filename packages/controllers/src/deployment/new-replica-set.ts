@@ -87,12 +87,9 @@ export class NewReplicaSet {
     } catch (error) {
       if (isStatus(error, 'AlreadyExists')) return this.#resolveTakenName(rollout, fresh, error);
       if (isNamespaceTerminating(error)) return undefined;
-      await this.#progress(
-        rollout,
-        'ReplicaSetCreateError',
-        `Failed to create new replica set "${fresh.metadata?.name}": ${(error as Error).message}`,
-        'False',
-      );
+      const message = `Failed to create new replica set "${fresh.metadata?.name}": ${(error as Error).message}`;
+      this.#recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message);
+      await this.#progress(rollout, 'ReplicaSetCreateError', message, 'False');
       throw error;
     }
     await this.#noteRevision(rollout, revision);

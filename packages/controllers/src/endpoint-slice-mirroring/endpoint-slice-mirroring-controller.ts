@@ -4,12 +4,13 @@ import { isStatus } from '@oarlock/api/status';
 import type { EndpointAddress, Endpoints, EndpointSubset, Service } from '@oarlock/api/types/core-v1';
 import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Informers, type Client, type Informer } from '@oarlock/spi/client';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { familyOf, type Family } from '../endpoint-slice/pod-endpoint.ts';
 import { Expectations } from '../expectations.ts';
 import { nameOf, typed } from '../pod-template.ts';
+import { tellingFailure } from '../telling-failure.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedBy = 'endpointslice.kubernetes.io/managed-by';
@@ -30,6 +31,7 @@ interface Parts {
   readonly slices: Informer<EndpointSlice>;
   readonly clock: Clock;
   readonly maxPerSubset: number;
+  readonly recorder: EventRecorder;
 }
 type Wanted = Pick<EndpointSlice, 'addressType' | 'ports'> & { readonly endpoints: readonly Endpoint[] };
 
@@ -60,12 +62,29 @@ export class EndpointSliceMirroringController implements Controller {
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<void> {
-    const { endpoints, services: all, slices, maxPerSubset } = this.#parts;
+    const { endpoints, services: all, slices, recorder } = this.#parts;
     if (!this.#expectations.met(key)) return;
     const source = endpoints.get(key);
     const service = all.get(key);
     const present = slices.byIndex(byEndpoints, key).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
-    const wanted = source !== undefined && service !== undefined && isMirrored(source, service) ? slicesOf(source, maxPerSubset) : [];
+    const mirrors = source !== undefined && service !== undefined && isMirrored(source, service);
+    const work = () => this.#mirror(key, mirrors ? source : undefined, present, client);
+    if (source === undefined) return work();
+    const what = `Error updating Endpoint Slices for Endpoints ${key}`;
+    return tellingFailure(recorder, typed(endpointsResource, source), 'FailedToUpdateEndpointSlices', what, work);
+  }
+
+  async #mirror(key: ObjectKey, source: Endpoints | undefined, present: readonly EndpointSlice[], client: Client): Promise<void> {
+    const { maxPerSubset, recorder } = this.#parts;
+    const wanted = source === undefined ? [] : slicesOf(source, maxPerSubset);
+    const skipped = source === undefined ? 0 : skippedOf(source, maxPerSubset);
+    if (source !== undefined && skipped > 0)
+      recorder.event(
+        typed(endpointsResource, source),
+        'Warning',
+        'TooManyAddressesToMirror',
+        `A max of ${maxPerSubset} addresses can be mirrored to EndpointSlices per Endpoints subset. ${skipped} addresses were skipped`,
+      );
     const unused = new Map(present.map((slice) => [slice, idOf(slice)]));
     for (const each of wanted) {
       const [same] = [...unused].find(([, id]) => id === idOf(each)) ?? [];
@@ -175,19 +194,26 @@ function slicesOf({ subsets = [] }: Endpoints, most: number): readonly Wanted[] 
   return [...groups.values()].map(({ wanted }) => wanted);
 }
 
+const skippedOf = ({ subsets = [] }: Endpoints, most: number): number =>
+  subsets.reduce(
+    (sum, { addresses = [], notReadyAddresses = [] }) => sum + Math.max(0, addresses.length + notReadyAddresses.length - most),
+    0,
+  );
+
 export default Controllers.plugin({
   id: 'controller-endpoint-slice-mirroring',
   config: z.strictObject({
     /** Further addresses of a subset are left out. */
     maxEndpointsPerSubset: z.number().int().min(1).max(1000).default(1000),
   }),
-  needs: { informers: Informers },
-  create: ({ config, informers }, { clock }) =>
+  needs: { informers: Informers, events: Events },
+  create: ({ config, informers, events }, { clock }) =>
     new EndpointSliceMirroringController({
       endpoints: informers.of(endpointsResource),
       services: informers.of(services),
       slices: informers.of(endpointSlices),
       clock,
       maxPerSubset: config.maxEndpointsPerSubset,
+      recorder: events.recorder('endpoint-slice-mirroring-controller'),
     }),
 });

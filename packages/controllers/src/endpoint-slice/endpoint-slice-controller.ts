@@ -13,6 +13,7 @@ import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, typ
 import { SelectorIndex } from './selector-index.ts';
 import { isShared, withHints } from './topology-hints.ts';
 import { shareOut, shareText, zoneShares, type ShareRefusal, type ZoneShares } from './zone-shares.ts';
+import { tellingFailure } from '../telling-failure.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
 const managedBy = 'endpointslice.kubernetes.io/managed-by';
@@ -97,6 +98,13 @@ export class EndpointSliceController implements Controller {
     if (!this.#expectations.met(key)) return;
     // without a selector somebody else writes the slices
     if (service.spec?.type === 'ExternalName' || Object.keys(service.spec?.selector ?? {}).length === 0) return;
+    const what = `Error updating Endpoint Slices for Service ${key}`;
+    await tellingFailure(this.#parts.recorder, service, 'FailedToUpdateEndpointSlices', what, () =>
+      this.#update(key, service, present, client),
+    );
+  }
+
+  async #update(key: string, service: Service, present: readonly EndpointSlice[], client: Client): Promise<void> {
     const groups = this.#groups(service);
     const unused = new Set(present);
     for (const group of groups.values()) {

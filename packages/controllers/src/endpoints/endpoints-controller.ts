@@ -2,12 +2,14 @@ import { objectKey } from '@oarlock/api/object';
 import { endpoints as endpointsResource, pods as podResource, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { EndpointAddress, EndpointPort, Endpoints, EndpointSubset, Pod, Service } from '@oarlock/api/types/core-v1';
-import { Informers, type Informer } from '@oarlock/spi/client';
+import { Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { addressOf, countsAsEndpoint, endpointPorts, familiesOf } from '../endpoint-slice/pod-endpoint.ts';
 import { SelectorIndex } from '../endpoint-slice/selector-index.ts';
 import { isReady, isTerminating } from '../pod-state.ts';
+import { isNamespaceTerminating } from '../pod-template.ts';
+import { tellingFailure } from '../telling-failure.ts';
 
 const maxAddresses = 1000; // beyond that upstream cuts and says so in an annotation
 const overCapacity = 'endpoints.kubernetes.io/over-capacity';
@@ -16,6 +18,7 @@ interface Parts {
   readonly services: Informer<Service>;
   readonly pods: Informer<Pod>;
   readonly endpoints: Informer<Endpoints>;
+  readonly recorder: EventRecorder;
 }
 
 /** The older form of EndpointSlices, one object per Service, for clients that still read it. */
@@ -75,12 +78,19 @@ export class EndpointsController implements Controller {
         ...(Object.keys(annotations).length > 0 && { annotations }),
       },
     };
-    if (present === undefined) await client.create(endpointsResource, wanted);
+    const told = (reason: string, what: string, work: () => Promise<unknown>) =>
+      tellingFailure(this.#parts.recorder, wanted, reason, `Failed to ${what} ${key}`, work);
+    if (present === undefined)
+      await told('FailedToCreateEndpoint', 'create endpoint for service', async () => {
+        await client.create(endpointsResource, wanted).catch((error: unknown) => {
+          if (!isNamespaceTerminating(error)) throw error;
+        });
+      });
     else if (
       JSON.stringify([present.subsets ?? [], sorted(present.metadata?.labels), present.metadata?.annotations ?? {}]) !==
       JSON.stringify([subsets, sorted(labels), annotations])
     )
-      await client.update(endpointsResource, wanted);
+      await told('FailedToUpdateEndpoint', 'update endpoint', () => client.update(endpointsResource, wanted));
   }
 
   #subsets(service: Service): { readonly subsets: readonly EndpointSubset[]; readonly cut: boolean } {
@@ -138,11 +148,12 @@ const sorted = (labels: Readonly<Record<string, string>> = {}) => Object.entries
 export default Controllers.plugin({
   id: 'controller-endpoints',
   config: z.strictObject({}),
-  needs: { informers: Informers },
-  create: ({ informers }) =>
+  needs: { informers: Informers, events: Events },
+  create: ({ informers, events }) =>
     new EndpointsController({
       services: informers.of(services),
       pods: informers.of(podResource),
       endpoints: informers.of(endpointsResource),
+      recorder: events.recorder('endpoint-controller'),
     }),
 });

@@ -1,13 +1,14 @@
 import { controllerRef, objectKey } from '@oarlock/api/object';
 import { persistentVolumeClaims, pods as podResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
-import { Informers } from '@oarlock/spi/client';
+import type { PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
+import { Events, Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { isTerminal, isTerminating } from '../pod-state.ts';
 import { typed } from '../pod-template.ts';
 import { byClaim, claimsOfPod, ephemeralClaim } from '../pods-by-claim.ts';
+import { tellingFailure } from '../telling-failure.ts';
 
 const hasEphemeral = (pod: Pod) => !isTerminating(pod) && (pod.spec?.volumes?.some(({ ephemeral }) => ephemeral !== undefined) ?? false);
 
@@ -15,11 +16,40 @@ const hasEphemeral = (pod: Pod) => !isTerminating(pod) && (pod.spec?.volumes?.so
 export default Controllers.plugin({
   id: 'controller-ephemeral-volume',
   config: z.strictObject({}),
-  needs: { informers: Informers },
-  create({ informers }) {
+  needs: { informers: Informers, events: Events },
+  create({ informers, events }) {
+    const recorder = events.recorder('ephemeral_volume');
     const pods = informers.of(podResource);
     const claims = informers.of(persistentVolumeClaims);
     pods.addIndex(byClaim, claimsOfPod);
+    const ensure = async (pod: Pod, volume: Volume, client: Client): Promise<void> => {
+      const name = ephemeralClaim(pod, volume.name);
+      const namespace = pod.metadata?.namespace ?? '';
+      let claim: PersistentVolumeClaim | undefined = claims.get(`${namespace}/${name}`);
+      if (claim === undefined) {
+        const { metadata, spec } = volume.ephemeral?.volumeClaimTemplate ?? {};
+        try {
+          await client.create(persistentVolumeClaims, {
+            apiVersion: 'v1',
+            kind: 'PersistentVolumeClaim',
+            metadata: {
+              name,
+              namespace,
+              ...(metadata?.labels && { labels: metadata.labels }),
+              ...(metadata?.annotations && { annotations: metadata.annotations }),
+              ownerReferences: [controllerRef(typed(podResource, pod))],
+            },
+            ...(spec && { spec }),
+          });
+          return;
+        } catch (error) {
+          if (!isStatus(error, 'AlreadyExists')) throw error;
+          claim = await client.get(persistentVolumeClaims, { namespace, name });
+        }
+      }
+      if (!claim.metadata?.ownerReferences?.some(({ controller, uid }) => controller === true && uid === pod.metadata?.uid))
+        throw new Error(`PVC "${namespace}/${name}" was not created for pod "${objectKey(pod)}" (pod is not owner)`);
+    };
     return {
       name: 'ephemeral-volume',
       watches: [
@@ -32,34 +62,9 @@ export default Controllers.plugin({
         const pod = pods.get(key);
         if (pod === undefined || isTerminating(pod) || isTerminal(pod)) return;
         const owner = typed(podResource, pod);
-        for (const { name: volume, ephemeral } of pod.spec?.volumes ?? []) {
-          if (ephemeral === undefined) continue;
-          const name = ephemeralClaim(pod, volume);
-          const namespace = pod.metadata?.namespace ?? '';
-          let claim: PersistentVolumeClaim | undefined = claims.get(`${namespace}/${name}`);
-          if (claim === undefined) {
-            const { metadata, spec } = ephemeral.volumeClaimTemplate ?? {};
-            try {
-              await client.create(persistentVolumeClaims, {
-                apiVersion: 'v1',
-                kind: 'PersistentVolumeClaim',
-                metadata: {
-                  name,
-                  namespace,
-                  ...(metadata?.labels && { labels: metadata.labels }),
-                  ...(metadata?.annotations && { annotations: metadata.annotations }),
-                  ownerReferences: [controllerRef(owner)],
-                },
-                ...(spec && { spec }),
-              });
-              continue;
-            } catch (error) {
-              if (!isStatus(error, 'AlreadyExists')) throw error;
-              claim = await client.get(persistentVolumeClaims, { namespace, name });
-            }
-          }
-          if (!claim.metadata?.ownerReferences?.some(({ controller, uid }) => controller === true && uid === pod.metadata?.uid))
-            throw new Error(`PVC "${namespace}/${name}" was not created for pod "${key}" (pod is not owner)`);
+        for (const volume of pod.spec?.volumes ?? []) {
+          if (volume.ephemeral === undefined) continue;
+          await tellingFailure(recorder, owner, 'FailedBinding', `ephemeral volume ${volume.name}`, () => ensure(pod, volume, client));
         }
       },
     };

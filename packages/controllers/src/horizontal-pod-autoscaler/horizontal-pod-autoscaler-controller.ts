@@ -1,4 +1,4 @@
-import { parseLabelSelector } from '@oarlock/api/label-selector';
+import { parseLabelSelector, type Selector } from '@oarlock/api/label-selector';
 import { parseApiVersion } from '@oarlock/api/kinds';
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
 import { horizontalPodAutoscalers, pods as podResource } from '@oarlock/api/resources';
@@ -19,6 +19,7 @@ import { MetricError, proposalOf, type Subject } from './metric-proposals.ts';
 import { aggregatedMetrics, type MetricsSource } from './pod-metrics.ts';
 import { ScalingHistory } from './scaling-rules.ts';
 import { unlessGone } from '../unless-gone.ts';
+import { SelectorsInUse } from './selectors-in-use.ts';
 
 export interface AutoscalerSettings {
   readonly syncPeriodSeconds: number;
@@ -52,6 +53,7 @@ export class HorizontalPodAutoscalerController implements Controller {
   readonly name = 'horizontalpodautoscaler';
   readonly watches;
   readonly #parts: Parts;
+  readonly #selectors = new SelectorsInUse();
   readonly #history = new Map<ObjectKey, ScalingHistory>();
 
   constructor(parts: Parts) {
@@ -72,6 +74,7 @@ export class HorizontalPodAutoscalerController implements Controller {
     const autoscaler = autoscalers.get(key);
     if (autoscaler === undefined) {
       this.#history.delete(key);
+      this.#selectors.delete(key);
       return undefined;
     }
     const again = { requeueAfterMs: settings.syncPeriodSeconds * 1000 };
@@ -178,19 +181,36 @@ export class HorizontalPodAutoscalerController implements Controller {
     const { pods, metrics: source, recorder, clock, settings } = this.#parts;
     const namespace = autoscaler.metadata?.namespace ?? '';
     const text = scale.status?.selector ?? '';
-    if (text === '') {
-      recorder.event(autoscaler, 'Warning', 'SelectorRequired', 'selector is required');
-      this.#condition(look, 'ScalingActive', 'False', 'InvalidSelector', "the HPA target's scale is missing a selector");
-      return undefined;
+    const refuse = (event: string, reason: string, message: string, error = message): undefined => {
+      recorder.event(autoscaler, 'Warning', event, error);
+      recorder.event(autoscaler, 'Warning', 'FailedComputeMetricsReplicas', error);
+      this.#condition(look, 'ScalingActive', 'False', reason, message);
+    };
+    if (text === '')
+      return refuse('SelectorRequired', 'InvalidSelector', "the HPA target's scale is missing a selector", 'selector is required');
+    let selector: Selector;
+    try {
+      selector = parseLabelSelector(text);
+    } catch (error) {
+      const message = `couldn't convert selector into a corresponding internal selector object: ${(error as Error).message}`;
+      return refuse('InvalidSelector', 'InvalidSelector', message);
     }
-    const selector = parseLabelSelector(text);
     const first = selector.requirements.find(({ operator, values }) => operator === '=' && values.length === 1);
     const candidates =
       first === undefined ? pods.list(namespace) : pods.byIndex(byLabel, labelKey(namespace, first.key, first.values[0] ?? ''));
+    const chosen = candidates.filter((pod) => selector.matches(pod.metadata?.labels));
+    this.#selectors.set(objectKey(autoscaler), { namespace, name: autoscaler.metadata?.name ?? '', selector });
+    const all = this.#selectors.of(namespace, chosen);
+    if (all.length > 1)
+      return refuse(
+        'AmbiguousSelector',
+        'AmbiguousSelector',
+        `pods by selector ${text} are controlled by multiple HPAs: [${all.join(' ')}]`,
+      );
     const subject: Subject = {
       namespace,
       selector: text,
-      pods: candidates.filter((pod) => selector.matches(pod.metadata?.labels)),
+      pods: chosen,
       wanted: current,
       running: scale.status?.replicas ?? 0,
     };
