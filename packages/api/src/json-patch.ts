@@ -36,7 +36,7 @@ export function applyJsonPatch(document: unknown, patch: unknown): unknown {
       draft.apply(readOperation(operation));
     } catch (error) {
       if (!(error instanceof Inapplicable)) throw error;
-      const { status } = failure('Invalid', 'the server rejected our request due to an error in our request');
+      const { status } = failure('Invalid', 'the server rejected our request due to an error in our request', {});
       throw new StatusError(status, { cause: error });
     }
   }

@@ -155,20 +155,19 @@ function base64Fault(text: string): number | undefined {
 }
 
 function parseToken(text: string): ContinueToken {
-  const wrong = (why: string) => badRequest(`invalid continue token: ${why}`);
-  const unreadable = (why: string) => wrong(`continue key is not valid: ${why}`);
+  const wrong = (why: string) => badRequest(`invalid continue token: continue key is not valid: ${why}`);
   const bad = base64Fault(text);
-  if (bad !== undefined) throw unreadable(`illegal base64 data at input byte ${bad}`);
+  if (bad !== undefined) throw wrong(`illegal base64 data at input byte ${bad}`);
   const json = Buffer.from(text, 'base64url').toString('utf8');
   const fault = goSyntaxError(json);
-  if (fault !== undefined) throw unreadable(fault);
+  if (fault !== undefined) throw wrong(fault);
   const value: unknown = JSON.parse(json);
   const { v = '', rv, start = '' } = (isObject(value) ? value : {}) as Readonly<Record<'v' | 'rv' | 'start', unknown>>;
   if (v !== 'meta.k8s.io/v1') throw wrong(`server does not recognize this encoded version ${goText(v)}`);
   if (typeof rv !== 'number' || !Number.isSafeInteger(rv) || rv === 0 || rv < -1)
     throw wrong('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
   if (typeof start !== 'string' || start === '') throw wrong('encoded start key empty (version meta.k8s.io/v1)');
-  if (!start.endsWith('\0') || start.length < 2) throw unreadable(start);
+  if (!start.endsWith('\0') || start.length < 2) throw wrong(start);
   return { revision: rv, after: start.slice(0, -1) };
 }
 

@@ -1,7 +1,7 @@
 import { parseExact } from '@oarlock/api/exact-json';
 import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
-import { Document, isScalar, visit, type Pair } from 'yaml';
+import { Document, isScalar, visit, type Pair, type Tags } from 'yaml';
 import type { Encoding, Sink } from './negotiation-encoding.ts';
 import type { Encoded, WatchFrame } from './response.ts';
 
@@ -9,12 +9,24 @@ import type { Encoded, WatchFrame } from './response.ts';
 const misleading =
   /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
 
+/** What is quoted is decided here, and not by what the reader of YAML would take a text for. */
+const customTags = (tags: Tags): Tags => tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? { ...tag, test: /(?!)/ } : tag));
+
+/** As Go prints a float with %g: with an exponent sooner than we do. */
+function goFloat(value: number): string {
+  const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
+  const power = Number(exponent);
+  if (power >= -4 && power < 6) return String(value);
+  return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+}
+
 /** A value as Go writes it: keys in order, lists as deep as what they belong to. */
 export function toYaml(value: unknown): string {
-  const document = new Document(value, { version: '1.1', sortMapEntries: byKey, aliasDuplicateObjects: false });
+  const document = new Document(value, { version: '1.1', customTags, sortMapEntries: byKey, aliasDuplicateObjects: false });
   visit(document, {
     Scalar(_, node) {
       if (typeof node.value === 'string' && misleading.test(node.value)) node.type = 'QUOTE_DOUBLE';
+      else if (typeof node.value === 'number' && !Number.isSafeInteger(node.value)) node.value = goFloat(node.value);
     },
   });
   return document.toString({ lineWidth: 0, indentSeq: false, singleQuote: true });

@@ -1,5 +1,5 @@
 import { isObject } from '../json.ts';
-import { keyElement, type PathElement } from './field-path.ts';
+import { keyElement, valueElement, type PathElement } from './field-path.ts';
 import type { ListType } from './field-type.ts';
 
 /** Why an item of a list has no path. */
@@ -19,7 +19,7 @@ function inSet(item: unknown): PathElement | ItemFault {
   if (item === null || item === undefined) return new ItemFault("associative list without keys has an element that's an explicit null");
   if (Array.isArray(item)) return new ItemFault('not supported: associative list with lists as elements');
   if (typeof item === 'object') return new ItemFault("associative list without keys has an element that's a map type");
-  return `v:${JSON.stringify(item)}`;
+  return valueElement(item);
 }
 
 function keyed({ keys, items }: ListType, item: unknown): PathElement | ItemFault {
