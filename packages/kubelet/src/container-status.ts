@@ -7,6 +7,7 @@ import type {
   Pod,
   PodStatus,
   ResourceRequirements,
+  ResourceStatus,
 } from '@oarlock/api/types/core-v1';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { isRecursive } from './container-mounts.ts';
@@ -35,6 +36,8 @@ export interface StatusSources {
   readonly resize?: { has(id: string): ResourceRequirements | undefined; readonly hasWhole: ResourceRequirements | undefined } | undefined;
   /** The runtime makes mounts below read-only ones read-only as well (KEP-3857). */
   readonly recursiveReadOnly?: boolean | undefined;
+  /** How the devices of a container are. */
+  healthOf?(container: string): readonly ResourceStatus[];
   /** `containerd`: the scheme of container ids. */
   readonly runtimeName: string;
   /** The pod will not be brought to life again, whatever its restart policy. */
@@ -99,6 +102,7 @@ function seen(
 ): ApiStatus {
   const lastState = previous ? stateOf(previous, sources) : {};
   const mounts = container.volumeMounts ?? [];
+  const devices = sources.healthOf?.(container.name) ?? [];
   const resources = sources.resize?.has(status.id) ?? container.resources;
   return {
     name: container.name,
@@ -112,6 +116,7 @@ function seen(
     started: isStarted(container, status, sources.verdicts),
     ...(container.resources?.requests && { allocatedResources: container.resources.requests }),
     ...(resources && Object.keys(resources).length > 0 && { resources }),
+    ...(devices.length > 0 && { allocatedResourcesStatus: devices }),
     ...(mounts.length > 0 && {
       volumeMounts: mounts.map(({ name, mountPath, readOnly, ...mount }) => ({
         name,

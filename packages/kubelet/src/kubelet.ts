@@ -79,7 +79,10 @@ export class Kubelet {
       imagesChanged: () => this.#situation?.imagesChanged(),
       devicesChanged: () => {
         this.#situation?.devicesChanged();
-        for (const agent of this.agents.values()) void agent.report();
+        for (const agent of this.agents.values()) {
+          void agent.report();
+          for (const uid of this.context.devices?.holders ?? []) agent.pods.get(uid)?.wake(undefined);
+        }
       },
     });
     const ticks = config.count === undefined ? undefined : new SharedTicks(this.context.clock, leaseTickMs);

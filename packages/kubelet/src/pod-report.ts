@@ -40,6 +40,7 @@ export class PodReport {
         failures: record.failures,
         messages: record.messages,
         recursiveReadOnly: runtime?.hub.supports(record.handler, 'recursiveReadOnlyMounts'),
+        ...(node.devices && { healthOf: (container) => node.devices?.healthOf(record.uid, container) ?? [] }),
         runtimeName: runtime?.hub.name ?? '',
         ended,
         restarting: record.restarting && !ended,

@@ -119,10 +119,22 @@ describe('devices of plugins', () => {
     bench.create(wants('three', 2));
     await eventually(() => isReady(bench?.pod('three')));
     expect(plugin.allocated[1]).toEqual(['a', 'b']);
+    // how they are is told of the pods that have them
+    const health = () =>
+      bench
+        ?.pod('three')
+        ?.status?.containerStatuses?.[0]?.allocatedResourcesStatus?.map(
+          ({ name, resources = [] }) => `${name} ${resources.map((one) => `${one.resourceID}:${one.health}`).join()}`,
+        );
+    expect(health()).toEqual([`${resource} a:Healthy,b:Healthy`]);
     plugin.has({ a: true, b: false, c: false });
     await eventually(() => amounts() === '3 1');
+    await eventually(() => health()?.[0] === `${resource} a:Healthy,b:Unhealthy`);
+    plugin.has({ a: true });
+    await eventually(() => health()?.[0] === `${resource} a:Healthy,b:Unknown`);
     plugin.stop();
-    await eventually(() => amounts() === '3 0');
+    await eventually(() => amounts() === '1 0');
+    await eventually(() => health()?.[0] === `${resource} a:Unhealthy,b:Unknown`);
   });
 
   it('stay with their pods when the kubelet is started anew', async () => {

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Amount, parseQuantity, value } from '@oarlock/api/quantity';
-import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
+import type { Container, EphemeralContainer, Pod, ResourceStatus } from '@oarlock/api/types/core-v1';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Refusal } from '../node/admission.ts';
 import { isSidecar, podUid } from '../pods.ts';
@@ -113,6 +113,20 @@ export class DeviceManager {
     this.#pods.set(uid, chosen);
     this.#save();
     return undefined;
+  }
+
+  /** Pods that hold devices. */
+  get holders(): Iterable<string> {
+    return this.#pods.keys();
+  }
+
+  /** How the devices of a container are, as their plugin last said (KEP-4680). `Unknown`: it does not speak of them. */
+  healthOf(uid: string, container: string): readonly ResourceStatus[] {
+    return Object.entries(this.#pods.get(uid)?.[container] ?? {}).map(([resource, ids]) => {
+      const devices = this.#plugins.get(resource)?.devices;
+      const healthOf = (healthy: boolean | undefined) => (healthy === undefined ? 'Unknown' : healthy ? 'Healthy' : 'Unhealthy');
+      return { name: resource, resources: ids.map((resourceID) => ({ resourceID, health: healthOf(devices?.get(resourceID)) })) };
+    });
   }
 
   /** Frees what pods held that are not there any more. */
