@@ -2,18 +2,12 @@ import type { KubeObject } from '@oarlock/api/object';
 import { configMaps, customResourceDefinitions, namespaces } from '@oarlock/api/resources';
 import { resource } from '@oarlock/api/resource';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import { ControllerRunner } from '@oarlock/controllers/controller-runner';
 import garbageCollector from '@oarlock/controllers/garbage-collector/garbage-collector';
 import namespaceController from '@oarlock/controllers/namespace/namespace-controller';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { noTracer } from '@oarlock/kernel/tracing';
-import { Client, Events, Informers } from '@oarlock/spi/client';
-import { Controllers } from '@oarlock/spi/controller';
-import { FakeClock } from '@oarlock/testing/fake-clock';
-import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
-import { Registry } from 'prom-client';
+import type { FakeClock } from '@oarlock/testing/fake-clock';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runLoops, type OneLoop } from './one-loop.ts';
 
 const widgets = resource('example.com', 'v1', 'widgets', 'Widget', true);
 const definition: CustomResourceDefinition = {
@@ -29,38 +23,15 @@ const definition: CustomResourceDefinition = {
   status: { conditions: [{ type: 'Established', status: 'True' }] },
 };
 
+let loops: OneLoop;
 let clock: FakeClock;
 let api: MemoryApi;
-let abort: AbortController;
 
 beforeEach(async () => {
-  clock = new FakeClock();
-  api = memoryApi({ clock });
-  abort = new AbortController();
-  const host = new PluginHost({ clock });
-  host
-    .provide(Client, api.client())
-    .provide(Informers, api.informers)
-    .provide(Events, { recorder: () => ({ event: () => undefined }) });
-  for (const plugin of [garbageCollector, namespaceController]) host.place({ plugin });
-  await host.start();
-  for (const controller of host.get(Controllers)) {
-    const runner = new ControllerRunner({
-      controller,
-      client: api.client(),
-      clock,
-      log: silentLogger,
-      tracer: noTracer,
-      metrics: new Registry(),
-    });
-    void runner.run(abort.signal);
-  }
-  await clock.settle();
+  loops = await runLoops([{ plugin: garbageCollector }, { plugin: namespaceController }]);
+  ({ clock, api } = loops);
 });
-afterEach(async () => {
-  abort.abort();
-  await api.stop();
-});
+afterEach(() => loops.stop());
 
 async function define(): Promise<void> {
   const made = await api.client().create(customResourceDefinitions, definition);

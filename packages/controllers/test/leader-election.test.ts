@@ -2,15 +2,12 @@ import { leaseCandidatesV1beta1, leases } from '@oarlock/api/resources';
 import { formatMicroTime } from '@oarlock/api/time';
 import { LeaderElector } from '@oarlock/client/leader-election';
 import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
-import { ControllerRunner } from '@oarlock/controllers/controller-runner';
 import { elect, strategyOf } from '@oarlock/controllers/leader-election/election';
 import { LeaderElectionController } from '@oarlock/controllers/leader-election/leader-election-controller';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { noTracer } from '@oarlock/kernel/tracing';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
-import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runController } from './one-loop.ts';
 
 const namespace = 'kube-system';
 const at = { namespace, name: 'manager' };
@@ -25,15 +22,7 @@ describe('leaders chosen among candidates', () => {
     api = memoryApi({ clock });
     abort = new AbortController();
     const controller = new LeaderElectionController(api.informers, clock);
-    const runner = new ControllerRunner({
-      controller,
-      client: api.client(),
-      clock,
-      log: silentLogger,
-      tracer: noTracer,
-      metrics: new Registry(),
-    });
-    running.push(runner.run(abort.signal));
+    running.push(runController(controller, { api, clock, signal: abort.signal }));
     await clock.settle();
   });
   afterEach(async () => {

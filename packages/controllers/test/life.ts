@@ -1,14 +1,11 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { noTracer } from '@oarlock/kernel/tracing';
-import { ControllerRunner } from '@oarlock/controllers/controller-runner';
 import { controllerOfPlugin, type ControllerOptions, type Told } from '@oarlock/testing/controller-cuts';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { simulateKubelet } from '@oarlock/testing/simulated-pods';
-import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
+import { runController } from './one-loop.ts';
 
 export interface Life {
   readonly clock: FakeClock;
@@ -41,14 +38,11 @@ export async function live(
   const told: Told[] = [];
   seed?.(api, clock);
   const done = plugins.map((plugin) =>
-    new ControllerRunner({
-      controller: controllerOfPlugin(plugin, { client: api.client(), informers: api.informers, clock }, { ...options, told }),
-      client: api.client(),
+    runController(controllerOfPlugin(plugin, { client: api.client(), informers: api.informers, clock }, { ...options, told }), {
+      api,
       clock,
-      log: silentLogger,
-      tracer: noTracer,
-      metrics: new Registry(),
-    }).run(abort.signal),
+      signal: abort.signal,
+    }),
   );
   onTestFinished(async () => {
     abort.abort();

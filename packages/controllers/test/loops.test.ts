@@ -16,17 +16,14 @@ import { formatTime } from '@oarlock/api/time';
 import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { builtin } from '@oarlock/controllers/builtin';
-import { ControllerRunner } from '@oarlock/controllers/controller-runner';
-import { silentLogger } from '@oarlock/kernel/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { noTracer } from '@oarlock/kernel/tracing';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
-import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runController } from './one-loop.ts';
 
 const facts = {
   name: 't',
@@ -67,16 +64,7 @@ async function start(): Promise<void> {
     .provide(Keys, keys);
   for (const plugin of builtin) host.place({ plugin });
   await host.start();
-  for (const controller of host.get(Controllers)) {
-    void new ControllerRunner({
-      controller,
-      client: api.client(),
-      clock,
-      log: silentLogger,
-      tracer: noTracer,
-      metrics: new Registry(),
-    }).run(abort.signal);
-  }
+  for (const controller of host.get(Controllers)) void runController(controller, { api, clock, signal: abort.signal });
   await clock.settle();
 }
 

@@ -5,7 +5,7 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, Keys, type ClusterFacts, type ClusterKeys } from '@oarlock/spi/cluster';
-import { Controllers } from '@oarlock/spi/controller';
+import { Controllers, type Controller } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, type MemoryApi } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
@@ -34,6 +34,15 @@ export interface OneLoop {
   stop(): Promise<void>;
 }
 
+/** Runs one until the signal ends it. */
+export function runController(
+  controller: Controller,
+  { api, clock, signal }: { readonly api: MemoryApi; readonly clock: FakeClock; readonly signal: AbortSignal },
+): Promise<void> {
+  const silent = { log: silentLogger, tracer: noTracer, metrics: new Registry() };
+  return new ControllerRunner({ controller, client: api.client(), clock, ...silent }).run(signal);
+}
+
 /** Some controllers over an API in memory, on a clock that the test moves. `seed` comes before they start. */
 export async function runLoops(
   plugins: readonly { readonly plugin: Plugin; readonly config?: unknown }[],
@@ -55,16 +64,7 @@ export async function runLoops(
   for (const placement of plugins) host.place(placement);
   await host.start();
   const abort = new AbortController();
-  const runs = host.get(Controllers).map((controller) =>
-    new ControllerRunner({
-      controller,
-      client: api.client(),
-      clock,
-      log: silentLogger,
-      tracer: noTracer,
-      metrics: new Registry(),
-    }).run(abort.signal),
-  );
+  const runs = host.get(Controllers).map((controller) => runController(controller, { api, clock, signal: abort.signal }));
   await clock.settle();
   return {
     clock,

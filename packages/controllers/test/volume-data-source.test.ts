@@ -2,6 +2,7 @@ import { customResourceDefinitions, persistentVolumeClaims } from '@oarlock/api/
 import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import { silentLogger } from '@oarlock/kernel/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
+import type { Controller } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { expect, it } from 'vitest';
@@ -37,7 +38,7 @@ it('warns of claims that nobody has said to fill, where populators are defined',
   const controller = volumeDataSource.create(
     { config: {}, informers: api.informers, events } as never,
     { clock, log: silentLogger, tracer: noTracer, dataDir: '' } as never,
-  );
+  ) as Controller;
   const look = (name: string) =>
     controller.reconcile(`default/${name}`, { client, signal: new AbortController().signal } as Parameters<typeof controller.reconcile>[1]);
   api.seed(
