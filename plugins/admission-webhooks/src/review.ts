@@ -1,4 +1,5 @@
 import { isObject } from '@oarlock/api/json';
+import { goKind, goSyntaxError } from '@oarlock/api/json-fault';
 import type { Status } from '@oarlock/api/status';
 import { requestValue } from '@oarlock/admission-rules/request-value';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
@@ -26,26 +27,43 @@ export function reviewOf(request: AdmissionRequest, uid: string, version: string
   };
 }
 
-const invalid = (message: string, cause?: unknown) =>
-  new WebhookFault('response', `received invalid webhook response: ${message}`, cause === undefined ? {} : { cause });
+const invalid = (message: string) => new WebhookFault('response', `received invalid webhook response: ${message}`);
 
-/** @throws WebhookFault response */
+const uncallable = (message: string) => new WebhookFault('call', `failed to call webhook: ${message}`);
+
+/** How Go prints a group, version and kind. */
+const shown = (apiVersion: string, kind: string) => {
+  const slash = apiVersion.indexOf('/');
+  return `${apiVersion.slice(0, Math.max(slash, 0))}/${apiVersion.slice(slash + 1)}, Kind=${kind}`;
+};
+const typeOfMeta = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }';
+
+/** The body as JSON; upstream reads what does not begin as JSON as YAML, in which nearly every text is a string. */
+function decoded(body: Buffer): Readonly<Record<string, unknown>> {
+  const text = body.toString();
+  const begins = text.trimStart().startsWith('{');
+  const fault = goSyntaxError(text);
+  if (fault !== undefined && begins) throw uncallable(`couldn't get version/kind; json parse error: ${fault}`);
+  const value: unknown = fault === undefined ? JSON.parse(text) : text;
+  if (isObject(value)) return value;
+  throw uncallable(
+    `couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(value)} into Go value of type ${typeOfMeta}`,
+  );
+}
+
+/** @throws WebhookFault */
 export function readAnswer(body: Buffer, uid: string, version: string, mutating: boolean): ReviewAnswer {
-  let review: unknown;
-  try {
-    review = JSON.parse(body.toString());
-  } catch (error) {
-    throw invalid(error instanceof Error ? error.message : String(error), error);
-  }
-  const response = isObject(review) ? review['response'] : undefined;
-  if (!isObject(review) || !isObject(response)) throw invalid('webhook response was absent');
+  const { apiVersion = '', kind = '', response } = decoded(body);
+  const given = shown(String(apiVersion), String(kind));
+  const other = version === 'v1' ? 'v1beta1' : 'v1';
+  if (given === `admission.k8s.io/${other}, Kind=AdmissionReview`)
+    throw uncallable(`converting (${other}.AdmissionReview) to (${version}.AdmissionReview): unknown conversion`);
+  if (!isObject(response)) throw invalid('webhook response was absent');
   if (version === 'v1') {
     if (response['uid'] !== uid)
       throw invalid(`expected response.uid=${JSON.stringify(uid)}, got ${JSON.stringify(response['uid'] ?? '')}`);
-    if (review['apiVersion'] !== 'admission.k8s.io/v1' || review['kind'] !== 'AdmissionReview')
-      throw invalid(
-        `expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got ${String(review['apiVersion'] ?? '')}, Kind=${String(review['kind'] ?? '')}`,
-      );
+    if (given !== 'admission.k8s.io/v1, Kind=AdmissionReview')
+      throw invalid(`expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got ${given}`);
   }
   const { status, warnings, auditAnnotations } = response;
   return {
@@ -68,12 +86,14 @@ function patchOf({ patch, patchType }: Readonly<Record<string, unknown>>, versio
   if (version === 'v1' && given && !typed) throw invalid('webhook returned response.patch but not response.patchType');
   if (version === 'v1' && !given && typed) throw invalid('webhook returned response.patchType but not response.patch');
   if (!given) return undefined;
-  if (typed && patchType !== 'JSONPatch') throw invalid(`webhook returned invalid response.patchType of ${JSON.stringify(patchType)}`);
-  try {
-    return JSON.parse(Buffer.from(patch, 'base64').toString());
-  } catch (error) {
-    throw invalid(error instanceof Error ? error.message : String(error), error);
-  }
+  if (typed && patchType === '') throw invalid('webhook returned invalid response.patchType of ""');
+  const text = Buffer.from(patch, 'base64').toString();
+  const fault = goSyntaxError(text);
+  if (fault !== undefined) throw new WebhookFault('patch', fault);
+  const operations: unknown = JSON.parse(text);
+  if (Array.isArray(operations) && operations.length === 0) return undefined;
+  if (typed && patchType !== 'JSONPatch') throw new WebhookFault('response', `unsupported patch type ${JSON.stringify(patchType)}`);
+  return operations;
 }
 
 /** Warnings are for headers: not more than they can hold. */

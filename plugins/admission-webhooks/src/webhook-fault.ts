@@ -1,5 +1,8 @@
-/** `call`: nobody answered. `response`: somebody did, and not as agreed. */
-export type WebhookFaultCode = 'call' | 'response';
+/**
+ * `call`: nobody answered what is an answer. `response`: somebody did, and not as agreed. `patch`: the answer's patch cannot be applied, which no
+ * `failurePolicy` ignores.
+ */
+export type WebhookFaultCode = 'call' | 'response' | 'patch';
 
 /** Why a webhook has not said anything. */
 export class WebhookFault extends Error {

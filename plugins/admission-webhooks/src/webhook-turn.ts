@@ -1,5 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { checkJson, conform, TypeMismatch } from '@oarlock/api/conform';
+import { goKind } from '@oarlock/api/json-fault';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
+import { parseApiVersion } from '@oarlock/api/kinds';
+import { schemaOf } from '@oarlock/api/schema';
 import { isObject, jsonEqual } from '@oarlock/api/json';
 import { groupResource } from '@oarlock/api/resource';
 import { failure, StatusError, type Status } from '@oarlock/api/status';
@@ -34,10 +38,11 @@ export type Turn =
   | { readonly outcome: 'ignored' }
   | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean; readonly patch?: unknown };
 
-const faults = { call: 'calling_webhook_error', response: 'apiserver_internal_error' } as const satisfies Record<
-  WebhookFaultCode,
-  RejectionCause
->;
+const faults = {
+  call: 'calling_webhook_error',
+  response: 'apiserver_internal_error',
+  patch: 'apiserver_internal_error',
+} as const satisfies Record<WebhookFaultCode, RejectionCause>;
 const skipped: Turn = { outcome: 'skipped' };
 const refusedBy = (status: Status): Turn => ({ outcome: 'refused', verdict: deny(status.message ?? '', { status }) });
 const refused = ({ status }: StatusError): Turn => refusedBy(status);
@@ -91,6 +96,10 @@ export async function takeTurn(
       : { outcome: 'passed', object: next, changed: true, patch: answer.patch };
   } catch (error) {
     if (!(error instanceof WebhookFault)) throw error;
+    if (error.code === 'patch') {
+      ended(0, faults.patch);
+      return refused(internal(error.message));
+    }
     const message = `failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`;
     ended(error.code === 'call' ? 500 : 0, webhook.ignoresFaults ? undefined : faults[error.code]);
     if (webhook.ignoresFaults) {
@@ -98,7 +107,7 @@ export async function takeTurn(
       log.warn({ webhook: webhook.name, configuration: webhook.configuration, error: error.message }, 'a webhook could not be called');
       return { outcome: 'ignored' };
     }
-    return refused(failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] }));
+    return refused(internal(message));
   }
 }
 
@@ -114,16 +123,23 @@ async function call(
   return readAnswer(await caller.post(client, body, timeoutMs), uid, version, mutating);
 }
 
+const internal = (message: string) => failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
+
+/** The object as the patch leaves it, read as a body is: what a field cannot hold is a fault, and what there is no field for goes. */
 function patched(object: KubeObject, patch: unknown): KubeObject {
-  let next: unknown;
   try {
-    next = applyJsonPatch(object, patch);
+    const next = applyJsonPatch(object, patch);
+    if (!isObject(next)) throw new WebhookFault('patch', `json: cannot unmarshal ${goKind(next)} into Go value of type ${object.kind}`);
+    const schema = schemaOf({ ...parseApiVersion(object.apiVersion ?? ''), kind: object.kind ?? '' });
+    if (schema !== undefined) return { ...conform(schema, next), apiVersion: object.apiVersion, kind: object.kind } as KubeObject;
+    checkJson(next);
+    return next as KubeObject;
   } catch (error) {
+    if (error instanceof TypeMismatch) throw new WebhookFault('patch', error.message, { cause: error });
     if (!(error instanceof StatusError)) throw error;
-    throw new WebhookFault('response', error.message, { cause: error });
+    const { cause } = error;
+    throw new WebhookFault('patch', cause instanceof Error ? cause.message : error.message, { cause: error });
   }
-  if (!isObject(next)) throw new WebhookFault('response', 'the patch does not leave an object');
-  return next as KubeObject;
 }
 
 /** What a webhook says when it says no. */

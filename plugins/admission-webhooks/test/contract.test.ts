@@ -253,7 +253,22 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
 
 describe('what is wrong with an answer', () => {
   const cases: readonly (readonly [string, () => object | number | string, string])[] = [
-    ['no JSON', () => 'hello', 'received invalid webhook response: '],
+    [
+      'no JSON',
+      () => 'hello',
+      `failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`,
+    ],
+    [
+      'a list',
+      () => '[]',
+      "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value",
+    ],
+    ['half an answer', () => '{', "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"],
+    [
+      'another version',
+      () => '{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"allowed":true}}',
+      'failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion',
+    ],
     ['no response', () => '{}', 'received invalid webhook response: webhook response was absent'],
     ['another uid', () => ({ uid: 'x', allowed: true }), 'received invalid webhook response: expected response.uid='],
     [
@@ -274,9 +289,42 @@ describe('what is wrong with an answer', () => {
     const status = statusOf(await validate({ validating: [{ clientConfig: { url: server.url() } }] }));
     expect(status?.message).toContain('x509: certificate signed by unknown authority');
   });
-  it('a patch that cannot be applied', async () => {
-    server.handler = () => patchAnswer({ op: 'remove', path: '/data/none/of/it' });
-    expect(statusOf(await mutate({ mutating: [{}] }))).toMatchObject({ code: 500 });
+  const patches: readonly (readonly [string, () => object, string])[] = [
+    ['that does not apply', () => patchAnswer({ op: 'remove', path: '/none/of/it' }), '"/none/of/it": missing value'],
+    ['that is no JSON', () => ({ ...patchAnswer(), patch: Buffer.from('{').toString('base64') }), 'unexpected end of JSON input'],
+    [
+      'that is none',
+      () => ({ ...patchAnswer(), patch: Buffer.from('{}').toString('base64') }),
+      'json: cannot unmarshal object into Go value of type jsonpatch.Patch',
+    ],
+    [
+      'into what a field cannot hold',
+      () => patchAnswer({ op: 'add', path: '/data', value: 7 }),
+      'json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string',
+    ],
+  ];
+  it.each(patches)('a patch %s: no failure policy ignores that', async (_, answer, message) => {
+    server.handler = answer as never;
+    for (const failurePolicy of ['Fail', 'Ignore'])
+      expect(statusOf(await mutate({ mutating: [{ failurePolicy }] }))).toMatchObject({
+        code: 500,
+        message: expect.toSatisfy((text: string) => text.startsWith('Internal error occurred: ') && !text.includes('webhook')),
+        details: { causes: [{ message: expect.stringContaining(message) }] },
+      });
+  });
+  it('a patch of another type, unless it is empty', async () => {
+    server.handler = () => ({ ...patchAnswer({ op: 'add', path: '/data', value: {} }), patchType: 'Merge' });
+    expect(statusOf(await mutate({ mutating: [{}] }))?.message).toBe(
+      'Internal error occurred: failed calling webhook "h.example.com": unsupported patch type "Merge"',
+    );
+    server.handler = () => ({ ...patchAnswer(), patchType: 'Merge' });
+    expect(statusOf(await mutate({ mutating: [{}] }))).toBeUndefined();
+  });
+  it('a patch that adds what there is no field for: it goes', async () => {
+    server.handler = () => patchAnswer({ op: 'add', path: '/nothing', value: 1 }, { op: 'add', path: '/data', value: { a: 'b' } });
+    const next = await mutate({ mutating: [{}] });
+    expect(next).toMatchObject({ data: { a: 'b' } });
+    expect(next).not.toHaveProperty('nothing');
   });
 });
 
