@@ -1,11 +1,14 @@
 import { namespaces } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { forbidden, isStatus, notFound } from '@oarlock/api/status';
 import type { Namespace } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-/** Nothing is created in a namespace that is not there or is going; the namespaces the cluster lives by are not deleted. */
+/**
+ * Nothing is created in a namespace that is not there or is going; the namespaces the cluster lives by are not deleted. As upstream's it judges
+ * what is created before others look at it: that there is no namespace is said rather than what is missing in it.
+ */
 export default Admission.plugin({
   id: 'admission-namespace-lifecycle',
   config: z.strictObject({ immortal: z.array(z.string()).default(['default', 'kube-system', 'kube-public']) }),
@@ -25,20 +28,40 @@ export default Admission.plugin({
         throw error;
       }
     };
-    const judge = async ({ operation, resource, name, namespace }: AdmissionRequest): Promise<Verdict> => {
+    const judge = ({ operation, resource, name, namespace, object }: AdmissionRequest): Verdict | Promise<Verdict> => {
       if (resource.group === '' && resource.resource === 'namespaces') {
         return operation === 'DELETE' && immortal.has(name) ? deny('this namespace may not be deleted') : allow;
       }
       if (!resource.namespaced || operation !== 'CREATE') return allow;
       // access reviews say nothing of what is there
       if (resource.resource === 'localsubjectaccessreviews') return allow;
-      const found = await find(namespace);
-      if (found === undefined) return deny(`namespaces "${namespace}" not found`, { reason: 'NotFound' });
-      return found.metadata?.deletionTimestamp === undefined && found.status?.phase !== 'Terminating'
-        ? allow
-        : deny(`unable to create new content in namespace ${namespace} because it is being terminated`);
+      const cached = known.get(namespace);
+      const named = () => object?.metadata?.name ?? object?.metadata?.generateName ?? name;
+      if (cached !== undefined) return isGoing(cached) ? going(resource, named(), namespace) : allow;
+      return find(namespace).then((found) => {
+        if (found === undefined) return refusal(notFound(namespaces, namespace));
+        return isGoing(found) ? going(resource, named(), namespace) : allow;
+      });
     };
 
-    return { matches: [{ resources: ['*'], operations: ['CREATE', 'DELETE'] }], validate: judge };
+    return {
+      matches: [{ resources: ['*'], operations: ['CREATE', 'DELETE'] }],
+      mutate(request) {
+        const verdict = judge(request);
+        const { object } = request;
+        if (object === undefined) return verdict;
+        return verdict instanceof Promise ? verdict.then((said) => (said.allowed ? object : said)) : verdict.allowed ? object : verdict;
+      },
+      validate: judge,
+    };
   },
 });
+
+const isGoing = ({ metadata, status }: Namespace): boolean => metadata?.deletionTimestamp !== undefined || status?.phase === 'Terminating';
+const refusal = ({ status, message }: ReturnType<typeof notFound>): Verdict => deny(message, { status });
+
+function going(resource: AdmissionRequest['resource'], name: string, namespace: string): Verdict {
+  const { status } = forbidden(resource, name, `unable to create new content in namespace ${namespace} because it is being terminated`);
+  const cause = { reason: 'NamespaceTerminating', message: `namespace ${namespace} is being terminated`, field: 'metadata.namespace' };
+  return deny(status.message ?? '', { status: { ...status, details: { ...status.details, causes: [cause] } } });
+}

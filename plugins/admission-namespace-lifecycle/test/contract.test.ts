@@ -58,7 +58,7 @@ admissionContract('admission-namespace-lifecycle', async () => {
         title: 'a namespace that is going',
         request: admissionRequest('CREATE', configMaps, map('going')),
         outcome: 'denied',
-        message: 'unable to create new content in namespace going because it is being terminated',
+        message: /unable to create new content in namespace going because it is being terminated$/,
       },
       {
         title: 'a namespace that was just deleted',
@@ -118,6 +118,29 @@ describe('admission-namespace-lifecycle', () => {
     const { api, plugin: created } = await open({ immortal: ['here'] });
     expect(await created.validate?.(removal('here'))).toMatchObject({ allowed: false });
     expect(await created.validate?.(removal('default'))).toEqual({ allowed: true });
+    await api.stop();
+  });
+
+  it('judges what is created before others change it, in the words of upstream', async () => {
+    const { api, plugin: created } = await open();
+    const here = map('here');
+    expect(await created.mutate?.(admissionRequest('CREATE', configMaps, here))).toMatchObject(here);
+    const status = async (inside: string) =>
+      ((await created.mutate?.(admissionRequest('CREATE', configMaps, map(inside)))) as { status?: object }).status;
+    expect(await status('nowhere')).toMatchObject({
+      code: 404,
+      message: 'namespaces "nowhere" not found',
+      details: { kind: 'namespaces', name: 'nowhere' },
+    });
+    expect(await status('going')).toMatchObject({
+      code: 403,
+      message: 'configmaps "m" is forbidden: unable to create new content in namespace going because it is being terminated',
+      details: {
+        kind: 'configmaps',
+        name: 'm',
+        causes: [{ reason: 'NamespaceTerminating', message: 'namespace going is being terminated', field: 'metadata.namespace' }],
+      },
+    });
     await api.stop();
   });
 });
