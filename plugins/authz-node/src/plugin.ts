@@ -21,6 +21,8 @@ function nodeOf({ name, groups }: Identity): string | undefined {
 }
 
 const allow = (because: string): Decision => ({ decision: 'allow', because });
+/** Of a list: upstream asks for the name of each. */
+const nameless = 'No Object name found';
 const none = (because: string): Decision => ({ decision: 'no-opinion', because });
 const unrelated = (node: string) => none(`no relationship found between node '${node}' and this object`);
 const itself = allow('it is the node itself');
@@ -51,7 +53,8 @@ export default Authz.plugin({
       kind: 'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims',
       { namespace, name }: ResourceAttributes,
     ): Promise<Decision> => {
-      if (namespace === '' || name === '') return none('can only read namespaced object of this type');
+      if (namespace === '') return none('can only read namespaced object of this type');
+      if (name === '') return none(nameless);
       const reference: Reference = `${kind} ${namespace}/${name}`;
       return graph.reaches(node, reference) || (await reachesNow(node, namespace, reference))
         ? allow('a pod of the node refers to it')
@@ -85,7 +88,8 @@ export default Authz.plugin({
         if (selects(asked, 'spec.nodeName', node)) return allow('pods of the node');
         if (name === '') return none('can only list/watch pods with spec.nodeName field selector');
       }
-      if (namespace === '' || name === '') return none('can only read namespaced object of this type');
+      if (namespace === '') return none('can only read namespaced object of this type');
+      if (name === '') return none(nameless);
       if (graph.isBound(node, namespace, name)) return allow('the pod is bound to the node');
       try {
         return (await client.get(pods, { namespace, name })).spec?.nodeName === node
@@ -151,10 +155,12 @@ export default Authz.plugin({
               ? namedByNode(volumeAttachments, node, name)
               : none('can only get individual resources of this type');
           case 'leases.coordination.k8s.io':
+            if (!own.has(verb)) return none('can only get, create, update, patch, or delete a node lease');
+            if (namespace !== leaseNamespace) return none(`can only access leases in the "${leaseNamespace}" system namespace`);
             // what is created has no name yet when it is asked for
-            return own.has(verb) && namespace === leaseNamespace && (name === node || (verb === 'create' && name === ''))
+            return verb === 'create' || name === node
               ? itself
-              : none(`can only access node lease with the same name as the requesting node`);
+              : none('can only access node lease with the same name as the requesting node');
           case 'csinodes.storage.k8s.io':
             return own.has(verb) && (name === node || (verb === 'create' && name === ''))
               ? itself

@@ -189,3 +189,29 @@ describe('authz-node', () => {
     await dispose();
   });
 });
+
+describe('what a node is told', () => {
+  it.each([
+    ['of a list of secrets', ask(node, 'list', 'secrets', 'd'), 'No Object name found'],
+    ['of secrets of all namespaces', ask(node, 'list', 'secrets'), 'can only read namespaced object of this type'],
+    [
+      'of leases elsewhere',
+      ask(node, 'create', 'leases.coordination.k8s.io', 'd'),
+      'can only access leases in the "kube-node-lease" system namespace',
+    ],
+    [
+      'of the leases of others',
+      ask(node, 'get', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
+      'can only access node lease with the same name as the requesting node',
+    ],
+    [
+      'of a list of leases',
+      ask(node, 'list', 'leases.coordination.k8s.io', 'kube-node-lease'),
+      'can only get, create, update, patch, or delete a node lease',
+    ],
+  ])('%s', async (_, asked, because) => {
+    const { authorizer, dispose } = await open();
+    expect(await authorizer.authorize(asked)).toEqual({ decision: 'no-opinion', because });
+    await dispose();
+  });
+});
