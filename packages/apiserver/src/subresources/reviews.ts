@@ -1,5 +1,6 @@
 import { invalid, invalidStatus, required, type FieldError } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
+import { badRequest } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { SelfSubjectReview, TokenReview } from '@oarlock/api/types/authentication-v1';
 import type {
@@ -47,13 +48,12 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
     const body = await admitted<LocalSubjectAccessReview>(machinery, kind, call);
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
     const { namespace } = call.request;
-    const errors: FieldError[] = [];
+    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     if (nonResourceAttributes !== undefined)
       errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
-    if (resourceAttributes === undefined) errors.push(required('spec.resourceAttributes'));
-    else if ((resourceAttributes.namespace ?? '') !== namespace)
+    if (resourceAttributes !== undefined && (resourceAttributes.namespace ?? '') !== namespace)
       errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
-    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     refuse(kind, errors);
     return answered(
       machinery,
@@ -171,10 +171,13 @@ async function answered({ authz }: Machinery, call: Call, body: Asking, identity
   );
 }
 
+/** What upstream says of a token that nobody knows, and of one that is for others. */
+const unknownToken = 'invalid bearer token';
+
 async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): Promise<PipelineResponse> {
   const body = await admitted<TokenReview>(machinery, kind, call);
   const { token = '', audiences = [] } = body.spec ?? {};
-  if (token === '') refuse(kind, [required('spec.token')]);
+  if (token === '') throw badRequest('token is required for TokenReview in authentication');
   const answer = (status: TokenReview['status']) => made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   const reasons: string[] = [];
   for (const authenticator of machinery.authn) {
@@ -192,13 +195,12 @@ async function tokenReview(machinery: Machinery, kind: ReviewKind, call: Call): 
       audiences.length === 0
         ? []
         : audiences.filter((audience) => (result.audiences ?? [machinery.keys.serviceAccount.issuer]).includes(audience));
-    if (audiences.length > 0 && valid.length === 0)
-      return answer({ user: {}, error: `the token is not valid for any of the audiences ${audiences.join(', ')}` });
+    if (audiences.length > 0 && valid.length === 0) return answer({ user: {}, error: unknownToken });
     return answer({
       authenticated: true,
       user: userOf(result.identity),
       ...(valid.length > 0 && { audiences: valid }),
     });
   }
-  return answer({ user: {}, ...(reasons.length > 0 && { error: `[${reasons.join(', ')}]` }) });
+  return answer({ user: {}, error: reasons.length === 0 ? unknownToken : `[${reasons.join(', ')}]` });
 }

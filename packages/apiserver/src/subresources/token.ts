@@ -1,7 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { invalid, invalidStatus } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
-import { apiVersionOf } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema';
 import { badRequest, conflict, isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
@@ -126,9 +125,10 @@ async function boundTo({ reader, kind }: Machinery, { request }: Call, ref: Boun
   }
   if (apiVersion === 'v1' && refKind === 'Node') return { node: refOf(await find('nodes')) };
   if (apiVersion === 'v1' && refKind === 'Secret') return { secret: refOf(await find('secrets')) };
-  throw badRequest(
-    `cannot bind token to object of type ${apiVersionOf({ group: apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', version: apiVersion.split('/').at(-1) ?? '' })}, Kind=${refKind}`,
-  );
+  const slash = apiVersion.indexOf('/');
+  // as Go prints a group, version and kind
+  const version = `${apiVersion.slice(0, Math.max(slash, 0))}/${apiVersion.slice(slash + 1)}`;
+  throw badRequest(`cannot bind token to object of type ${version}, Kind=${refKind}`);
 }
 
 /** A node that is gone by now is named without a uid. */

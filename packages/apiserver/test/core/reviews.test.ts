@@ -96,7 +96,7 @@ describe('reviews', () => {
       ((await review({ token: 'good', audiences: ['x'] })) as { status?: { authenticated?: boolean } }).status?.authenticated,
     ).toBeUndefined();
     expect(await review({ token: 'bad' })).toMatchObject({ status: { error: '[expired]' } });
-    expect(((await review({ token: 'unknown' })) as { status?: object }).status).toEqual({ user: {} });
-    expect((await refusal(review({}))).message).toContain('spec.token: Required value');
+    expect(((await review({ token: 'unknown' })) as { status?: object }).status).toEqual({ user: {}, error: 'invalid bearer token' });
+    expect(await refusal(review({}))).toMatchObject({ code: 400, message: 'token is required for TokenReview in authentication' });
   });
 });
