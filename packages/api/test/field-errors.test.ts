@@ -7,7 +7,7 @@ const what = { group: '', kind: 'ConfigMap', name: 'a' };
 const fault = (n: number) => invalid(`data[${n}]`, n, 'is wrong');
 const many = (count: number) => Array.from({ length: count }, (_, n) => fault(n));
 const more = {
-  type: 'FieldValueTooMany',
+  type: 'FieldValueTooMany' as const,
   field: `data[${mostFieldErrors}]`,
   message: 'Too many: the first 1000 errors are listed, and there are more',
 };
