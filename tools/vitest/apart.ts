@@ -1,10 +1,11 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { fork, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { PoolOptions, PoolRunnerInitializer, PoolWorker, WorkerRequest } from 'vitest/node';
 
 /** Test files can be kept apart: they see neither each other's interfaces, rules and routes nor each other's mounts. */
-export const canBeApart = process.platform === 'linux' && process.getuid?.() === 0;
+export const canBeApart =
+  process.platform === 'linux' && process.getuid?.() === 0 && spawnSync('unshare', ['--net', '--mount', 'ip', 'link']).status === 0;
 
 /** A program and its leading arguments, in whose place the rest of the arguments is run as a program. */
 type Before = readonly [file: string, ...args: string[]];
