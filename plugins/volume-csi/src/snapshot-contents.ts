@@ -1,3 +1,4 @@
+import { exactInteger } from '@oarlock/api/exact-json';
 import { formatTime } from '@oarlock/api/time';
 import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
 import { driverParameters, readSecrets, secretReference } from './secrets.ts';
@@ -92,7 +93,7 @@ export class ContentSync {
         status: {
           snapshotHandle: snapshotId,
           readyToUse,
-          ...(creationTime && { creationTime: creationTime.seconds * 1e9 + creationTime.nanos }),
+          ...(creationTime && { creationTime: nanoseconds(creationTime) }),
           ...(sizeBytes !== undefined && { restoreSize: sizeBytes }),
           error: null,
         },
@@ -146,4 +147,10 @@ export class ContentSync {
       }),
     );
   }
+}
+
+/** More than a double holds: every digit is kept. */
+function nanoseconds({ seconds, nanos }: NonNullable<CsiSnapshot['creationTime']>): number | bigint {
+  const sum = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
+  return exactInteger(sum) ?? Number(sum);
 }

@@ -48,7 +48,7 @@ export interface VolumeSnapshotContent extends KubeObject {
   readonly status?: {
     readonly snapshotHandle?: string;
     /** Nanoseconds since the epoch. */
-    readonly creationTime?: number;
+    readonly creationTime?: number | bigint;
     readonly readyToUse?: boolean;
     /** Bytes. */
     readonly restoreSize?: number;

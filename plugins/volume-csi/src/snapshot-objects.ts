@@ -137,7 +137,7 @@ export class SnapshotSync {
     const wanted: NonNullable<VolumeSnapshot['status']> = {
       boundVolumeSnapshotContentName: metadata?.name ?? '',
       readyToUse: ready,
-      ...(status?.creationTime !== undefined && { creationTime: formatTime(status.creationTime / 1e6) }),
+      ...(status?.creationTime !== undefined && { creationTime: formatTime(Number(status.creationTime) / 1e6) }),
       ...(status?.restoreSize !== undefined && { restoreSize: quantityOf(status.restoreSize) }),
       ...(status?.error && { error: status.error }),
     };
