@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import type { Item } from '../harness/api.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { Machine } from '../harness/machine.ts';
+
+interface Migration extends Item {
+  readonly status?: {
+    readonly resourceVersion?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly reason?: string }[];
+  };
+}
+const secretsPath = '/api/v1/namespaces/default/secrets';
+const limitsPath = '/api/v1/namespaces/default/limitranges';
+const migrationsPath = '/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations';
+const names = ['a', 'b', 'c'];
+
+const machine = Machine.use();
+/** Where a cluster and its keys are going to be. */
+async function place(): Promise<string> {
+  const dir = machine.path('rotated');
+  await mkdir(join(dir, 'keys'), { recursive: true });
+  for (const name of ['old', 'new']) await writeFile(join(dir, 'keys', name), randomBytes(32).toString('base64'), { mode: 0o600 });
+  return dir;
+}
+
+/** The cluster over the same data, with these keys: the first writes, all of them read. */
+const withKeys = (dir: string, ...keys: readonly string[]): Promise<Cluster> =>
+  machine.cluster({
+    dir,
+    spec: {
+      ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }),
+      roles: ['apiserver', 'controllers'],
+      settings: { apiserver: { runtimeConfig: { 'storagemigration.k8s.io/v1beta1': true } } },
+      ...{ encryption: { resources: ['secrets', 'limitranges'], keys: keys.map((name) => ({ name, file: `./keys/${name}` })) } },
+    },
+  });
+
+it('writes every object with the new key, so that the old one can go', async () => {
+  const dir = await place();
+  const before = await withKeys(dir, 'old');
+  for (const name of names) await before.api.renew(secretsPath, { metadata: { name }, stringData: { is: name } });
+  await before.api.renew(limitsPath, { metadata: { name: 'left' }, spec: { limits: [] } });
+  await before.stop();
+
+  const both = await withKeys(dir, 'new', 'old');
+  await both.api.renew(migrationsPath, { metadata: { name: 'secrets' }, spec: { resource: { group: '', resource: 'secrets' } } });
+  const [migration] = await both.api.until<Migration>('the end of the migration', migrationsPath, ([one]) =>
+    (one?.status?.conditions ?? []).some(({ type, status }) => (type === 'Succeeded' || type === 'Failed') && status === 'True'),
+  );
+  expect(migration?.status?.conditions).toMatchObject([
+    { type: 'Running', status: 'False', reason: 'StorageVersionMigrationInProgress' },
+    { type: 'Succeeded', status: 'True', reason: 'StorageVersionMigrationSucceeded' },
+  ]);
+  expect(migration?.status?.resourceVersion).toMatch(/^\d+$/);
+  await both.stop();
+
+  const after = await withKeys(dir, 'new');
+  for (const name of names) {
+    const { data } = await after.api.get<{ readonly data: { readonly is: string } }>(`${secretsPath}/${name}`);
+    expect(Buffer.from(data.is, 'base64').toString()).toBe(name);
+  }
+  // of what was not migrated nobody knows the key any more
+  expect((await after.api.call('GET', `${limitsPath}/left`)).status).toBe(404);
+  await after.stop();
+});
