@@ -462,6 +462,13 @@ describe('pods', () => {
       'status.podIPs: Invalid value: ["10.0.0.1","10.0.0.2"]: may specify no more than one IP for each IP family',
     ]);
     expect(status({ podIP: '127.0.0.2', phase: 'Running' })).toEqual([]);
+    // unless the end of another may have all of them started anew (KEP-5532)
+    const restartPolicyRules = [{ action: 'RestartAllContainers', exitCodes: { operator: 'In', values: [7] } }];
+    const anew = change(ended, {
+      spec: { containers: [container, { ...container, name: 'asker', restartPolicy: 'Never', restartPolicyRules }] },
+    });
+    const waiting = { containerStatuses: [{ name: 'c', state: { waiting: { reason: 'ContainerCreating' } } }] };
+    expect(lines(change(anew, { status: waiting }), anew, { subresource: 'status' })).toEqual([]);
   });
   it('resize changes cpu and memory alone', () => {
     const running = change(live, { spec: { containers: [{ ...container, resources: { requests: { cpu: '1', memory: '1Gi' } } }] } });
@@ -476,6 +483,16 @@ describe('pods', () => {
     expect(resize({ resources: { requests: { cpu: '2' } } })).toContain(
       'spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed',
     );
+  });
+  it('resize changes cpu and memory of a pod as a whole that asks so', () => {
+    const whole = (cpu: string, more: Any = {}) => ({ requests: { cpu, memory: '1Gi' }, limits: { cpu: '4', memory: '4Gi' }, ...more });
+    const resize = (resources: unknown, before: unknown = whole('1')) =>
+      lines(change(live, { spec: { resources } }), change(live, { spec: { resources: before } }), { subresource: 'resize' });
+    expect(resize(whole('2'))).toEqual([]);
+    expect(resize(whole('2', { limits: undefined }))).toContain('spec.resources.limits: Forbidden: resource limits cannot be removed');
+    expect(lines(change(live, { spec: { resources: whole('2') } }), live, { subresource: 'resize' })).toEqual([
+      'spec: Forbidden: only cpu and memory resources are mutable',
+    ]);
   });
   it('ephemeral containers may be added only', () => {
     const with1 = change(live, { spec: { ephemeralContainers: [{ name: 'e', image: 'x' }] } });

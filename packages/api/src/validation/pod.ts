@@ -194,11 +194,14 @@ export function podStatusUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (status.nominatedNodeName && status.nominatedNodeName !== before.nominatedNodeName)
     dnsSubdomain(errors, 'status.nominatedNodeName', status.nominatedNodeName);
   if (before.qosClass !== undefined) immutable(errors, 'status.qosClass', status.qosClass, before.qosClass);
-  const podPolicy = spec.restartPolicy ?? 'Always';
+  const all: readonly Container[] = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
+  // the end of one container may have all of them started anew, whatever their policies (KEP-5532)
+  const anew = all.some(({ restartPolicyRules }) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers'));
+  const podPolicy = anew ? 'Always' : (spec.restartPolicy ?? 'Always');
   const policies = new Map(
-    [...(spec.containers ?? []), ...(spec.initContainers ?? [])].map((container: Container) => [
+    all.map((container) => [
       container.name,
-      container.restartPolicyRules?.length ? 'Always' : (container.restartPolicy ?? podPolicy),
+      anew || container.restartPolicyRules?.length ? 'Always' : (container.restartPolicy ?? podPolicy),
     ]),
   );
   const policyOf = (name: string) => policies.get(name) ?? podPolicy;
