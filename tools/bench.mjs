@@ -9,6 +9,7 @@ const benches = {
   'cold-start': outside('cold-start'),
   'simulated-1000': outside('simulated-1000'),
   'controllers-5000': outside('controllers-5000'),
+  deployment: outside('deployment'),
   api: outside('api'),
   memory: outside('memory'),
   watch: outside('watch'),

@@ -1,0 +1,85 @@
+// A Deployment of 100 replicas (or as many as the first argument says) on as many nodes that are objects only: from its POST until all pods exist, and until all are bound,
+// by a watch. API server, controllers and scheduler are one process.
+import type { Item, PodItem } from '../harness/api.ts';
+import { median, print } from './figures.ts';
+import { Load } from './load.ts';
+import { cpuSeconds, Stage } from './stage.ts';
+
+const [replicas = 100, rounds = 7] = process.argv.slice(2).map(Number);
+/** Seconds, with client limits raised: ../shared/bench/reference.md. */
+const upstream = { exist: 0.17, bound: 0.26 };
+const deploymentsPath = '/apis/apps/v1/namespaces/default/deployments';
+const podsPath = '/api/v1/namespaces/default/pods';
+const deployment = (name: string) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name },
+  spec: {
+    replicas,
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'a:1' }] },
+    },
+  },
+});
+
+await Stage.with(async (stage) => {
+  const cluster = await stage.cluster({
+    spec: {
+      roles: ['apiserver', 'controllers', 'scheduler'],
+      storage: 'storage-memory',
+      // nobody looks after these nodes
+      settings: { controllers: { disable: ['node-lifecycle'] } },
+    },
+  });
+  const { api } = cluster;
+  const load = new Load(api);
+  const post = (path: string, body: object) => load.request('POST', path, JSON.stringify(body));
+  await load.rate(replicas, 16, async (index) => {
+    await post('/api/v1/nodes', { metadata: { name: `n${index}`, labels: { 'kubernetes.io/hostname': `n${index}` } }, spec: {} });
+    const resources = { cpu: '4', memory: '32Gi', pods: '110' };
+    const status = { allocatable: resources, capacity: resources, conditions: [{ type: 'Ready', status: 'True' }] };
+    await load.patch(`/api/v1/nodes/n${index}/status`, JSON.stringify({ status }));
+    await load.patch(`/api/v1/nodes/n${index}`, JSON.stringify({ spec: { taints: null } }));
+  });
+  await api.until<Item>('the default account', '/api/v1/namespaces/default/serviceaccounts', (all) =>
+    all.some(({ metadata }) => metadata.name === 'default'),
+  );
+
+  const [exist, bound, used]: [number[], number[], number[]] = [[], [], []];
+  for (let round = 0; round < rounds; round++) {
+    const name = `d${round}`;
+    const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(`${podsPath}?limit=1`);
+    const stop = new AbortController();
+    const seen = { made: new Set<string>(), bound: new Set<string>() };
+    const cpuBefore = await cpuSeconds(cluster.pid);
+    const began = performance.now();
+    const since = () => (performance.now() - began) / 1000;
+    const watching = (async () => {
+      for await (const { type, object } of api.watch<PodItem>(podsPath, metadata.resourceVersion, stop.signal)) {
+        if (!object.metadata.name.startsWith(`${name}-`)) continue;
+        if (type === 'ADDED' && seen.made.add(object.metadata.name).size === replicas) exist.push(since());
+        if (object.spec.nodeName && seen.bound.add(object.metadata.name).size === replicas) {
+          bound.push(since());
+          return;
+        }
+      }
+      throw new Error(`the watch ended with ${seen.bound.size} of ${replicas} pods bound`);
+    })();
+    await Promise.all([post(deploymentsPath, deployment(name)), watching]);
+    used.push((await cpuSeconds(cluster.pid)) - cpuBefore);
+    stop.abort();
+    await load.request('DELETE', `${deploymentsPath}/${name}`);
+    // no kubelet says that they have ended
+    for (const pod of seen.bound) await api.call('DELETE', `${podsPath}/${pod}?gracePeriodSeconds=0`);
+    await api.until('its pods are gone', podsPath, (all) => all.length === 0);
+  }
+  load.close();
+  print([
+    { what: `${replicas} replicas, all pods exist, median of ${rounds}`, value: median(exist), unit: 's', upstream: `${upstream.exist} s` },
+    { what: '  all pods bound', value: median(bound), unit: 's', upstream: `${upstream.bound} s` },
+    { what: '  first and best', value: bound[0] ?? Number.NaN, unit: 's', reference: { what: 'the best', value: Math.min(...bound) } },
+    { what: '  processor time of API server, loops and scheduler', value: median(used), unit: 's' },
+  ]);
+});
