@@ -1,7 +1,7 @@
 import { parseExact } from '@oarlock/api/exact-json';
 import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
-import { Document, isScalar, visit, type Pair, type Tags } from 'yaml';
+import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 'yaml';
 import type { Encoding, Sink } from './negotiation-encoding.ts';
 import type { Encoded, WatchFrame } from './response.ts';
 
@@ -10,7 +10,7 @@ const misleading =
   /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
 
 /** What is quoted is decided here, and not by what the reader of YAML would take a text for. */
-const customTags = (tags: Tags): Tags => tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? { ...tag, test: /(?!)/ } : tag));
+const customTags = (tags: Tags): Tags => tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? ({ ...tag, test: /(?!)/ } as ScalarTag) : tag));
 
 /** As Go prints a float with %g: with an exponent sooner than we do. */
 function goFloat(value: number): string {
