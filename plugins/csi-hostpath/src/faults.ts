@@ -1,4 +1,5 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, watch, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { GrpcError, type GrpcCode } from '@oarlock/grpc/grpc-error';
 import type { Methods } from '@oarlock/grpc/unix-server';
 
@@ -8,6 +9,8 @@ export interface Fault {
   readonly code?: GrpcCode;
   /** The process kills itself: before anything is done, or after all is done and before the answer. */
   readonly kill?: 'before' | 'after';
+  /** The call waits for as long as the file `FILE.METHOD` is there, which it makes: before anything is done, or after all is done. */
+  readonly hold?: 'before' | 'after';
   /** `caller`: what is killed is what has started this process, which is then never answered. */
   readonly of?: 'caller';
   /** How many calls it happens to; 1 by default. */
@@ -36,8 +39,10 @@ export class Faults {
           const fault = this.#take(method);
           if (fault?.code !== undefined) throw new GrpcError(fault.code, `${method} is to fail, a file says`);
           if (fault?.kill === 'before') await this.#end(fault);
+          if (fault?.hold === 'before') await this.#held(method);
           const response = await answer(request);
           if (fault?.kill === 'after') await this.#end(fault);
+          if (fault?.hold === 'after') await this.#held(method);
           return response;
         },
       ]),
@@ -48,6 +53,19 @@ export class Faults {
   #end({ of }: Fault): Promise<never> {
     this.#kill(of);
     return new Promise(() => {});
+  }
+
+  #held(method: string): Promise<void> {
+    const mark = `${this.#file}.${method}`;
+    return new Promise((resolve, reject) => {
+      const watcher = watch(dirname(mark), () => {
+        if (existsSync(mark)) return;
+        watcher.close();
+        resolve();
+      });
+      watcher.on('error', reject);
+      writeFileSync(mark, '');
+    });
   }
 
   #take(method: string): Fault | undefined {

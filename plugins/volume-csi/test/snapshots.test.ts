@@ -39,6 +39,9 @@ describe('snapshots', () => {
     expect(status).toMatchObject({ restoreSize: '1Gi', boundVolumeSnapshotContentName: `snapcontent-${snapshot()?.metadata?.uid}` });
     expect(spec.volumeSnapshotClassName).toBe('plain');
     expect(contentOf()).toMatchObject({ spec: { driver: driverName, deletionPolicy: 'Delete', sourceVolumeMode: 'Filesystem' } });
+    // nanoseconds, which a double does not hold
+    expect(typeof contentOf()?.status?.creationTime).toBe('bigint');
+    expect(Date.parse(status?.creationTime ?? '') * 1e6).toBe(Number(contentOf()?.status?.creationTime));
     // a claim is held while a snapshot of it is taken, and no longer
     await until(() =>
       world.api
