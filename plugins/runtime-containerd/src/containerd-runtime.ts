@@ -23,17 +23,17 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { cgroupParentOf, detectCgroupDriver, sandboxImage } from './cgroup-driver.ts';
+import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
 import { recordCniAdd } from './cni-span.ts';
 import { CriChannel } from './cri-channel.ts';
-import { authConfig, type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
+import { type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
+import { CriImages, type ImageUsage } from './cri-images.ts';
+import { CriSessions } from './cri-sessions.ts';
 import * as wire from './cri-status.ts';
 import { EventHub, type Sighting } from './event-hub.ts';
 import { ExecProcesses } from './exec-processes.ts';
-import { portForward } from './port-forward.ts';
 import { containerdEvents, criEvents } from './raw-events.ts';
-import { remoteCommand } from './remote-command.ts';
-import { isGone } from './runtime-errors.ts';
+import { isGone, required, unlessGone } from './runtime-errors.ts';
 
 /** Without a tracer nothing is traced. */
 export type RuntimeContext = Pick<PluginContext, 'log' | 'clock'> & Partial<Pick<PluginContext, 'tracer'>>;
@@ -45,9 +45,6 @@ export interface ContainerdRuntimeConfig {
   readonly streamIdleSeconds: number;
 }
 
-/** What a runtime gets to answer in, after a timeout of its own. */
-const answerMs = 1_000;
-
 /** CRI v1 over a socket, as a driver. */
 export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: true, images: true, survivesRestart: true, networkNamespaces: true };
@@ -55,14 +52,13 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly #context: RuntimeContext;
   readonly #channel: CriChannel;
   readonly #hub: EventHub;
-  readonly #execs: ExecProcesses;
+  readonly #images: CriImages;
+  readonly #sessions: CriSessions;
   /** The sandbox of every container, and every sandbox's own id: neither ever changes. */
   readonly #sandboxes = new Map<string, string>();
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
   #cgroupParent: Promise<CgroupParent> | undefined;
-  /** Which image sandboxes run; '' when the runtime does not say. */
-  #sandboxImage: string | undefined;
 
   constructor(config: ContainerdRuntimeConfig, context: RuntimeContext) {
     this.#config = config;
@@ -82,7 +78,8 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
       },
     });
     setMaxListeners(0, this.#stopping.signal); // every look that follows an event listens to it
-    this.#execs = new ExecProcesses(this.#channel, this.#hub, context);
+    this.#images = new CriImages(this.#channel, config.imagePullTimeoutSeconds * 1000);
+    this.#sessions = new CriSessions(this.#channel, new ExecProcesses(this.#channel, this.#hub, context), config.streamIdleSeconds * 1000);
   }
 
   /** Waits until the runtime answers, for as long as the start is wanted. */
@@ -145,11 +142,11 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async stopPodSandbox(id: string, call?: RuntimeCall): Promise<void> {
-    await this.#unlessGone(this.#channel.cri('StopPodSandbox', { podSandboxId: id }, call));
+    await unlessGone(this.#channel.cri('StopPodSandbox', { podSandboxId: id }, call));
   }
 
   async removePodSandbox(id: string, call?: RuntimeCall): Promise<void> {
-    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('RemovePodSandbox', { podSandboxId: id }, call)));
+    await this.#hub.during(id, () => unlessGone(this.#channel.cri('RemovePodSandbox', { podSandboxId: id }, call)));
     this.#tell('DELETED', id);
   }
 
@@ -189,14 +186,14 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
     const timeout = Math.max(0, Math.ceil(timeoutSeconds));
     await this.#hub.during(id, () =>
-      this.#unlessGone(
+      unlessGone(
         this.#channel.cri('StopContainer', { containerId: id, timeout }, call, (timeout + this.#config.requestTimeoutSeconds) * 1000),
       ),
     );
   }
 
   async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
-    await this.#hub.during(id, () => this.#unlessGone(this.#channel.cri('RemoveContainer', { containerId: id }, call)));
+    await this.#hub.during(id, () => unlessGone(this.#channel.cri('RemoveContainer', { containerId: id }, call)));
     this.#tell('DELETED', id);
   }
 
@@ -224,51 +221,22 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     await this.#channel.cri('ReopenContainerLog', { containerId: id }, call);
   }
 
-  async execSync(
+  execSync(
     id: string,
     command: readonly string[],
     timeoutSeconds: number,
-    call: RuntimeCall = {},
+    call?: RuntimeCall,
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    // the runtime counts in whole seconds, and 0 is forever
-    const timeout = timeoutSeconds > 0 ? Math.max(1, Math.ceil(timeoutSeconds)) : 0;
-    // containerd before 1.6.21 kills the command in time, but then waits for whoever else holds its output
-    const deadline = timeout > 0 ? timeout * 1000 + answerMs : Number.POSITIVE_INFINITY;
-    return this.#execs.around(id, call.signal, () =>
-      this.#channel.cri('ExecSync', { containerId: id, cmd: command, timeout }, call, deadline),
-    );
+    return this.#sessions.execSync(id, command, timeoutSeconds, call);
   }
-
-  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
-    return this.#execs.around(id, call.signal, async (overdue) => {
-      const request = {
-        containerId: id,
-        cmd: command,
-        tty: streams.tty,
-        stdin: streams.stdin !== undefined,
-        stdout: true,
-        stderr: !streams.tty && streams.stderr !== undefined,
-      };
-      const { url } = await this.#channel.cri<{ url: string }>('Exec', request, call);
-      return remoteCommand(url, streams, { ...this.#session(call), overdue });
-    });
+  exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCall): Promise<number> {
+    return this.#sessions.exec(id, command, streams, call);
   }
-
-  async attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
-    const request = {
-      containerId: id,
-      tty: streams.tty,
-      stdin: streams.stdin !== undefined,
-      stdout: true,
-      stderr: !streams.tty && streams.stderr !== undefined,
-    };
-    const { url } = await this.#channel.cri<{ url: string }>('Attach', request, call);
-    await remoteCommand(url, streams, this.#session(call));
+  attach(id: string, streams: Streams, call?: RuntimeCall): Promise<void> {
+    return this.#sessions.attach(id, streams, call);
   }
-
-  async portForward(sandboxId: string, port: number, call: RuntimeCall = {}): Promise<Duplex> {
-    const { url } = await this.#channel.cri<{ url: string }>('PortForward', { podSandboxId: sandboxId, port: [port] }, call);
-    return portForward(url, port, this.#session(call));
+  portForward(sandboxId: string, port: number, call?: RuntimeCall): Promise<Duplex> {
+    return this.#sessions.portForward(sandboxId, port, call);
   }
 
   async containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats> {
@@ -292,55 +260,25 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     return this.#hub.listen(signal);
   }
 
-  async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
-    const { images } = await this.#channel.cri<{ images: readonly wire.WireImage[] }>('ListImages', {}, call);
-    this.#sandboxImage ??= await sandboxImage(this.#channel, call);
-    const own = this.#sandboxImage;
-    return images.map(wire.image).map((image) => (own !== '' && image.repoTags.includes(own) ? { ...image, pinned: true } : image));
+  listImages(call?: RuntimeCall): Promise<readonly Image[]> {
+    return this.#images.list(call);
   }
-
-  async imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {
-    const { image: found } = await this.#channel.cri<{ image: wire.WireImage | null }>('ImageStatus', { image: { image } }, call);
-    return found ? wire.image(found) : undefined;
+  imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {
+    return this.#images.status(image, call);
   }
-
   async pullImage(
     image: string,
     auth: RegistryAuth | undefined,
     sandbox: PodSandboxConfig | undefined,
     call?: RuntimeCall,
   ): Promise<string> {
-    const request = {
-      image: { image },
-      ...(auth && { auth: authConfig(auth) }),
-      ...(sandbox && { sandboxConfig: sandboxConfig(sandbox, await this.#parent(sandbox)) }),
-    };
-    const { imageRef } = await this.#channel.cri<{ imageRef: string }>(
-      'PullImage',
-      request,
-      call,
-      this.#config.imagePullTimeoutSeconds * 1000,
-    );
-    return imageRef;
+    return this.#images.pull(image, auth, sandbox && sandboxConfig(sandbox, await this.#parent(sandbox)), call);
   }
-
-  async removeImage(image: string, call?: RuntimeCall): Promise<void> {
-    await this.#unlessGone(this.#channel.cri('RemoveImage', { image: { image } }, call));
+  removeImage(image: string, call?: RuntimeCall): Promise<void> {
+    return this.#images.remove(image, call);
   }
-
-  async imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
-    type Usage = {
-      readonly fsId: { readonly mountpoint: string } | null;
-      readonly usedBytes: { readonly value: number } | null;
-      readonly inodesUsed: { readonly value: number } | null;
-    };
-    const { imageFilesystems } = await this.#channel.cri<{ imageFilesystems: readonly Usage[] }>('ImageFsInfo', {}, call);
-    const usage = required(imageFilesystems[0] ?? null, 'ImageFsInfo');
-    return { mountpoint: usage.fsId?.mountpoint ?? '', usedBytes: usage.usedBytes?.value ?? 0, inodesUsed: usage.inodesUsed?.value ?? 0 };
-  }
-
-  #session({ signal }: RuntimeCall) {
-    return { signal, idleMs: this.#config.streamIdleSeconds * 1000 };
+  imageFsInfo(call?: RuntimeCall): Promise<ImageUsage> {
+    return this.#images.usage(call);
   }
 
   async #parent(config: PodSandboxConfig): Promise<CgroupParent> {
@@ -382,17 +320,4 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
     if (type === 'DELETED') this.#sandboxes.delete(id);
     this.#hub.emit({ type, sandboxId, at: this.#context.clock.now(), ...(id !== sandboxId && { containerId: id }) });
   }
-
-  async #unlessGone(call: Promise<unknown>): Promise<void> {
-    try {
-      await call;
-    } catch (error) {
-      if (!isGone(error)) throw error;
-    }
-  }
-}
-
-function required<T>(value: T | null, method: string): T {
-  if (value === null) throw new RuntimeError('Internal', `the runtime answered ${method} with nothing`);
-  return value;
 }

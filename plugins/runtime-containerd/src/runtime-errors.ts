@@ -62,3 +62,18 @@ export function toRuntimeError(error: ServiceError): RuntimeError {
 }
 
 export const isGone = (error: unknown): boolean => error instanceof RuntimeError && error.code === 'NotFound';
+
+/** What is gone already need not be taken away. @throws what the call throws otherwise */
+export async function unlessGone(call: Promise<unknown>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+}
+
+/** @throws RuntimeError `Internal` for an answer that has nothing in it */
+export function required<T>(value: T | null, method: string): T {
+  if (value === null) throw new RuntimeError('Internal', `the runtime answered ${method} with nothing`);
+  return value;
+}
