@@ -1,7 +1,6 @@
 import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
-import { schemaOf } from '@oarlock/api/schema';
-import { failure, forbidden, StatusError } from '@oarlock/api/status';
+import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
@@ -17,37 +16,26 @@ import { AdmissionChain } from './admission-chain.ts';
 import type { AdmissionMetrics } from './admission-metrics.ts';
 import type { RuleMetrics } from './custom-resources/rule-metrics.ts';
 import { attributesOf, authorize, type Names } from './authorization.ts';
-import { decodeBody } from './body.ts';
 import { Call } from './call.ts';
 import { Catalog } from './catalog.ts';
 import { Compactor } from './compactor.ts';
+import { Dispatch } from './dispatch.ts';
 import type { Machinery } from './machinery.ts';
 import { ObjectStore } from './object-store.ts';
 import { systemRandom, type Random } from './random.ts';
 import { rbacEscalation } from './rbac-escalation.ts';
-import { create } from './registry-create.ts';
-import { remove, removeCollection } from './registry-delete.ts';
 import { Reader } from './registry-read.ts';
 import { ConversionWebhooks } from './custom-resources/conversion-webhook.ts';
 import { CustomResources, definitionsName, definitionsPrefix } from './custom-resources/custom-resources.ts';
 import { DefinitionLifecycle } from './custom-resources/lifecycle.ts';
 import { webhookService } from './custom-resources/webhook-service.ts';
-import { patch } from './registry-patch.ts';
-import { update } from './registry-update.ts';
 import type { PipelineResponse } from './response.ts';
 import type { ServedKind } from './served-kind.ts';
 import { ServiceRanges } from './service-ranges.ts';
 import { storageFault } from './storage-fault.ts';
-import { updateRules } from './strategy/generic.ts';
 import { enabledKinds, type RuntimeConfig } from './runtime-config.ts';
-import { bind } from './subresources/binding.ts';
-import { componentStatus, type Component } from './subresources/component-statuses.ts';
-import { evict } from './subresources/eviction.ts';
-import { toKubelet } from './subresources/kubelet.ts';
-import { nodeProxy, podProxy, resolveService, serviceProxy, type Resolved } from './subresources/proxy.ts';
-import { reviews } from './subresources/reviews.ts';
-import { scale } from './subresources/scale.ts';
-import { requestToken } from './subresources/token.ts';
+import type { Component } from './subresources/component-statuses.ts';
+import { resolveService, type Resolved } from './subresources/proxy.ts';
 import type { ResourceCache } from './watch-cache/resource-cache.ts';
 import { WatchCache } from './watch-cache/watch-cache.ts';
 import { versionsOf } from './versions.ts';
@@ -82,28 +70,7 @@ export interface PipelineMetrics {
   readonly rules: RuleMetrics;
 }
 
-type Handler = (machinery: Machinery, kind: ServedKind, call: Call) => Promise<PipelineResponse>;
-
-/** Subresources with rules of their own, by `groupResource/subresource`. */
-const subresources: Readonly<Record<string, Handler>> = {
-  'pods/binding': bind,
-  'pods/eviction': evict,
-  'pods/log': toKubelet,
-  'pods/exec': toKubelet,
-  'pods/attach': toKubelet,
-  'pods/portforward': toKubelet,
-  'pods/proxy': podProxy,
-  'services/proxy': serviceProxy,
-  'nodes/proxy': nodeProxy,
-  'serviceaccounts/token': requestToken,
-  'deployments.apps/scale': scale,
-  'replicasets.apps/scale': scale,
-  'statefulsets.apps/scale': scale,
-  'replicationcontrollers/scale': scale,
-};
 const interactive: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
-
-const writes: ReadonlySet<string> = new Set<ApiRequest['verb']>(['create', 'update', 'patch']);
 
 /**
  * Everything between a request that is understood and its answer. The stages, in the order in which they run:
@@ -111,7 +78,7 @@ const writes: ReadonlySet<string> = new Set<ApiRequest['verb']>(['create', 'upda
  *   authorize -> resolve -> decode and convert the body -> mutating admission -> defaults and validation -> validating admission ->
  *   store -> respond
  *
- * The first two are here; the rest, which depends on the verb, is in registry-*.ts, one function per verb in the same order.
+ * The first is here, the second in dispatch.ts; the rest, which depends on the verb, is in registry-*.ts, one function per verb in the same order.
  */
 export class Pipeline {
   readonly #catalog: Catalog;
@@ -123,7 +90,7 @@ export class Pipeline {
   readonly #compactor: Compactor;
   readonly #lifecycle: DefinitionLifecycle;
   readonly #webhooks: ConversionWebhooks;
-  readonly #components: () => readonly Component[];
+  readonly #dispatch: Dispatch;
 
   constructor({
     storage,
@@ -149,7 +116,6 @@ export class Pipeline {
       [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
       enabledKinds(runtimeConfig),
     );
-    this.#components = components;
     this.#webhooks = new ConversionWebhooks((namespace, name, port) => webhookService(this.#machinery, namespace, name, port));
     const custom: CustomResources = new CustomResources(
       () => this.#cache,
@@ -210,6 +176,7 @@ export class Pipeline {
       log,
       kind: (group, version, resource) => this.#kind(group, version, resource),
     };
+    this.#dispatch = new Dispatch(this.#machinery, components);
     this.#compactor = new Compactor({ storage, clock, log, revision: () => this.#cache.revision });
   }
 
@@ -263,7 +230,7 @@ export class Pipeline {
     const call = new Call(request, this.#machinery.clock.now(), this.#tracer);
     try {
       await this.#authorize(call);
-      const response = await this.#resolve(call);
+      const response = await this.#dispatch.serve(call);
       call.end(response.kind === 'object' ? response.code : 200);
       return response;
     } catch (error) {
@@ -282,101 +249,6 @@ export class Pipeline {
     // WebSockets open with GET; what they open is no read
     if (call.request.verb === 'get' && interactive.has(call.request.subresource))
       await authorize(authz, this.#names.authz, { ...attributes, verb: 'create' }, call);
-  }
-
-  #resolve(call: Call): Promise<PipelineResponse> {
-    const { resource, subresource, verb } = call.request;
-    const what = groupResource(resource);
-    const review = reviews[what];
-    if (review !== undefined && Object.hasOwn(reviews, what)) {
-      const gvk = { group: resource.group, version: resource.version, kind: resource.kind };
-      if (verb !== 'create' || subresource !== '') throw notAllowed();
-      return review(this.#machinery, { gvk, schema: schemaOf(gvk), resource }, call);
-    }
-    if (what === 'bindings' && subresource === '' && verb === 'create') return bind(this.#machinery, this.#kind('', 'v1', 'pods'), call);
-    if (what === 'componentstatuses') return componentStatus(this.#components(), call);
-    const kind = this.#kind(resource.group, resource.version, resource.resource);
-    if (kind.warning !== undefined) call.annotate('k8s.io/deprecated', 'true');
-    // who only reads a built-in kind may be an older kubectl that describes something else
-    if (kind.warning === undefined || (kind.custom === undefined && !writes.has(verb))) return this.#served(kind, what, call);
-    call.warn(kind.warning);
-    return this.#served(kind, what, call).then((answer) =>
-      answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: call.warnings } : answer,
-    );
-  }
-
-  #served(kind: ServedKind, what: string, call: Call): Promise<PipelineResponse> {
-    if (kind.custom !== undefined) return this.#custom(kind, call);
-    return call.request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, what, call);
-  }
-
-  #custom(kind: ServedKind, call: Call): Promise<PipelineResponse> {
-    const { filling } = kind.cache;
-    if (filling === undefined) return this.#customObject(kind, call);
-    return untilAborted(filling, call.request.signal).then(() => this.#customObject(kind, call));
-  }
-
-  #customObject(kind: ServedKind, call: Call): Promise<PipelineResponse> {
-    const { request } = call;
-    const { terminating = false, scale } = kind.custom ?? {};
-    if (terminating && request.verb === 'create' && request.subresource === '')
-      throw forbidden(
-        request.resource,
-        decodeBody(request.body, kind).metadata?.name ?? '',
-        'create not allowed while custom resource definition is terminating',
-      );
-    if (request.subresource === 'scale' && scale !== undefined) return scale(this.#machinery, call);
-    return request.subresource === '' ? this.#object(kind, call) : this.#subresource(kind, groupResource(request.resource), call);
-  }
-
-  #object(kind: ServedKind, call: Call): Promise<PipelineResponse> {
-    const { request } = call;
-    const { reader } = this.#machinery;
-    switch (request.verb) {
-      case 'get':
-        return reader.get(kind, request).then((item) => ({ kind: 'object', code: 200, item, warnings: call.warnings }));
-      case 'list':
-        return reader.list(kind, request);
-      case 'watch':
-        return reader.watch(kind, request);
-      case 'create':
-        return create(this.#machinery, kind, call);
-      case 'update':
-        return update(this.#machinery, kind, call);
-      case 'patch':
-        return patch(this.#machinery, kind, call);
-      case 'delete':
-        return remove(this.#machinery, kind, call);
-      case 'deletecollection':
-        return removeCollection(this.#machinery, kind, call);
-      default:
-        throw notAllowed();
-    }
-  }
-
-  #subresource(kind: ServedKind, what: string, call: Call): Promise<PipelineResponse> {
-    const { request } = call;
-    const name = `${what}/${request.subresource}`;
-    const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);
-    if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
-    if (
-      !served.verbs.includes(request.verb) &&
-      !(served.verbs.includes('connect') && (request.subresource === 'proxy' || request.verb === 'get' || request.verb === 'create'))
-    )
-      throw notAllowed();
-    const handler = Object.hasOwn(subresources, name) ? subresources[name] : undefined;
-    if (handler !== undefined) return handler(this.#machinery, kind, call);
-    const rules = updateRules(kind, request.subresource);
-    switch (request.verb) {
-      case 'get':
-        return this.#object(kind, call);
-      case 'update':
-        return update(this.#machinery, kind, call, rules);
-      case 'patch':
-        return patch(this.#machinery, kind, call, rules);
-      default:
-        throw notAllowed();
-    }
   }
 
   #kind(group: string, version: string, resource: string): ServedKind {
@@ -402,16 +274,3 @@ export class Pipeline {
     return new StatusError(status, { cause: error });
   }
 }
-
-/** @throws what the signal was aborted with */
-function untilAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
-}
-
-const notAllowed = () => failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
