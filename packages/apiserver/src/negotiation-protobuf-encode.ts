@@ -1,18 +1,10 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { parseTime } from '@oarlock/api/time';
 import { messageNamed, messageOf, type Field, type Message } from './negotiation-protobuf-messages.ts';
+import { base64, byte, close, double, open, optional, raw, sizeOf, text, varint, written } from './negotiation-protobuf-writer.ts';
 import type { ProtobufCodec } from './response.ts';
 
-/**
- * Objects in Kubernetes' protobuf, written straight from what they are as JSON. One scratch buffer is written from front to back; the
- * length of a message is put before it when it is known. All of it is synchronous, so that one buffer serves everybody.
- */
-const initialSize = 64 * 1024;
-/** A scratch buffer that grew beyond this is not kept. */
-const keptSize = 4 * 1024 * 1024;
-let bytes = Buffer.allocUnsafeSlow(initialSize);
-let at = 0;
-
+/** Objects in Kubernetes' protobuf, written straight from what they are as JSON. */
 const magic = Buffer.from('k8s\0');
 /** Content encoding and content type of a `runtime.Unknown`, both empty. */
 const plainContent = Buffer.from([0x1a, 0x00, 0x22, 0x00]);
@@ -46,8 +38,7 @@ function openingOf(apiVersion: string, kind: string): Buffer {
   let opening = kinds.get(kind);
   if (opening === undefined) {
     opening = written(() => {
-      reserve(magic.length);
-      at += magic.copy(bytes, at);
+      raw(magic);
       const typeMeta = open(0x0a, 1);
       byte(0x0a);
       text(apiVersion);
@@ -94,116 +85,6 @@ function frame(type: string, apiVersion: string, kind: string, message: Buffer):
   return result;
 }
 
-/** Bytes that a varint takes. */
-function sizeOf(value: number): number {
-  let size = 1;
-  for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size += 1;
-  return size;
-}
-
-function written(write: () => void): Buffer {
-  at = 0;
-  try {
-    write();
-    return Buffer.from(bytes.subarray(0, at));
-  } finally {
-    if (bytes.length > keptSize) bytes = Buffer.allocUnsafeSlow(initialSize);
-  }
-}
-
-function reserve(more: number): void {
-  if (at + more <= bytes.length) return;
-  const larger = Buffer.allocUnsafeSlow(Math.max(bytes.length * 2, at + more));
-  bytes.copy(larger, 0, 0, at);
-  bytes = larger;
-}
-
-function byte(value: number): void {
-  reserve(1);
-  bytes[at++] = value;
-}
-
-function varint(value: number): void {
-  reserve(10);
-  if (value < 0 || value > 0x7fff_ffff) {
-    for (let rest = BigInt.asUintN(64, BigInt(value)); ; rest >>= 7n) {
-      const low = Number(rest & 0x7fn);
-      if (rest < 128n) {
-        bytes[at++] = low;
-        return;
-      }
-      bytes[at++] = low | 0x80;
-    }
-  }
-  let rest = value;
-  for (; rest > 127; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80;
-  bytes[at++] = rest;
-}
-
-/** Short texts, which most are, are written by hand: a call into node costs more. */
-const shortText = 48;
-
-function text(value: string): void {
-  const { length } = value;
-  reserve(length * 3 + 10);
-  if (length < shortText) {
-    const start = at;
-    let end = at + 1;
-    let i = 0;
-    for (; i < length; i += 1) {
-      const code = value.charCodeAt(i);
-      if (code > 127) break;
-      bytes[end++] = code;
-    }
-    if (i === length) {
-      bytes[start] = length;
-      at = end;
-      return;
-    }
-  }
-  // as long as it would be in ASCII, which is nearly always right
-  const size = sizeOf(length);
-  const start = at;
-  at += size;
-  at += bytes.write(value, at, 'utf8');
-  finish(start, size);
-}
-
-function base64(value: string): void {
-  varint(Buffer.byteLength(value, 'base64'));
-  reserve(value.length);
-  at += bytes.write(value, at, 'base64');
-}
-
-/** Begins a part whose length follows when it is known. `size` is a guess at what the length will take. */
-function open(tag: number, size: number): number {
-  varint(tag);
-  reserve(size);
-  const start = at;
-  at += size;
-  return start;
-}
-
-/** @returns what the length took */
-function close(start: number, size: number): number {
-  return finish(start, size);
-}
-
-function finish(start: number, size: number): number {
-  const length = at - start - size;
-  const needed = sizeOf(length);
-  if (needed !== size) {
-    reserve(needed);
-    bytes.copyWithin(start + needed, start + size, at);
-    at += needed - size;
-  }
-  const end = at;
-  at = start;
-  varint(length);
-  at = end;
-  return needed;
-}
-
 function members(message: Message, object: Fields): void {
   const { byName, inlined } = message;
   for (const key in object) {
@@ -213,11 +94,9 @@ function members(message: Message, object: Fields): void {
     if (field !== undefined) write(field, value);
   }
   for (const field of inlined) {
-    const before = at;
-    const start = open(tagOf(field), 1);
-    members(field.message(), object);
-    if (at === start + 1) at = before;
-    else close(start, 1);
+    optional(tagOf(field), () => {
+      members(field.message(), object);
+    });
   }
 }
 
@@ -289,8 +168,7 @@ function single(field: Field, number: number, value: unknown): void {
       return;
     case 'double':
       varint((number << 3) | 1);
-      reserve(8);
-      at = bytes.writeDoubleLE(value as number, at);
+      double(value as number);
       return;
     default: {
       const start = open((number << 3) | 2, 1);
