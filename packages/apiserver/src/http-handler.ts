@@ -1,24 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { Kind } from '@oarlock/api/kinds';
 import { badRequest, StatusError } from '@oarlock/api/status';
-import type { Clock } from '@oarlock/kernel/clock';
 import { eventLoop } from '@oarlock/kernel/event-loop';
-import type { Logger } from '@oarlock/kernel/logger';
-import { anonymous, type Authenticator, type Identity } from '@oarlock/spi/authn';
-import type { Attributes, Authorizer } from '@oarlock/spi/authz';
+import type { Identity } from '@oarlock/spi/authn';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { received, sourceIPs, type Auditor } from './audit/auditor.ts';
-import type { AuditSubject, AuditTrail } from './audit/audit-trail.ts';
-import { credentialsOf, identify } from './http-authentication.ts';
-import { annotateDecision, decide, refusal } from './authorization.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from './http-errors.ts';
 import type { Exchange } from './http-exchange.ts';
-import { impersonated } from './http-impersonation.ts';
-import type { Place, PriorityAndFairness } from './fairness/priority-and-fairness.ts';
-import { seatsOf } from './fairness/seats.ts';
-import type { InFlight } from './http-inflight.ts';
-import type { AccessMetrics } from './access-metrics.ts';
+import { auditIdOf, Gate, type GateParts, type Work } from './http-gate.ts';
 import type { Aggregator, Remote } from './aggregation/aggregator.ts';
 import type { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { parseTarget, type Target } from './http-path.ts';
@@ -30,7 +18,7 @@ import { isLongRunning, Routes, type Route } from './http-routes.ts';
 import type { Accepted } from './negotiation.ts';
 import { Deadlines } from './http-deadlines.ts';
 import { deadlineMs } from './http-timeout.ts';
-import { isReadOnly, reportedVerb, type RequestMetrics } from './metrics.ts';
+import { reportedVerb, type RequestMetrics } from './metrics.ts';
 import type { PipelineResponse } from './response.ts';
 import type { KubeletProxy } from './upgrade-kubelet.ts';
 import { wantsWebSocket, webSocketExchange } from './upgrade-websocket.ts';
@@ -44,24 +32,15 @@ export interface HttpPipeline {
   count(group: string, version: string, resource: string): number;
 }
 
-export interface HttpHandlerOptions {
+export interface HttpHandlerOptions extends GateParts {
   readonly pipeline: HttpPipeline;
-  readonly authn: readonly Authenticator[];
-  readonly authz: readonly Authorizer[];
-  /** Absent where nobody wants to be told of requests. */
-  readonly auditor?: Auditor | undefined;
   readonly paths: PathEndpoints;
   readonly kubelets: KubeletProxy;
   readonly proxies: ProxyEndpoints;
   /** API groups of other servers; absent where there are none. */
   readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
-  readonly access?: AccessMetrics;
-  readonly fairness: PriorityAndFairness;
-  readonly inFlight: InFlight;
   readonly requestTimeoutMs: number;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** A request that asks to become a byte stream. */
@@ -72,21 +51,10 @@ export interface UpgradeSource {
   begin(code: number): void;
 }
 
-/** What is known of a request while it is worked on. */
-interface Work {
-  readonly auditId: string;
-  readonly receivedAt: number;
-  audit?: AuditTrail | undefined;
-  target?: Target;
-  route?: Route;
-  readonly warnings: string[];
-  /** Gives back the place that was taken among the requests that are worked on. */
-  leave?: () => void;
-}
-
 /** The stages of a request, in the order they run. */
 export class HttpHandler {
   readonly #options: HttpHandlerOptions;
+  readonly #gate: Gate;
   readonly #active = new Set<Exchange>();
   readonly #longRunning = new Set<Exchange>();
   #routes = new Routes([]);
@@ -97,6 +65,7 @@ export class HttpHandler {
 
   constructor(options: HttpHandlerOptions) {
     this.#options = options;
+    this.#gate = new Gate(options);
     this.#deadlines = new Deadlines(options.clock, options.requestTimeoutMs);
   }
 
@@ -197,12 +166,12 @@ export class HttpHandler {
     const { clock, paths, aggregator } = this.#options;
     const from = clock.now();
     const began = clock.monotonic();
-    const identity = await this.#identity(exchange, work, target, info);
+    const identity = await this.#gate.identity(exchange, work, target, info);
     // streams would hold a place for ever; watches hold one until they have begun
     const timed = work.route?.longRunning !== true || work.route.verb === 'watch';
-    if (timed) await this.#enter(exchange, work, target, info, identity);
+    if (timed) await this.#gate.enter(exchange, work, target, info, identity);
     if (info.kind === 'path') {
-      await this.#authorize(work, info, identity);
+      await this.#gate.authorize(work, info, identity);
       const document = aggregator?.findDocument(target.path);
       if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, exchange, identity, upgrade);
       else await paths.send(exchange, target, identity);
@@ -213,58 +182,6 @@ export class HttpHandler {
       return;
     }
     await this.#resource(exchange, work, found, target, identity, { from, to: from + clock.monotonic() - began }, upgrade);
-  }
-
-  async #identity(exchange: Exchange, work: Work, target: Target, info: RequestInfo): Promise<Identity> {
-    const { authn, authz, auditor, log, access, clock } = this.#options;
-    const began = clock.monotonic();
-    const known = await identify(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
-      log.error({ err, auditId: work.auditId, path: target.path }, 'unable to authenticate the request'),
-    );
-    const sender = known instanceof StatusError ? known : known.identity;
-    access?.authenticated(sender instanceof StatusError ? undefined : sender.name, (clock.monotonic() - began) / 1000);
-    if (sender instanceof StatusError) {
-      auditor?.unknown(exchange, subjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
-      throw sender;
-    }
-    if (auditor !== undefined) await this.#audited(auditor, exchange, work, info, sender);
-    if (!(known instanceof StatusError)) for (const [key, value] of Object.entries(known.annotations)) work.audit?.annotate(key, value);
-    const taken = await impersonated(exchange.headers, sender, authz, attributesOf(info, sender));
-    if (taken instanceof StatusError) throw taken;
-    if (taken.identity !== sender) work.audit?.impersonate(taken);
-    return taken.identity;
-  }
-
-  /** Begins the trail of a request, when there is room for its events. */
-  async #audited(auditor: Auditor, exchange: Exchange, work: Work, info: RequestInfo, sender: Identity): Promise<void> {
-    await auditor.room();
-    work.audit = auditor.trail(subjectOf(exchange, work), attributesOf(info, sender));
-    if (work.audit !== undefined) await received(work.audit);
-  }
-
-  /** @throws StatusError `Forbidden` */
-  async #authorize({ audit }: Work, info: RequestInfo, identity: Identity): Promise<void> {
-    const asked = attributesOf(info, identity);
-    const { authz, access, clock } = this.#options;
-    const began = clock.monotonic();
-    const decision = await decide(authz, asked);
-    access?.authorized(decision.decision, (clock.monotonic() - began) / 1000);
-    if (audit !== undefined) annotateDecision(audit, decision);
-    if (decision.decision !== 'allow') throw refusal(asked, decision.because);
-  }
-
-  /** Waits for a place among the requests that are worked on. @throws StatusError `TooManyRequests` */
-  async #enter(exchange: Exchange, work: Work, target: Target, info: RequestInfo, identity: Identity): Promise<void> {
-    const { fairness, inFlight, pipeline } = this.#options;
-    const seats =
-      info.kind === 'resource' && (info.verb === 'list' || info.verb === 'watch')
-        ? seatsOf(info.verb, target.query.first, () => pipeline.count(info.group, info.version, info.resource))
-        : 1;
-    const entered = fairness.enter({ info, identity, seats, signal: () => exchange.signal });
-    const place = entered instanceof Promise ? await entered : entered;
-    const leave = inFlight.enter(isReadOnly(exchange.method), place);
-    work.leave = leave;
-    showPlace(exchange, place);
   }
 
   /** A request for another API server: who asks and whether they may is settled here. Watches have no deadline there either. */
@@ -287,9 +204,9 @@ export class HttpHandler {
           exchange.cancel(status);
         });
     try {
-      const identity = await this.#identity(exchange, work, target, info);
-      if (!long || (info.kind === 'resource' && info.verb === 'watch')) await this.#enter(exchange, work, target, info, identity);
-      await this.#authorize(work, info, identity);
+      const identity = await this.#gate.identity(exchange, work, target, info);
+      if (!long || (info.kind === 'resource' && info.verb === 'watch')) await this.#gate.enter(exchange, work, target, info, identity);
+      await this.#gate.authorize(work, info, identity);
       if (long) work.audit?.begin();
       // when a watch has begun there is for the other server to know
       if (long) work.leave?.();
@@ -301,7 +218,7 @@ export class HttpHandler {
 
   /** Who may not ask does not learn that there is nothing. */
   async #unknown(exchange: Exchange, work: Work, info: ResourceInfo, identity: Identity, status: StatusError | undefined): Promise<void> {
-    await this.#authorize(work, info, identity);
+    await this.#gate.authorize(work, info, identity);
     if (status !== undefined) throw status;
     sendText(exchange, 404, plainNotFound);
   }
@@ -401,31 +318,4 @@ export class HttpHandler {
   }
 }
 
-function attributesOf(info: RequestInfo, identity: Identity): Attributes {
-  if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
-  const { verb, group, version, resource, subresource, namespace, name } = info;
-  return { kind: 'resource', identity, verb, group, version, resource, subresource, namespace, name };
-}
-
-/** So that administrators can tell why a request was treated as it was. */
-function showPlace(exchange: Exchange, { schemaUid, levelUid }: Place): void {
-  if (schemaUid !== '') exchange.setHeader('X-Kubernetes-PF-FlowSchema-UID', schemaUid);
-  if (levelUid !== '') exchange.setHeader('X-Kubernetes-PF-PriorityLevel-UID', levelUid);
-}
-
-const subjectOf = (exchange: Exchange, { auditId, receivedAt }: Work): AuditSubject => ({
-  auditID: auditId,
-  requestURI: exchange.target,
-  userAgent: exchange.headers['user-agent'],
-  sourceIPs: sourceIPs(exchange),
-  receivedAt,
-});
-
 const plainJson: Accepted = { format: 'json', as: undefined, version: 'v1', pretty: false };
-const maxAuditIdLength = 64;
-
-/** The client's own, or a new one. */
-function auditIdOf({ headers }: Exchange): string {
-  const given = headers['audit-id'];
-  return typeof given === 'string' && /^[\w-]+$/.test(given) ? given.slice(0, maxAuditIdLength) : randomUUID();
-}
