@@ -9,8 +9,10 @@ import { writeAtomic } from '@oarlock/cluster/files';
 import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/join-path';
 import { kubeconfig } from '@oarlock/cluster/kubeconfig';
 import type { NodeSubject } from '@oarlock/cluster/node-keys';
+import { takeUpAuthorities } from '@oarlock/cluster/node-certificates';
 import { certify } from '@oarlock/cluster/node-requests';
 import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http-client';
+import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { CommandError, exitCodes } from './exit.ts';
 import { caHash } from './token.ts';
@@ -34,6 +36,8 @@ interface NodeFacts {
 /** As long as kubelets wait for theirs. */
 const approvalMs = 15 * 60_000;
 const quietMs = 5_000;
+/** A server that is on its way up is not waited for. */
+const learnMs = 5_000;
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
@@ -42,7 +46,9 @@ export async function join(options: JoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
-  const facts = (await known(options, dataDir, certificateFile)) ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
+  const before = await known(options, dataDir, certificateFile);
+  if (before !== undefined) await learnAuthorities(kubeconfigFile, options.server ?? before.server);
+  const facts = before ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
@@ -70,6 +76,16 @@ async function known({ nodeName, token }: JoinOptions, dataDir: string, certific
   if (token === undefined)
     throw new CommandError(`the certificates of the node ended on ${validTo}: join again with a new token from \`oarlock token create\``);
   return undefined;
+}
+
+/** The cluster may have got another CA meanwhile. One that cannot be asked now is asked again by the node that runs. */
+async function learnAuthorities(kubeconfigFile: string, server: string): Promise<void> {
+  const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
+  try {
+    await using({ ...options, server }, (api) => takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(learnMs)));
+  } catch (error) {
+    console.error(`the CAs of the cluster could not be asked for: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {

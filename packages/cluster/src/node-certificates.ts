@@ -74,15 +74,9 @@ export class NodeCertificates {
     const { client, clock, log, kubeconfigFile, renewed } = this.#options;
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(answerMs)]);
     try {
-      const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
-      if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster names no CA');
-      const { clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
-      if (decoded(clusters[0].cluster['certificate-authority-data']) !== ca) {
-        await this.#rewrite((config) => {
-          const [first, ...others] = config.clusters;
-          const cluster = { ...first.cluster, 'certificate-authority-data': encoded(ca) };
-          return { ...config, clusters: [{ ...first, cluster }, ...others] };
-        });
+      const ca = await authoritiesOf(client, signal);
+      if (trusts(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig) !== ca) {
+        await this.#rewrite((config) => trusting(config, ca));
         renewed({ ca });
         log.info({ authorities: certificatesIn(ca).length }, 'the cluster has other CAs');
         // a renewal that is under way looks when the next one is due
@@ -150,6 +144,29 @@ export class NodeCertificates {
     await writeAtomic(keyFile, serving.key);
     await writeAtomic(certificateFile, serving.certificate);
   }
+}
+
+/** @throws Error when the cluster names none */
+async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<string> {
+  const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
+  if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster names no CA');
+  return ca;
+}
+
+/**
+ * Writes into the kubeconfig of a node that does not run which CAs the cluster has: what starts trusts them from its beginning, for those who ask
+ * the kubelet, too.
+ */
+export async function takeUpAuthorities(kubeconfigFile: string, client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<void> {
+  const ca = await authoritiesOf(client, signal);
+  const config = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+  if (trusts(config) !== ca) await writeAtomic(kubeconfigFile, stringify(trusting(config, ca)));
+}
+
+const trusts = ({ clusters: [{ cluster }] }: Kubeconfig): string => decoded(cluster['certificate-authority-data']);
+function trusting(config: Kubeconfig, ca: string): Kubeconfig {
+  const [first, ...others] = config.clusters;
+  return { ...config, clusters: [{ ...first, cluster: { ...first.cluster, 'certificate-authority-data': encoded(ca) } }, ...others] };
 }
 
 const encoded = (text: string) => Buffer.from(text).toString('base64');
