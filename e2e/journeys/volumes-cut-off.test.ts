@@ -1,0 +1,313 @@
+import { access, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { isReady, type Item, type PodItem } from '../harness/api.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { composition } from '../harness/composition.ts';
+import { Machine } from '../harness/machine.ts';
+import { netnsMissing, otherMachine, type OtherMachine } from '../harness/netns.ts';
+import { oarlock, root } from '../harness/oarlock.ts';
+import { Daemon, endProcessesBelow, mustRun } from '../harness/programs.ts';
+import { until, untilValue } from '../harness/until.ts';
+
+interface Attachment extends Item {
+  readonly spec: { readonly nodeName: string };
+}
+interface Items<T = unknown> {
+  readonly items: readonly T[];
+}
+type NodeName = 'node-a' | 'node-b';
+const reason = await netnsMissing();
+const driverName = 'shared.example';
+const snapshots = 'snapshot.storage.k8s.io';
+const outOfService = 'node.kubernetes.io/out-of-service';
+const attachmentsPath = '/apis/storage.k8s.io/v1/volumeattachments';
+const claim = {
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: 'kept' },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '8Mi' } } },
+};
+const snapshot = [
+  {
+    apiVersion: `${snapshots}/v1`,
+    kind: 'VolumeSnapshotClass',
+    metadata: { name: 'shared' },
+    driver: driverName,
+    deletionPolicy: 'Delete',
+  },
+  {
+    apiVersion: `${snapshots}/v1`,
+    kind: 'VolumeSnapshot',
+    metadata: { name: 'taken' },
+    spec: { volumeSnapshotClassName: 'shared', source: { persistentVolumeClaimName: 'kept' } },
+  },
+];
+/** Writes its name into the volume. */
+const keeper = (name: string, node: NodeName) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, labels: { app: name } },
+  spec: {
+    nodeSelector: { 'kubernetes.io/hostname': node },
+    terminationGracePeriodSeconds: 0,
+    containers: [
+      {
+        name: 'main',
+        image: 'host',
+        command: ['sh', '-c', 'echo "$POD" >> "$OARLOCK_ROOT/data/said"; exec sleep 3600'],
+        env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
+        volumeMounts: [{ name: 'data', mountPath: '/data' }],
+      },
+    ],
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'kept' } }],
+  },
+});
+
+describe.skipIf(reason !== undefined)(
+  `a node that is cut off, and volumes that any node reaches${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+  // steps of one journey: what fails is tried again from the beginning
+  { retry: 0 },
+  () => {
+    const machine = Machine.use();
+    let far: OtherMachine;
+    let cluster: Cluster;
+    let node: Daemon;
+    let joinWith: readonly string[];
+    let empty: Awaited<ReturnType<typeof census>>;
+    const dirs = {} as Record<NodeName, string>;
+
+    let own: string;
+    const faults = (of: NodeName) => join(own, `faults-${of}.json`);
+    const link = (state: 'up' | 'down') => mustRun('ip', ['link', 'set', 'dev', far.link, state]);
+    const mountsOf = async (of: NodeName) =>
+      (await readFile('/proc/self/mountinfo', 'utf8'))
+        .split('\n')
+        .map((line) => line.split(' ')[4] ?? '')
+        .filter((point) => point.startsWith(`${dirs[of]}/`) && /\/(volumes|staging)\//.test(point)).length;
+    const attachedTo = async () => (await cluster.api.get<Items<Attachment>>(attachmentsPath)).items.map(({ spec }) => spec.nodeName);
+    /** What could leak or be lost. */
+    const census = async () => {
+      const count = async (path: string) => (await cluster.api.get<Items>(path)).items.length;
+      return {
+        mounts: [await mountsOf('node-a'), await mountsOf('node-b')],
+        loops: (await mustRun('losetup', ['-n', '-O', 'BACK-FILE'])).split('\n').filter((line) => line.includes(own)).length,
+        routes: (await mustRun(far.enter[0], [...far.enter.slice(1), 'ip', 'route', 'show'])).trim().split('\n').length,
+        volumes: await count('/api/v1/persistentvolumes'),
+        attachments: await count(attachmentsPath),
+        contents: await count(`/apis/${snapshots}/v1/volumesnapshotcontents`),
+      };
+    };
+    const nodeIs = (status: 'True' | 'Unknown') =>
+      cluster.api.until<Item & { status: { conditions?: readonly { type: string; status: string }[] } }>(
+        `node-b ready: ${status}`,
+        '/api/v1/nodes',
+        (nodes) =>
+          nodes.some(
+            ({ metadata, status: { conditions } }) =>
+              metadata.name === 'node-b' && conditions?.find(({ type }) => type === 'Ready')?.status === status,
+          ),
+      );
+    const ready = (name: string) =>
+      cluster.api.until<PodItem>(`${name} is ready`, cluster.api.pods('default', name), (pods) => pods.length === 1 && pods.every(isReady));
+    const gone = (path: string) => cluster.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
+    const said = async (name: string) =>
+      (await cluster.kubectl.run(['exec', name, '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'])).trim().split('\n');
+    const neverOnBoth = async () => {
+      const [a, b] = [await mountsOf('node-a'), await mountsOf('node-b')];
+      if (a > 0 && b > 0) throw new Error(`the volume is mounted on both nodes: ${a} and ${b} mounts`);
+      return { a, b };
+    };
+    /** Cuts node-b off while a driver is in the middle of each of the methods that `act` leads to, until the cluster has noticed, and heals it. */
+    const through = async (methods: readonly (readonly [of: NodeName, method: string])[], act: () => Promise<unknown>) => {
+      for (const of of ['node-a', 'node-b'] as const) {
+        const held = methods.filter(([at]) => at === of).map(([, method]) => [method, { hold: 'after' }]);
+        await writeFile(faults(of), JSON.stringify(Object.fromEntries(held)));
+      }
+      await act();
+      for (const [of, method] of methods) {
+        const mark = `${faults(of)}.${method}`;
+        await until(`${of} is in the middle of ${method}`, () =>
+          access(mark).then(
+            () => true,
+            () => false,
+          ),
+        );
+        await link('down');
+        await nodeIs('Unknown');
+        await rm(mark);
+        await neverOnBoth();
+        await link('up');
+        await nodeIs('True');
+      }
+    };
+    const startDriver = async (of: NodeName, socket: string) => {
+      const main = join(root, 'plugins/csi-hostpath/dist/main.js');
+      const places = ['--endpoint', `unix://${socket}`, '--node-id', of, '--data-dir', join(own, 'volumes')];
+      // it ends with its input, which a pipe with two ends of its own never does
+      const input = join(own, `input-${of}`);
+      await mustRun('mkfifo', [input]);
+      const words = [main, '--name', driverName, '--attach', '--shared', '--faults', faults(of), ...places];
+      const daemon = new Daemon('sh', ['-c', 'exec "$@" <> "$0"', input, process.execPath, ...words]);
+      machine.undo(`driver of ${of}`, () => daemon.stop('SIGKILL').then(() => undefined));
+      await daemon.line(/^ready$/);
+    };
+    const startNode = async () => {
+      const [file, ...enter] = far.enterNetwork;
+      // it mounts, and what it mounts its pods have to see
+      const place = ['-f', join(dirs['node-b'], 'node.yaml'), '--data-dir', join(dirs['node-b'], 'data')];
+      node = new Daemon(file, [...enter, oarlock.file, ...oarlock.args, 'node', 'join', ...joinWith, '--node-name', 'node-b', ...place]);
+      await node.line(/^The node node-b is ready at /);
+      await nodeIs('True');
+    };
+
+    beforeAll(async () => {
+      far = await otherMachine();
+      machine.undo('network namespace', () => far.remove());
+      own = machine.path('parts');
+      await mkdir(own);
+      for (const of of ['node-a', 'node-b'] as const) await writeFile(faults(of), '{}');
+      const sockets = { 'node-a': join(own, 'a.sock'), 'node-b': join(own, 'b.sock') };
+      for (const of of ['node-a', 'node-b'] as const) await startDriver(of, sockets[of]);
+      const spec = composition({ storage: 'embedded', runtime: 'process', network: 'host', kubelet: { nodeStatusUpdateMs: 1000 } });
+      const settings = { kubelet: { port: 0, nodeLeaseDurationSeconds: 4 } };
+      const driver = {
+        socket: sockets['node-a'],
+        provision: true,
+        central: true,
+        csiDriver: { attachRequired: true },
+        storageClass: { name: 'shared', bindingMode: 'Immediate' },
+      };
+      cluster = await machine.cluster({
+        spec: {
+          ...spec,
+          // snapshots of a driver that is not ours by name are defined where drivers may register
+          volumes: [{ use: 'volume-csi', config: { drivers: [driver], kubeletDir: machine.path('k'), provisionFor: ['another.example'] } }],
+          server: { address: '0.0.0.0', names: [far.here] },
+          ...{ controllers: [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 4 } }] },
+          settings,
+        },
+      });
+      dirs['node-a'] = cluster.dir;
+      dirs['node-b'] = join(own, 'node');
+      await mkdir(dirs['node-b']);
+      const { runtimes, network, proxy } = spec;
+      const volumes = [{ use: 'volume-csi', config: { drivers: [{ socket: sockets['node-b'] }] } }];
+      const file = { apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' } };
+      await writeFile(
+        join(dirs['node-b'], 'node.yaml'),
+        JSON.stringify({ ...file, spec: { runtimes, network, proxy, volumes, settings } }),
+      );
+      machine.undo('node', () => endProcessesBelow(dirs['node-b']));
+      const { stdout } = await cluster.oarlock('token', 'create');
+      joinWith = stdout
+        .trim()
+        .split(' ')
+        .slice(3)
+        .map((arg) => (arg.startsWith('https://') ? `https://${far.here}:${cluster.port}` : arg));
+      await startNode();
+      await until('snapshots are defined', async () => (await cluster.kubectl.apply(snapshot.slice(0, 1)), true));
+      await cluster.api.until<Item & { spec: { drivers: readonly unknown[] } }>(
+        'both nodes have the driver',
+        '/apis/storage.k8s.io/v1/csinodes',
+        (items) => items.length === 2 && items.every(({ spec }) => spec.drivers.length === 1),
+      );
+      empty = await census();
+    }, 600_000);
+
+    it('goes on where it was when it is healed: a volume is attached, staged and published', async () => {
+      await through(
+        [
+          ['node-a', 'ControllerPublishVolume'],
+          ['node-b', 'NodeStageVolume'],
+          ['node-b', 'NodePublishVolume'],
+        ],
+        () => cluster.kubectl.apply([claim, keeper('first', 'node-b')]),
+      );
+      await ready('first');
+      expect(await said('first')).toEqual(['first']);
+      expect(await attachedTo()).toEqual(['node-b']);
+    });
+
+    it('does not hold up what the cluster does: a volume grows, and a snapshot is taken', async () => {
+      const size = JSON.stringify({ spec: { resources: { requests: { storage: '16Mi' } } } });
+      await through([['node-a', 'ControllerExpandVolume']], () => cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', size]));
+      await untilValue(
+        'its size',
+        async () =>
+          (await cluster.api.get<{ status: { capacity?: { storage?: string } } }>('/api/v1/namespaces/default/persistentvolumeclaims/kept'))
+            .status.capacity?.storage,
+        (capacity) => capacity === '16Mi',
+      );
+      await through([['node-a', 'CreateSnapshot']], () => cluster.kubectl.apply(snapshot));
+      const path = `/apis/${snapshots}/v1/namespaces/default/volumesnapshots/taken`;
+      await until('it is ready', async () => (await cluster.api.get<{ status?: { readyToUse?: boolean } }>(path)).status?.readyToUse);
+      await cluster.kubectl.run(['delete', 'volumesnapshot', 'taken', '--wait=false']);
+      await gone(`/apis/${snapshots}/v1/volumesnapshotcontents`);
+    });
+
+    it('goes on where it was when it is healed: a volume is unpublished, unstaged and detached', async () => {
+      await through(
+        [
+          ['node-b', 'NodeUnpublishVolume'],
+          ['node-b', 'NodeUnstageVolume'],
+          ['node-a', 'ControllerUnpublishVolume'],
+        ],
+        () => cluster.kubectl.run(['delete', 'pod', 'first', '--wait=false']),
+      );
+      await gone('/api/v1/namespaces/default/pods');
+      await gone(attachmentsPath);
+      expect(await neverOnBoth()).toEqual({ a: 0, b: 0 });
+    });
+
+    it('keeps a volume that one node may have to itself, also when its pod is deleted by force', async () => {
+      await cluster.kubectl.apply(keeper('second', 'node-b'));
+      await ready('second');
+      await link('down');
+      await nodeIs('Unknown');
+      expect((await cluster.kubectl.try(['delete', 'pod', 'second', '--force', '--grace-period=0'])).code).toBe(0);
+      await cluster.kubectl.apply(keeper('third', 'node-a'));
+      const why = () =>
+        cluster.kubectl.run(['get', 'events', '--field-selector=involvedObject.name=third', '-o', 'jsonpath={.items[*].message}']);
+      await untilValue('it says why it waits', why, (text) => text.includes('Multi-Attach error for volume'));
+      expect(await attachedTo()).toEqual(['node-b']);
+      expect((await neverOnBoth()).a).toBe(0);
+      await link('up');
+      await until('the other node has it', async () => (await neverOnBoth()).a > 0);
+      await ready('third');
+      expect(await said('third')).toEqual(['first', 'second', 'third']);
+      expect(await attachedTo()).toEqual(['node-a']);
+      expect((await neverOnBoth()).b).toBe(0);
+      await nodeIs('True');
+      await cluster.kubectl.run(['delete', 'pod', 'third']);
+      await gone(attachmentsPath);
+    });
+
+    it('has its volume taken when somebody says that it is out of service', async () => {
+      await cluster.kubectl.apply(keeper('fourth', 'node-b'));
+      await ready('fourth');
+      // its power is off
+      await node.stop('SIGKILL');
+      await endProcessesBelow(dirs['node-b']);
+      await mustRun('sh', ['-c', 'grep -o " $1/[^ ]*" /proc/self/mountinfo | sort -ru | xargs -r -n1 umount -l', 'sh', dirs['node-b']]);
+      await nodeIs('Unknown');
+      await cluster.kubectl.apply(keeper('fifth', 'node-a'));
+      expect(await attachedTo()).toEqual(['node-b']);
+      await cluster.kubectl.run(['taint', 'node', 'node-b', `${outOfService}=nodeshutdown:NoExecute`]);
+      await ready('fifth');
+      expect(await said('fifth')).toEqual(['first', 'second', 'third', 'fourth', 'fifth']);
+      expect(await attachedTo()).toEqual(['node-a']);
+      await startNode();
+      await cluster.kubectl.run(['taint', 'node', 'node-b', `${outOfService}-`]);
+      expect(await neverOnBoth()).toMatchObject({ b: 0 });
+    });
+
+    it('leaves nothing behind', async () => {
+      await cluster.kubectl.run(['delete', 'pod', '--all']);
+      await cluster.kubectl.run(['delete', 'pvc', 'kept']);
+      await gone('/api/v1/persistentvolumes');
+      await untilValue('nothing is left', census, (now) => JSON.stringify(now) === JSON.stringify(empty));
+      expect(await node.stop()).toBe(0);
+    });
+  },
+);
