@@ -196,7 +196,7 @@ describe('what a container is given', () => {
 
   it('refuses what does not fit on the node', async () => {
     await bench.dispose();
-    bench = await new Bench({ config: { capacity: { cpu: '1' }, maxPods: 2 } }).start();
+    bench = await new Bench({ config: { capacity: { cpu: '1' }, maxPods: 3 } }).start();
     bench.create(podOf('a', { containers: [app({ resources: { requests: { cpu: '800m' } } })] }));
     await bench.ready('a');
     bench.create(podOf('b', { containers: [app({ resources: { requests: { cpu: '300m' } } })] }));
@@ -218,6 +218,20 @@ describe('what a container is given', () => {
     await bench.ready('f');
     await bench.delete('f');
     await bench.until('f', (one) => one === undefined);
+    const serving = (hostIP: string) => ({ containers: [app({ ports: [{ containerPort: 80, hostPort: 8080, hostIP }] })] });
+    bench.create(podOf('g', serving('')));
+    await bench.ready('g');
+    bench.create(podOf('h', serving('10.0.0.1')));
+    expect((await bench.until('h', (one) => one?.status?.phase === 'Failed')).status).toMatchObject({
+      reason: 'NodePorts',
+      message: "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+    });
+    await bench.delete('g');
+    await bench.until('g', (one) => one === undefined);
+    bench.create(podOf('i', serving('10.0.0.1')));
+    await bench.ready('i');
+    await bench.delete('i');
+    await bench.until('i', (one) => one === undefined);
     await bench.delete('a');
     await bench.until('a', (one) => one === undefined);
     bench.create(podOf('d', { containers: [app({ resources: { requests: { cpu: '900m' } } })] }));

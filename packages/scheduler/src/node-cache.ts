@@ -1,3 +1,4 @@
+import { hostPorts } from '@oarlock/api/host-ports';
 import type { Node, Pod, Taint } from '@oarlock/api/types/core-v1';
 import type { AffinityGroup, NodeInfo, PodInfo, PodSelection, Snapshot } from '@oarlock/spi/scheduling';
 import { AffinityGroups } from './affinity-groups.ts';
@@ -6,16 +7,6 @@ import { PodCounts } from './pod-counts.ts';
 
 const noTaints: readonly Taint[] = [];
 const placeholder = (name: string): Node => ({ metadata: { name } });
-
-/** `protocol/ip/port` of the host ports a pod takes. */
-export function hostPorts({ spec }: Pod): readonly string[] {
-  let found: string[] | undefined;
-  for (const { ports } of spec?.containers ?? []) {
-    for (const port of ports ?? [])
-      if (port.hostPort) (found ??= []).push(`${port.protocol ?? 'TCP'}/${port.hostIP || '0.0.0.0'}/${port.hostPort}`);
-  }
-  return found ?? [];
-}
 
 /** A node with its pods. It changes between scheduling cycles, never during one: a cycle runs without interruption. */
 export class NodeState implements NodeInfo {

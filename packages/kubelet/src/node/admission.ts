@@ -1,3 +1,4 @@
+import { collides, hostPorts } from '@oarlock/api/host-ports';
 import { milliValue, parseQuantity, value, type Amount } from '@oarlock/api/quantity';
 import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import type { ResizeRefusal } from '../pod-resize.ts';
@@ -14,7 +15,7 @@ export interface Refusal {
 
 const counted = ['cpu', 'memory', 'ephemeral-storage'] as const;
 type Counted = (typeof counted)[number];
-type Usage = Readonly<Record<Counted, number>>;
+type Usage = Readonly<Record<Counted, number>> & { readonly ports: readonly string[] };
 const units = (name: Counted, amount: Amount) => (name === 'cpu' ? milliValue(amount) : value(amount));
 
 /**
@@ -24,6 +25,8 @@ const units = (name: Counted, amount: Amount) => (name === 'cpu' ? milliValue(am
 export class NodeAdmission {
   readonly #pods = new Map<string, Usage>();
   readonly #used: Record<Counted, number> = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
+  /** How many pods hold each: pods that were found running may collide. */
+  readonly #ports = new Map<string, number>();
   readonly #allocatable: () => Amounts;
   readonly #node: () => Node | undefined;
   readonly #unsafeSysctls: readonly string[];
@@ -65,6 +68,11 @@ export class NodeAdmission {
       return {
         reason: 'NodeAffinity',
         message: "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+      };
+    if (usage.ports.some((port) => collides(port, this.#ports)))
+      return {
+        reason: 'NodePorts',
+        message: "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
       };
     const taint = node?.spec?.taints?.find((one) => one.effect === 'NoExecute' && !tolerated(one, pod.spec?.tolerations ?? []));
     if (taint)
@@ -127,11 +135,17 @@ export class NodeAdmission {
     if (!usage) return;
     this.#pods.delete(uid);
     for (const name of counted) this.#used[name] -= usage[name];
+    for (const port of usage.ports) {
+      const holders = this.#ports.get(port) ?? 0;
+      if (holders > 1) this.#ports.set(port, holders - 1);
+      else this.#ports.delete(port);
+    }
   }
 
   #take(pod: Pod, usage: Usage): void {
     this.#pods.set(podUid(pod), usage);
     for (const name of counted) this.#used[name] += usage[name];
+    for (const port of usage.ports) this.#ports.set(port, (this.#ports.get(port) ?? 0) + 1);
   }
 }
 
@@ -148,9 +162,10 @@ const usageOf = (pod: Pod): Usage => ({
   cpu: milliValue(podRequest(pod, 'cpu')),
   memory: value(podRequest(pod, 'memory')),
   'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
+  ports: hostPorts(pod),
 });
 
-const nothing: Usage = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
+const nothing: Usage = { cpu: 0, memory: 0, 'ephemeral-storage': 0, ports: [] };
 const lack = (name: string, requested: number, used: number, capacity: number) =>
   `${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const outOf = (name: string, requested: number, used: number, capacity: number): Refusal => ({

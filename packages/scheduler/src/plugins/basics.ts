@@ -1,6 +1,6 @@
+import { collides, hostPorts } from '@oarlock/api/host-ports';
 import { Scheduling, skip, success, unresolvable, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
-import { hostPorts } from '../node-cache.ts';
 
 const noConfig = z.strictObject({});
 const nodeChanges = [{ kind: 'Node', on: ['added', 'updated'] as const }];
@@ -44,15 +44,6 @@ export const nodeName = Scheduling.plugin({
 
 const takenReason = "node(s) didn't have free ports for the requested pod ports";
 const portsKey = Symbol('NodePorts');
-
-/** Whether a wanted `protocol/ip/port` collides with a used one: an address of 0.0.0.0 collides with every address. */
-function collides(wanted: string, used: ReadonlySet<string>): boolean {
-  if (used.has(wanted)) return true;
-  const [protocol, ip, port] = wanted.split('/');
-  if (ip !== '0.0.0.0') return used.has(`${protocol}/0.0.0.0/${port}`);
-  for (const each of used) if (each.startsWith(`${protocol}/`) && each.endsWith(`/${port}`)) return true;
-  return false;
-}
 
 export const nodePorts = Scheduling.plugin({
   id: 'scheduling-node-ports',
