@@ -72,7 +72,10 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     else signal.addEventListener('abort', () => done(), { once: true });
   });
 
-/** Any file beside these: what is wrong may be in one that they import. */
+/** What somebody writes: a log beside it, of this very command, is none of it. */
+const written = /\.(?:[cm]?[jt]sx?|json|ya?ml)$/;
+
+/** Any such file beside these: what is wrong may be in one that they import. */
 async function changed(files: readonly string[], signal: AbortSignal): Promise<void> {
   const { readdir } = await import('node:fs/promises');
   const directories = new Set(files.map((file) => dirname(file)));
@@ -83,9 +86,10 @@ async function changed(files: readonly string[], signal: AbortSignal): Promise<v
     const watch = new FileWatch(() => finish());
     const finish = () => {
       watch.close();
+      signal.removeEventListener('abort', finish);
       done();
     };
-    watch.add([...files, ...beside.flat()]);
+    watch.add([...files, ...beside.flat().filter((path) => written.test(path))]);
     signal.addEventListener('abort', finish, { once: true });
   });
 }
