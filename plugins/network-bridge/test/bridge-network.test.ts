@@ -4,6 +4,7 @@ import { readFile, readdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { ledgerFile } from '@oarlock/network-cni/conflist';
 import { letsThrough } from '@oarlock/network-cni/node-setup';
 import type { Attachment } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -63,7 +64,7 @@ describe.skipIf(unavailable !== undefined)(
           { type: 'bandwidth', capabilities: { bandwidth: true } },
         ],
       });
-      expect(await readdir(join(directory, 'net.d'))).toEqual(['10-oarlock.conflist']);
+      expect(await readdir(join(directory, 'net.d'))).toEqual([ledgerFile, '10-oarlock.conflist']);
       const written = (await stat(path)).ino;
       await driver.setup({ ...node, mtu: 1400 });
       expect((await stat(path)).ino).toBe(written);
