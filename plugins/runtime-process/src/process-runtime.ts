@@ -24,13 +24,12 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { forwardedStream, runSession } from './client-sessions.ts';
-import { collect } from './collected-output.ts';
 import { EventQueue } from './event-queue.ts';
 import { describeHostImage, hostImage, isHostImage, refuseImage } from './host-image.ts';
 import { PodNetwork } from './pod-network.ts';
 import type { SandboxRecord } from './protocol.ts';
-import { dial } from './sessions.ts';
+import { ProcessSessions } from './process-sessions.ts';
+import { runtimeError } from './runtime-error.ts';
 import { abortable, SupervisorClient } from './supervisor-client.ts';
 import { canMakeNamespaces } from './tools.ts';
 
@@ -56,6 +55,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   readonly #context: Context;
   readonly #network: PodNetwork | undefined;
   readonly #supervisor: SupervisorClient;
+  readonly #sessions: ProcessSessions;
   readonly #events = new EventQueue();
 
   constructor(config: ProcessRuntimeConfig, network: NetworkDriver | undefined, context: Context) {
@@ -72,6 +72,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
       idleMs: config.idleSeconds * 1000,
     };
     this.#supervisor = new SupervisorClient(options, context.clock, context.log, (event) => this.#events.push(event));
+    this.#sessions = new ProcessSessions(this.#supervisor, context.clock);
   }
 
   /** Finds the pods of an earlier run again. Starts nothing when there are none. */
@@ -239,61 +240,21 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     id: string,
     command: readonly string[],
     timeoutSeconds: number,
-    { signal }: RuntimeCall = {},
+    call: RuntimeCall = {},
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    const stdout = collect();
-    const stderr = collect();
-    const deadline = new AbortController();
-    const timer =
-      timeoutSeconds > 0
-        ? this.#context.clock.after(timeoutSeconds * 1000, () =>
-            deadline.abort(new RuntimeError('DeadlineExceeded', `the command did not end within ${timeoutSeconds} s`)),
-          )
-        : undefined;
-    try {
-      const exitCode = await this.exec(
-        id,
-        command,
-        { tty: false, stdout: stdout.stream, stderr: stderr.stream },
-        { signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal },
-      );
-      return { stdout: stdout.bytes(), stderr: stderr.bytes(), exitCode };
-    } finally {
-      timer?.cancel();
-    }
+    await this.#known(id, call.signal);
+    return this.#sessions.execSync(id, command, timeoutSeconds, call);
   }
-
-  async exec(id: string, command: readonly string[], streams: Streams, { signal }: RuntimeCall = {}): Promise<number> {
-    await this.#known(id, signal);
-    const opened = await this.#supervisor.session(
-      { kind: 'exec', containerId: id, command, tty: streams.tty, stdin: streams.stdin !== undefined },
-      signal,
-    );
-    return (await runSession(opened, streams, { kills: true, signal })).exitCode ?? 0;
+  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
+    await this.#known(id, call.signal);
+    return this.#sessions.exec(id, command, streams, call);
   }
-
-  async attach(id: string, streams: Streams, { signal }: RuntimeCall = {}): Promise<void> {
-    await this.#known(id, signal);
-    const opened = await this.#supervisor.session(
-      {
-        kind: 'attach',
-        containerId: id,
-        stdin: streams.stdin !== undefined,
-        stdout: streams.stdout !== undefined,
-        stderr: streams.stderr !== undefined,
-      },
-      signal,
-    );
-    await runSession(opened, streams, { kills: false, signal });
+  async attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
+    await this.#known(id, call.signal);
+    return this.#sessions.attach(id, streams, call);
   }
-
-  async portForward(sandboxId: string, port: number, { signal }: RuntimeCall = {}): Promise<Duplex> {
-    const { netns, ips, state } = await this.#sandbox(sandboxId, signal);
-    if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
-    if (netns !== undefined) return forwardedStream(await this.#supervisor.session({ kind: 'forward', sandboxId, port }, signal));
-    return dial([...new Set([...ips, '127.0.0.1', '::1'])], port, signal).catch((error: unknown) => {
-      throw runtimeError(error);
-    });
+  async portForward(sandboxId: string, port: number, call: RuntimeCall = {}): Promise<Duplex> {
+    return this.#sessions.portForward(await this.#sandbox(sandboxId, call.signal), port, call);
   }
 
   async containerStats(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStats> {
@@ -367,10 +328,4 @@ function sandboxStatus({ id, metadata, state, createdAt, labels, annotations, ip
 
 function hasLabels(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>> = {}): boolean {
   return Object.entries(wanted).every(([key, value]) => labels[key] === value);
-}
-
-function runtimeError(error: unknown): Error {
-  if (error instanceof RuntimeError || !(error instanceof Error) || error.name === 'AbortError') return error as Error;
-  const code = (error as { readonly code?: unknown }).code;
-  return new RuntimeError(code === 'Unavailable' || code === 'TryAgain' ? 'Unavailable' : 'Internal', error.message, { cause: error });
 }
