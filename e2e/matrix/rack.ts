@@ -13,7 +13,6 @@ import { until, untilValue } from '../harness/until.ts';
 import { listPlugins } from '../harness/oarlock.ts';
 import { publish, Results, table } from './results.ts';
 import {
-  classObjects,
   clusterRange,
   farObjects,
   keptObject,
@@ -84,7 +83,7 @@ export async function rackOf(network: RackNetwork): Promise<void> {
         nodes = await nodesOnASwitch(machine, cluster, nodeNames, switched);
         rack = new RackPods(cluster, nodes);
         await startAll('direct');
-        await cluster.kubectl.apply([...classObjects, ...farObjects]);
+        await cluster.kubectl.apply(farObjects);
       }, 600_000);
       afterEach(({ task }) => results.note(task.name, task.result?.state === 'pass'));
 

@@ -111,23 +111,6 @@ export const farObjects: readonly object[] = [
   { apiVersion: 'v1', kind: 'Service', metadata: { name: 'far' }, spec: { selector: { app: 'far' }, ports: [{ port: 8080 }] } },
 ];
 
-/** What a node with csi-hostpath makes itself where it is of the control plane; nodes that joined may not. */
-export const classObjects: readonly object[] = [
-  {
-    apiVersion: 'storage.k8s.io/v1',
-    kind: 'CSIDriver',
-    metadata: { name: 'hostpath.csi.oarlock.dev' },
-    spec: { attachRequired: false, podInfoOnMount: true, fsGroupPolicy: 'File', volumeLifecycleModes: ['Persistent', 'Ephemeral'] },
-  },
-  {
-    apiVersion: 'storage.k8s.io/v1',
-    kind: 'StorageClass',
-    metadata: { name: 'standard', annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } },
-    provisioner: 'hostpath.csi.oarlock.dev',
-    volumeBindingMode: 'WaitForFirstConsumer',
-  },
-];
-
 /** A pod with a claim of its own on each node. */
 export const keptObject = {
   apiVersion: 'apps/v1',
