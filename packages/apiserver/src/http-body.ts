@@ -27,6 +27,7 @@ import { optionsOf } from './http-options.ts';
 import type { Query } from './http-path.ts';
 import type { Route } from './http-routes.ts';
 import { mediaTypeOf, protobufType } from './negotiation.ts';
+import { holdsJson } from './served-kind.ts';
 
 /** The largest body that is read, in bytes: upstream's limit. */
 export const maxBodyBytes = 3 * 1024 * 1024;
@@ -88,7 +89,7 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   if (optionsKind !== undefined) return optionsOf(optionsKind, query);
   if (verb === 'patch') {
     const type = patchTypeOf(contentType, kind);
-    const patch = parsePatch(bytes, type, publishedOf(kind) !== undefined);
+    const patch = parsePatch(bytes, type, publishedOf(kind) !== undefined || holdsJson.has(kind.group));
     checkDuplicates(bytes, type, query, warn);
     if (type === 'merge' && publishedOf(kind) !== undefined) rememberFloats(patch, bytes.toString('utf8'));
     return patch;
@@ -105,7 +106,7 @@ export function decodeBody(bytes: Buffer, { route, query, contentType, protobuf,
   const published = expected.kind === kind.kind ? publishedOf(kind) : undefined;
   const { object, warnings } =
     published === undefined
-      ? decodeObject(bytes, { type, expected, fieldValidation })
+      ? decodeObject(bytes, { type, expected, fieldValidation, exact: holdsJson.has(expected.group) })
       : decodeCustomBody(bytes, type, expected, () => published.fields, fieldValidation);
   for (const warning of warnings) warn(warning);
   return published === undefined ? withConformity(object, schemaOf(expected)) : object;

@@ -93,6 +93,8 @@ const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({
 
 /** There are many of these, and nobody reads them along. */
 const seldomRead: ReadonlySet<string> = new Set(['events']);
+/** Groups whose objects hold values of users' own, such as defaults in schemas. */
+export const holdsJson: ReadonlySet<string> = new Set(['apiextensions.k8s.io']);
 
 /** The part of a stored kind that the cache has to know before there is a cache. */
 export function storedResource(
@@ -103,7 +105,10 @@ export function storedResource(
   return {
     name: groupResource({ group, resource: name }),
     namespaced,
-    codec: new Codec(apiVersionOf({ group, version }), kind, { seldomRead: seldomRead.has(groupResource({ group, resource: name })) }),
+    codec: new Codec(apiVersionOf({ group, version }), kind, {
+      seldomRead: seldomRead.has(groupResource({ group, resource: name })),
+      exact: holdsJson.has(group),
+    }),
     ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
   };
 }

@@ -1,4 +1,4 @@
-import { stringifyExact } from '@oarlock/api/exact-json';
+import { parseExact, stringifyExact } from '@oarlock/api/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { Cause } from '@oarlock/kernel/tracing';
@@ -13,13 +13,20 @@ export class Codec {
   readonly opening: Buffer;
   /** Nobody in this process keeps looking at them: they are parsed for who asks. */
   readonly seldomRead: boolean;
+  /** Its objects hold JSON of users, of which every digit is kept. */
+  readonly exact: boolean;
   readonly #start: string;
   readonly #room = new ValueRoom();
 
-  constructor(apiVersion: string, kind: string, { seldomRead = false }: { readonly seldomRead?: boolean } = {}) {
+  constructor(
+    apiVersion: string,
+    kind: string,
+    { seldomRead = false, exact = false }: { readonly seldomRead?: boolean; readonly exact?: boolean } = {},
+  ) {
     this.apiVersion = apiVersion;
     this.kind = kind;
     this.seldomRead = seldomRead;
+    this.exact = exact;
     this.#start = `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":`;
     this.opening = Buffer.from(`${this.#start}{`);
   }
@@ -48,7 +55,8 @@ export class Codec {
   /** The object of a value, frozen in depth. @throws SyntaxError when the value is no JSON */
   read(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-    const read = JSON.parse(buffer.toString('utf8')) as KubeObject;
+    const text = buffer.toString('utf8');
+    const read = (this.exact ? parseExact(text) : JSON.parse(text)) as KubeObject;
     const { metadata } = read;
     const managedFields = metadata?.managedFields && sharedManagers(metadata.managedFields);
     const object = {

@@ -4,7 +4,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { decodeCustomBody } from '../../src/custom-resources/custom-body.ts';
 import { encodingOf } from '../../src/negotiation-encoding.ts';
 import { refusal } from '../core/fixture.ts';
-import { anything, definition, establish, startServer, stopServers } from './definitions.ts';
+import { Codec } from '../../src/watch-cache/item.ts';
+import { anything, definition, definitions, establish, startServer, stopServers } from './definitions.ts';
 
 afterEach(stopServers);
 
@@ -133,5 +134,23 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     const { status } = await refusal(server.create(widgets, widget('a', {}, { spec: { n: 3 } })));
     expect(status.message).toContain('spec: Invalid value: no');
     expect(status.message).toContain('spec.n: Invalid value: 3: no');
+  });
+
+  it('keep all digits of integers, from a default in a schema to the bytes that are stored', async () => {
+    const server = await startServer();
+    const most = 9_223_372_036_854_775_807n;
+    const schema: JSONSchemaProps = {
+      ...anything,
+      properties: { spec: { type: 'object', properties: { n: { type: 'integer', format: 'int64', default: most as unknown as number } } } },
+    };
+    const widgets = await establish(server, definition({ schema }));
+    await server.create(widgets, widget('a', {}, { spec: {} }));
+    const answer = await server.handle('get', widgets, { namespace: 'default', name: 'a' });
+    expect(answer.kind === 'object' && answer.item.json().toString()).toContain('"spec":{"n":9223372036854775807}');
+    const shown = await server.handle('get', definitions, { name: 'widgets.example.com' });
+    expect(shown.kind === 'object' && shown.item.json().toString()).toContain('"default":9223372036854775807');
+    expect(new Codec('v1', 'Widget', { exact: true }).parse('a', Buffer.from(`{"metadata":{},"n":${most}}`), 1).object).toMatchObject({
+      n: most,
+    });
   });
 });
