@@ -1,4 +1,4 @@
-import { invalid, invalidStatus, required, type FieldError } from '@oarlock/api/field-error';
+import { invalid, invalidStatus, type FieldError } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
@@ -69,7 +69,7 @@ export const reviews: Readonly<Record<string, (machinery: Machinery, kind: Revie
   },
   'selfsubjectrulesreviews.authorization.k8s.io': async (machinery, kind, call) => {
     const body = await admitted<SelfSubjectRulesReview>(machinery, kind, call);
-    if ((body.spec?.namespace ?? '') === '') refuse(kind, [required('spec.namespace', 'no namespace on request')]);
+    if ((body.spec?.namespace ?? '') === '') throw badRequest('no namespace on request');
     const status = await rulesReview(machinery, call.request.identity, body.spec?.namespace ?? '');
     return made({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
   },
@@ -123,8 +123,9 @@ async function admitted<T extends KubeObject>({ admission }: Machinery, kind: Re
   return object as T;
 }
 
+/** Upstream names the group only: what it has decoded has no kind any more. */
 function refuse({ gvk }: ReviewKind, errors: readonly FieldError[]): void {
-  if (errors.length > 0) throw invalidStatus({ ...gvk, name: '' }, errors);
+  if (errors.length > 0) throw invalidStatus({ group: gvk.group, kind: '', name: '' }, errors);
 }
 
 function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {

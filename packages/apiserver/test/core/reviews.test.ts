@@ -41,6 +41,16 @@ describe('reviews', () => {
     expect((await refusal(ask({ user: 'bob' }))).message).toContain(
       'exactly one of nonResourceAttributes or resourceAttributes must be specified',
     );
+    const nobody = server.create(
+      'subjectaccessreviews.authorization.k8s.io',
+      body('SubjectAccessReview', { nonResourceAttributes: { path: '/x', verb: 'get' } }),
+    );
+    expect(await refusal(nobody)).toMatchObject({
+      code: 422,
+      message: '.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified',
+    });
+    const rules = server.create('selfsubjectrulesreviews.authorization.k8s.io', body('SelfSubjectRulesReview', {}));
+    expect(await refusal(rules)).toMatchObject({ code: 400, message: 'no namespace on request' });
     const local = server.create(
       'localsubjectaccessreviews.authorization.k8s.io',
       body('LocalSubjectAccessReview', { user: 'bob', resourceAttributes: { namespace: 'other', verb: 'get', resource: 'pods' } }),
