@@ -54,7 +54,12 @@ export function typeOfSchema(schema: StructuralSchema, { name = 'object', resour
     case 'integer':
       return { type: int, value: asIs, sizes: one, minBytes: 1 };
     case 'number':
-      return { type: double, value: (json) => (typeof json === 'number' || typeof json === 'bigint' ? doubleOf(Number(json)) : asIs(json)), sizes: one, minBytes: 1 };
+      return {
+        type: double,
+        value: (json) => (typeof json === 'number' || typeof json === 'bigint' ? doubleOf(Number(json)) : asIs(json)),
+        sizes: one,
+        minBytes: 1,
+      };
     case 'string':
       return stringType(schema);
     case 'array':
