@@ -46,7 +46,7 @@ import { ServingCertificate, servingRequest } from './tls-serving.ts';
 import { Aggregator } from './aggregation/aggregator.ts';
 import { ApiServices } from './aggregation/api-services.ts';
 import { frontProxyClient } from './aggregation/front-proxy.ts';
-import { IssuedIdentity } from './aggregation/issued-identity.ts';
+import { IssuedIdentity, type Verify } from './aggregation/issued-identity.ts';
 import { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
 import { ReverseProxy } from './aggregation/reverse-proxy.ts';
 import { KubeletProxy } from './upgrade-kubelet.ts';
@@ -63,7 +63,7 @@ export interface ApiServerConfig {
   readonly encryption?: EncryptionSettings | undefined;
   readonly auditPolicy?: string | undefined;
   readonly runtimeConfig: RuntimeConfig;
-  readonly verifyKubelets: boolean;
+  readonly verifyKubelets: Verify;
 }
 
 export interface ApiServerParts {

@@ -40,7 +40,7 @@ export default Roles.plugin({
     /** A file with a Policy of `audit.k8s.io/v1`: what sinks are told. Absent: of every request who asked for what, and the answer's code. */
     auditPolicy: z.string().min(1).optional(),
     /** Whether kubelets have to show certificates of the cluster's CA. Upstream's sign their own unless they are told otherwise. */
-    verifyKubelets: z.boolean().default(true),
+    verifyKubelets: z.union([z.boolean(), z.literal('own')]).default('own'),
     /** How long a stop waits for requests that are under way. */
     drainSeconds: seconds.max(300).default(5),
   }),

@@ -72,6 +72,8 @@ export type PipelineResponse =
       readonly port: number;
       readonly path: string;
       readonly upgrade: boolean;
+      /** One of Oarlock's: it has a certificate of the cluster's CA. */
+      readonly own: boolean;
     }
   /** Go on at whoever serves there, with the method, the body and the path behind `/proxy` as they came. */
   | {
@@ -79,6 +81,6 @@ export type PipelineResponse =
       readonly scheme: 'http' | 'https';
       readonly host: string;
       readonly port: number;
-      /** It is a kubelet: it is known by the cluster's CA, and knows the server. Of others nothing is known. */
-      readonly kubelet: boolean;
+      /** It is a kubelet, and knows the server; `own`: one of Oarlock's, known by the cluster's CA. Of others nothing is known. */
+      readonly kubelet?: { readonly own: boolean };
     };

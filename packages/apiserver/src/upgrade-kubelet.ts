@@ -4,6 +4,7 @@ import { STATUS_CODES, type IncomingHttpHeaders, type IncomingMessage, type Outg
 import type { Duplex } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import { verifies, type Verify } from './aggregation/issued-identity.ts';
 import type { Exchange } from './http-exchange.ts';
 import { internalError } from './http-errors.ts';
 import type { PipelineResponse } from './response.ts';
@@ -36,25 +37,27 @@ export interface Upgrade extends UpgradeClient {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Goes on at a node: the API server as a client of kubelets, which it knows by the cluster's CA and which know it by its certificate. */
+/** Goes on at a node: the API server as a client of kubelets. They know it by its certificate, and it knows Oarlock's by the cluster's CA. */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
-  readonly #verify: boolean;
-  #agent: Promise<Agent> | undefined;
+  readonly #verify: Verify;
+  /** By whether they verify. */
+  readonly #agents = new Map<boolean, Promise<Agent>>();
 
-  /** `verify`: kubelets have certificates of the cluster's CA. Those of other makes have their own unless they are told otherwise. */
-  constructor(keys: ClusterKeys, signal: AbortSignal, { verify = true }: { readonly verify?: boolean } = {}) {
+  /** `verify`: which kubelets have to have certificates of the cluster's CA. */
+  constructor(keys: ClusterKeys, signal: AbortSignal, { verify = true }: { readonly verify?: Verify } = {}) {
     this.#keys = keys;
     this.#verify = verify;
     signal.addEventListener(
       'abort',
       () => {
-        void this.#agent?.then(
-          (agent) => {
-            agent.destroy();
-          },
-          () => undefined,
-        );
+        for (const agent of this.#agents.values())
+          agent.then(
+            (one) => {
+              one.destroy();
+            },
+            () => undefined,
+          );
       },
       { once: true },
     );
@@ -83,7 +86,7 @@ export class KubeletProxy {
 
   /** Joins the client's connection with one to the kubelet once that agrees to the upgrade; else passes its refusal on. @throws StatusError */
   async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: Upgrade): Promise<void> {
-    const agent = await this.#connections();
+    const agent = await this.#connections(target);
     const request = httpsRequest({
       ...agent.options,
       ...this.#address(target),
@@ -103,7 +106,7 @@ export class KubeletProxy {
   }
 
   async #get(target: KubeletTarget, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
-    const agent = await this.#connections();
+    const agent = await this.#connections(target);
     return new Promise((resolve, reject) => {
       const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
       const request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
@@ -131,16 +134,17 @@ export class KubeletProxy {
   }
 
   /** The certificate is issued when it is first needed; a failure is not kept. */
-  #connections(): Promise<Agent> {
-    if (this.#agent === undefined) {
-      this.#agent = this.#keys
+  #connections({ own }: KubeletTarget): Promise<Agent> {
+    const verify = verifies(this.#verify, own);
+    let agent = this.#agents.get(verify);
+    if (agent === undefined) {
+      agent = this.#keys
         .issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'], usages: ['client'] })
-        .then((pair) => agentOf(pair, this.#keys.caBundle, this.#verify));
-      this.#agent.catch(() => {
-        this.#agent = undefined;
-      });
+        .then((pair) => agentOf(pair, this.#keys.caBundle, verify));
+      this.#agents.set(verify, agent);
+      agent.catch(() => this.#agents.delete(verify));
     }
-    return this.#agent;
+    return agent;
   }
 }
 

@@ -5,40 +5,44 @@ import type { ProxyTls } from './reverse-proxy.ts';
 /** Certificates are asked for anew long before they end, however short the cluster makes them. */
 const renewAfterMs = 12 * 3600 * 1000;
 
+/**
+ * Whose certificate has to be of the cluster's CA: everybody's, nobody's, or that of Oarlock's own. Kubelets of other makes sign their own
+ * unless they are told otherwise, and Kubernetes' API server takes them so.
+ */
+export type Verify = boolean | 'own';
+export const verifies = (verify: Verify, own: boolean): boolean => (verify === 'own' ? own : verify);
+
 /** A client certificate of this server's, issued when it is first needed, and again from time to time. A failure is not kept. */
 export class IssuedIdentity {
   readonly #keys: ClusterKeys;
   readonly #request: CertificateRequest;
   readonly #clock: Clock;
-  readonly #verify: boolean;
-  #issued: { readonly at: number; readonly tls: Promise<ProxyTls> } | undefined;
+  readonly #verify: Verify;
+  #issued: { readonly at: number; readonly tls: Promise<{ readonly known: ProxyTls; readonly any: ProxyTls }> } | undefined;
 
-  /** `verify`: the other side has a certificate of the cluster's CA. */
-  constructor(keys: ClusterKeys, request: CertificateRequest, clock: Clock, { verify = true }: { readonly verify?: boolean } = {}) {
+  /** `verify`: who has to have a certificate of the cluster's CA. */
+  constructor(keys: ClusterKeys, request: CertificateRequest, clock: Clock, { verify = true }: { readonly verify?: Verify } = {}) {
     this.#keys = keys;
     this.#request = request;
     this.#clock = clock;
     this.#verify = verify;
   }
 
-  /** The same object until it is renewed. The other side is to be known by the cluster's CA, unless that is not asked for. */
-  tls(): Promise<ProxyTls> {
+  /** The same object until it is renewed. `own`: the other side is of Oarlock's make. */
+  async tls(own = true): Promise<ProxyTls> {
     const now = this.#clock.monotonic();
     if (this.#issued === undefined || now - this.#issued.at > renewAfterMs) {
-      const tls = this.#keys.issue(this.#request).then(
-        ({ certificate, key }): ProxyTls => ({
-          cert: certificate,
-          key,
-          ca: this.#keys.caBundle,
-          ...(!this.#verify && { rejectUnauthorized: false }),
-        }),
-      );
+      const tls = this.#keys.issue(this.#request).then(({ certificate, key }) => {
+        const known: ProxyTls = { cert: certificate, key, ca: this.#keys.caBundle };
+        return { known, any: { ...known, rejectUnauthorized: false } };
+      });
       const issued = { at: now, tls };
       this.#issued = issued;
       tls.catch(() => {
         if (this.#issued === issued) this.#issued = undefined;
       });
     }
-    return this.#issued.tls;
+    const { known, any } = await this.#issued.tls;
+    return verifies(this.#verify, own) ? known : any;
   }
 }

@@ -35,7 +35,7 @@ export class ProxyEndpoints {
       port,
       path: `${rest === '' ? '/' : rest}${query === undefined ? '' : `?${query}`}`,
       rewriting: { prefix, host: `${host.includes(':') ? `[${host}]` : host}:${port}` },
-      ...(kubelet && { tls: await this.#kubelets.tls() }),
+      ...(kubelet && { tls: await this.#kubelets.tls(kubelet.own) }),
     };
     if (upgrade === undefined) await this.#proxy.forward(target, exchange);
     else await this.#proxy.upgrade(target, exchange, upgrade);

@@ -33,8 +33,8 @@ export async function toKubelet(machinery: Machinery, pods: ServedKind, call: Ca
   const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
   const nodeName = pod.spec?.nodeName ?? '';
   if (nodeName === '') throw badRequest(`pod ${name} does not have a host assigned`);
-  const { host, port } = await kubeletOf(machinery, nodeName, request.signal);
-  return { kind: 'kubelet', nodeName, host, port, path, upgrade: subresource !== 'log' };
+  const kubelet = await kubeletOf(machinery, nodeName, request.signal);
+  return { kind: 'kubelet', nodeName, ...kubelet, path, upgrade: subresource !== 'log' };
 }
 
 /** nodes/proxy is served by the kubelet itself. */
@@ -42,7 +42,7 @@ export async function kubeletOf(
   { reader, kind }: Machinery,
   nodeName: string,
   signal: AbortSignal | undefined,
-): Promise<{ readonly host: string; readonly port: number }> {
+): Promise<{ readonly host: string; readonly port: number; readonly own: boolean }> {
   const nodes = kind('', 'v1', 'nodes');
   let node: Node;
   try {
@@ -51,10 +51,12 @@ export async function kubeletOf(
     if (isStatus(error, 'NotFound')) throw notFound(nodes.resource, nodeName);
     throw error;
   }
-  const addresses = node.status?.addresses ?? [];
+  const { addresses = [], daemonEndpoints, nodeInfo } = node.status ?? {};
   for (const type of preferred(addresses.map((address) => address.type))) {
     const found = addresses.find((address) => address.type === type);
-    if (found !== undefined) return { host: found.address, port: node.status?.daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort };
+    if (found === undefined) continue;
+    const own = nodeInfo?.kubeletVersion.includes('+oarlock.') === true;
+    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own };
   }
   throw failure(
     'InternalError',

@@ -83,7 +83,6 @@ export async function podProxy(machinery: Machinery, pods: ServedKind, call: Cal
     scheme: scheme || 'http',
     host: address,
     port: port === '' && first !== undefined ? first : portOf(port, scheme),
-    kubelet: false,
   };
 }
 
@@ -101,7 +100,7 @@ export async function serviceProxy(machinery: Machinery, services: ServedKind, c
   }
   const found = endpointOf(machinery, services, namespace, name, portName);
   if (found === undefined) throw unavailable(`no endpoints available for service ${JSON.stringify(name)}`);
-  return { kind: 'proxy', scheme: scheme || 'http', ...found, kubelet: false };
+  return { kind: 'proxy', scheme: scheme || 'http', ...found };
 }
 
 /** The address and port of one endpoint that is ready, chosen at random. Endpoints that nobody stands behind are left out. */
@@ -180,8 +179,8 @@ export async function nodeProxy(machinery: Machinery, nodes: ServedKind, call: C
   const { name: id, signal } = call.request;
   const { scheme, name, port } = named('node', id);
   await admitted(machinery, nodes, call);
-  const kubelet = await kubeletOf(machinery, name, signal);
-  if (port === '' || port === String(kubelet.port)) return { kind: 'proxy', scheme: 'https', ...kubelet, kubelet: true };
-  if (ipFamily(kubelet.host) !== 0) checkAddress(kubelet.host, nodes.allowLoopback);
-  return { kind: 'proxy', scheme: scheme || 'http', host: kubelet.host, port: portOf(port, scheme), kubelet: false };
+  const { host, port: kubeletPort, own } = await kubeletOf(machinery, name, signal);
+  if (port === '' || port === String(kubeletPort)) return { kind: 'proxy', scheme: 'https', host, port: kubeletPort, kubelet: { own } };
+  if (ipFamily(host) !== 0) checkAddress(host, nodes.allowLoopback);
+  return { kind: 'proxy', scheme: scheme || 'http', host, port: portOf(port, scheme) };
 }

@@ -39,7 +39,7 @@ const where = (resource: string, name: string) =>
 
 describe('pods/proxy', () => {
   it('leads to the first port of the pod unless another is named', async () => {
-    expect(await where('pods', 'a')).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080, kubelet: false });
+    expect(await where('pods', 'a')).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080 });
     expect(await where('pods', 'https:a:443')).toMatchObject({ scheme: 'https', port: 443 });
     expect((await refusal(where('pods', 'x:a:1'))).status).toMatchObject({ code: 400, message: 'invalid pod request "x:a:1"' });
     expect((await refusal(where('pods', 'b'))).code).toBe(404);
@@ -56,7 +56,7 @@ describe('services/proxy', () => {
   it('leads to a pod that is ready, by the number or the name of a port', async () => {
     await slice([['10.244.0.5', 'a']]);
     for (const name of ['s:80', 's:web', 'http:s:web'])
-      expect(await where('services', name)).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080, kubelet: false });
+      expect(await where('services', name)).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080 });
   });
   it('is unavailable where nobody serves', async () => {
     expect((await refusal(where('services', 's:81'))).status).toMatchObject({
@@ -84,8 +84,14 @@ describe('nodes/proxy', () => {
       ...{ status: { addresses: [{ type: 'InternalIP', address: '192.0.2.7' }], daemonEndpoints: { kubeletEndpoint: { Port: 10255 } } } },
     });
     for (const name of ['n', 'n:10255', 'https:n:'])
-      expect(await where('nodes', name)).toEqual({ kind: 'proxy', scheme: 'https', host: '192.0.2.7', port: 10255, kubelet: true });
-    expect(await where('nodes', 'n:9100')).toEqual({ kind: 'proxy', scheme: 'http', host: '192.0.2.7', port: 9100, kubelet: false });
+      expect(await where('nodes', name)).toEqual({
+        kind: 'proxy',
+        scheme: 'https',
+        host: '192.0.2.7',
+        port: 10255,
+        kubelet: { own: false },
+      });
+    expect(await where('nodes', 'n:9100')).toEqual({ kind: 'proxy', scheme: 'http', host: '192.0.2.7', port: 9100 });
   });
 });
 

@@ -26,6 +26,7 @@ describe('what goes on at a kubelet', () => {
             { type: 'InternalIP', address: '192.0.2.7' },
           ],
           daemonEndpoints: { kubeletEndpoint: { Port: 10255 } },
+          nodeInfo: { kubeletVersion: 'v1.36.0+oarlock.0.1.0' },
         },
       },
     });
@@ -40,6 +41,7 @@ describe('what goes on at a kubelet', () => {
       port: 10255,
       path: '/containerLogs/default/p/side?follow=true&sinceSeconds=3&tailLines=5',
       upgrade: false,
+      own: true,
     });
     expect(await go('exec', { container: 'main', command: ['sh', '-c', 'echo a b'], stdin: true, stdout: true, tty: true })).toMatchObject({
       path: '/exec/default/p/main?input=1&output=1&tty=1&command=sh&command=-c&command=echo+a+b',

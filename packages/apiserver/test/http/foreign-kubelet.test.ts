@@ -7,6 +7,7 @@ import { openKeys } from '@oarlock/cluster/keys';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Exchange } from '../../src/http-exchange.ts';
+import type { Verify } from '../../src/aggregation/issued-identity.ts';
 import { KubeletProxy } from '../../src/upgrade-kubelet.ts';
 
 describe('a kubelet with a certificate of its own', () => {
@@ -27,7 +28,7 @@ describe('a kubelet with a certificate of its own', () => {
     await rm(directory, { recursive: true, force: true });
   });
 
-  const read = async (verify: boolean) => {
+  const read = async (verify: Verify, own: boolean) => {
     const stop = new AbortController();
     const proxy = new KubeletProxy(keys, stop.signal, { verify });
     let body = '';
@@ -48,7 +49,7 @@ describe('a kubelet with a certificate of its own', () => {
     const { port } = kubelet.address() as AddressInfo;
     try {
       await proxy.stream(
-        { kind: 'kubelet', nodeName: 'far', host: '127.0.0.1', port, path: '/containerLogs/a/b/c', upgrade: false },
+        { kind: 'kubelet', nodeName: 'far', host: '127.0.0.1', port, path: '/containerLogs/a/b/c', upgrade: false, own },
         exchange,
       );
     } finally {
@@ -57,8 +58,18 @@ describe('a kubelet with a certificate of its own', () => {
     return body;
   };
 
-  it('is not believed, unless nobody asks', async () => {
-    await expect(read(true)).rejects.toThrow(/unable to verify|self.signed|signature/i);
-    expect(await read(false)).toBe('a line\n');
+  it.each([
+    [true, true],
+    [true, false],
+    ['own', true],
+  ] as const)('is not believed: verify %s, own %s', async (verify, own) => {
+    await expect(read(verify, own)).rejects.toThrow(/unable to verify|self.signed|signature/i);
+  });
+
+  it.each([
+    [false, true],
+    ['own', false],
+  ] as const)('is believed: verify %s, own %s', async (verify, own) => {
+    expect(await read(verify, own)).toBe('a line\n');
   });
 });

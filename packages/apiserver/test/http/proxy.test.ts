@@ -49,7 +49,7 @@ beforeEach(async () => {
     response.end(`${request.method} ${request.url}`);
   };
   server = await startServer({ keys });
-  server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port, kubelet: false });
+  server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port });
 });
 afterEach(() => server.stop());
 
@@ -105,7 +105,7 @@ describe.each(['http1', 'http2'] as const)('Proxy version v1 over %s', (protocol
   });
 
   it('tells when nobody answers', async () => {
-    server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port: 1, kubelet: false });
+    server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port: 1 });
     const { code, json } = await server[protocol]('GET', `${pod}/`);
     expect(code).toBe(503);
     expect(json()).toMatchObject({
@@ -128,7 +128,7 @@ describe('a kubelet behind nodes/proxy', () => {
       kubelet.listen(0, '127.0.0.1', resolve);
     });
     const kubeletPort = (kubelet.address() as AddressInfo).port;
-    server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'https', host: '127.0.0.1', port: kubeletPort, kubelet: true });
+    server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'https', host: '127.0.0.1', port: kubeletPort, kubelet: { own: true } });
     expect((await server.http1('GET', '/api/v1/nodes/n/proxy/configz')).text).toBe('kubelet /configz');
     kubelet.closeAllConnections();
     kubelet.close();

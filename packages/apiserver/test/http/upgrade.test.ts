@@ -58,6 +58,7 @@ beforeEach(async () => {
   server = await startServer({ keys });
   server.pipeline.answer = ({ subresource }) => ({
     kind: 'kubelet',
+    own: true,
     nodeName: 'n',
     host: '127.0.0.1',
     port: kubeletPort,
@@ -162,6 +163,7 @@ it('trusts no kubelet that another CA vouches for', async () => {
   try {
     server.pipeline.answer = () => ({
       kind: 'kubelet',
+      own: true,
       nodeName: 'n',
       host: '127.0.0.1',
       port: (stranger.address() as AddressInfo).port,
@@ -172,7 +174,7 @@ it('trusts no kubelet that another CA vouches for', async () => {
       code: 500,
       message: expect.stringContaining('error dialing backend') as string,
     });
-    server.pipeline.answer = () => ({ kind: 'kubelet', nodeName: 'n', host: '127.0.0.1', port: 1, path: '/', upgrade: false });
+    server.pipeline.answer = () => ({ kind: 'kubelet', own: true, nodeName: 'n', host: '127.0.0.1', port: 1, path: '/', upgrade: false });
     expect((await server.http1('GET', log)).json()).toMatchObject({
       code: 500,
       message: expect.stringContaining('ECONNREFUSED') as string,
