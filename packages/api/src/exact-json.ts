@@ -11,6 +11,7 @@ declare global {
 
 let met = false;
 // who does not know of these integers writes the nearest double; who does is told that there are some
+// oxlint-disable-next-line no-extend-native -- JSON.stringify looks for it there, and nowhere else
 Object.defineProperty(BigInt.prototype, 'toJSON', {
   configurable: true,
   writable: true,

@@ -35,7 +35,7 @@ export function goYamlFault(fault: Fault, text: string, lines: LineCounter): str
   const line = found === 0 ? 0 : by === 'scanner' ? found + 1 : found;
   // who has just opened a list or awaits its next item misses that, and not its end
   const words =
-    /^Flow/.test(fault.message) && /[[{,]\s*$/.test(text.slice(0, fault.pos[0])) ? 'did not find expected node content' : known.words;
+    fault.message.startsWith('Flow') && /[[{,]\s*$/.test(text.slice(0, fault.pos[0])) ? 'did not find expected node content' : known.words;
   return line === 0 ? `yaml: ${words}` : `yaml: line ${line}: ${words}`;
 }
 

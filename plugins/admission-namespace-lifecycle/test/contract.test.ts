@@ -126,7 +126,7 @@ describe('admission-namespace-lifecycle', () => {
     const here = map('here');
     expect(await created.mutate?.(admissionRequest('CREATE', configMaps, here))).toMatchObject(here);
     const status = async (inside: string) =>
-      ((await created.mutate?.(admissionRequest('CREATE', configMaps, map(inside)))) as { status?: object }).status;
+      ((await created.mutate?.(admissionRequest('CREATE', configMaps, map(inside)))) as { status?: object } | undefined)?.status;
     expect(await status('nowhere')).toMatchObject({
       code: 404,
       message: 'namespaces "nowhere" not found',
