@@ -120,20 +120,28 @@ const bombs: readonly Bomb[] = [
 const sender = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { request } = require('node:https');
-parentPort.on('message', ({ method, path, type, body }) => {
+parentPort.on('message', ({ id, method, path, type, body }) => {
   const call = request({ host: '127.0.0.1', method, path, agent: false, ...workerData, headers: { 'content-type': type, 'content-length': Buffer.byteLength(body) } }, (response) => {
     response.resume();
-    response.once('end', () => parentPort.postMessage(response.statusCode));
+    response.once('end', () => parentPort.postMessage({ id, code: response.statusCode }));
   });
-  call.once('error', () => parentPort.postMessage(0));
+  call.once('error', () => parentPort.postMessage({ id, code: 0 }));
   call.end(body);
 });`;
 let cluster: TestCluster;
 let thread: Worker;
+let requests = 0;
+/** The code of the answer; what answers another request, of a test that was given up, is not taken for it. */
 const send = (method: string, path: string, type: string, body: string) =>
   new Promise<number>((resolve) => {
-    thread.once('message', resolve);
-    thread.postMessage({ method, path, type, body }, []);
+    const id = ++requests;
+    const take = (answer: { readonly id: number; readonly code: number }) => {
+      if (answer.id !== id) return;
+      thread.off('message', take);
+      resolve(answer.code);
+    };
+    thread.on('message', take);
+    thread.postMessage({ id, method, path, type, body }, []);
   });
 
 beforeAll(async () => {
@@ -172,8 +180,8 @@ it.each(bombs)(
   },
 );
 
-it('180,000 labels that are wrong cost no more than as many that are right', async () => {
-  const labels = (value: string) => `{"metadata":{"name":"l","labels":{${many(180_000, (n) => `"k${n}":"${value}"`, ',')}}}}`;
+it('60,000 labels that are wrong cost no more than as many that are right', async () => {
+  const labels = (value: string) => `{"metadata":{"name":"l","labels":{${many(60_000, (n) => `"k${n}":"${value}"`, ',')}}}}`;
   const [wrong, right] = [labels('v!'), labels('v')];
   const spent = async (body: string, code: number) => {
     const before = process.cpuUsage();
