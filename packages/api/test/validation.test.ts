@@ -480,6 +480,11 @@ describe('pods', () => {
       );
     expect(resize({ resources: { requests: { cpu: '2', memory: '2Gi' } } })).toEqual([]);
     expect(resize({ image: 'other' })).toEqual(['spec: Forbidden: only cpu and memory resources are mutable']);
+    const same = { cpu: '1', memory: '1Gi' };
+    expect(resize({ resources: { requests: same, limits: { cpu: '1' } } })).toEqual([]);
+    expect(resize({ resources: { requests: same, limits: same } })).toEqual([
+      'spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing',
+    ]);
     expect(resize({ resources: { requests: { cpu: '2' } } })).toContain(
       'spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed',
     );
@@ -491,6 +496,7 @@ describe('pods', () => {
     expect(resize(whole('2'))).toEqual([]);
     expect(resize(whole('2', { limits: undefined }))).toContain('spec.resources.limits: Forbidden: resource limits cannot be removed');
     expect(lines(change(live, { spec: { resources: whole('2') } }), live, { subresource: 'resize' })).toEqual([
+      'spec: Invalid value: "BestEffort": Pod QOS Class may not change as a result of resizing',
       'spec: Forbidden: only cpu and memory resources are mutable',
     ]);
   });

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { qosClass } from '@oarlock/api/pod-qos';
 import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerConfig, Device, Image, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
 import { blockDevices, mountsOf } from './container-mounts.ts';
@@ -13,7 +14,7 @@ import { containerAnnotations, containerLabels, names, sandboxLabels } from './l
 import { dottedSysctl } from './node/sysctls.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { allContainers, isHostNetwork, podUid } from './pods.ts';
-import { linuxResources, qosClass } from './resources.ts';
+import { linuxResources } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
 import { readBelow } from './volumes/sub-path.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
@@ -42,7 +43,7 @@ function portMappings(pod: Pod): readonly PortMapping[] {
 /** `/kubepods/burstable/pod<uid>` below the root that is configured. */
 export function cgroupParent(pod: Pod, root: string | undefined): string | undefined {
   if (root === undefined) return undefined;
-  const qos = qosClass(pod);
+  const qos = qosClass(pod.spec);
   return join(root, ...(qos === 'Guaranteed' ? [] : [qos.toLowerCase()]), `pod${podUid(pod)}`);
 }
 

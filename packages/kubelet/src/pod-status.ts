@@ -1,3 +1,4 @@
+import { qosClass } from '@oarlock/api/pod-qos';
 import { formatTime } from '@oarlock/api/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
 import { containerStatuses, type StatusSources } from './container-status.ts';
@@ -5,7 +6,6 @@ import { isHostNetwork, isTerminalPhase } from './pods.ts';
 import { podConditions } from './pod-conditions.ts';
 import type { ResizeReport } from './pod-resize.ts';
 import { podPhase, type PodPhase } from './pod-phase.ts';
-import { qosClass } from './resources.ts';
 
 export interface PodStatusSources extends StatusSources {
   readonly hostIPs: readonly string[];
@@ -62,7 +62,7 @@ export function podStatus(pod: Pod, sources: PodStatusSources): PodStatus {
     containerStatuses: regular,
     ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),
     ...wholeResources(pod, sources),
-    qosClass: before?.qosClass ?? qosClass(pod),
+    qosClass: before?.qosClass ?? qosClass(pod.spec),
     ...(generation !== undefined && { observedGeneration: generation }),
   };
 }

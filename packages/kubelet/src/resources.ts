@@ -1,33 +1,10 @@
+import { qosClass } from '@oarlock/api/pod-qos';
 import { addQuantity, milliValue, parseQuantity, value, zero, type Amount } from '@oarlock/api/quantity';
 import type { Container, EphemeralContainer, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import type { LinuxResources } from '@oarlock/spi/runtime';
 import { isSidecar } from './pods.ts';
 
-export type QosClass = 'Guaranteed' | 'Burstable' | 'BestEffort';
 export type Amounts = Readonly<Record<string, Amount>>;
-
-const counted = ['cpu', 'memory'] as const;
-
-/** Guaranteed: every container limits cpu and memory and asks for as much. BestEffort: none says anything. */
-export function qosClass(pod: Pod): QosClass {
-  const { containers = [], initContainers = [], resources } = pod.spec ?? {};
-  const all: readonly (ResourceRequirements | undefined)[] =
-    resources && (resources.requests || resources.limits)
-      ? [resources]
-      : [...containers, ...initContainers].map((container) => container.resources);
-  let said = false;
-  let guaranteed = true;
-  for (const one of all) {
-    for (const name of counted) {
-      const limit = parseQuantity(one?.limits?.[name] ?? '0');
-      const request = parseQuantity(one?.requests?.[name] ?? one?.limits?.[name] ?? '0');
-      if (limit.sign > 0 || request.sign > 0) said = true;
-      if (limit.sign <= 0 || limit.compare(request) !== 0) guaranteed = false;
-    }
-  }
-  if (!said) return 'BestEffort';
-  return guaranteed ? 'Guaranteed' : 'Burstable';
-}
 
 /** What a container asks for; a limit without a request is one. */
 export function requestOf(resources: ResourceRequirements | undefined, name: string): Amount {
@@ -71,7 +48,7 @@ export function cpuQuota(milliCpu: number): number {
 /** How soon the kernel kills a container when memory is short: -997 last, 1000 first. */
 export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContainer, memoryCapacity: number): number {
   if ((pod.spec?.priority ?? 0) >= 2_000_000_000) return -997;
-  const qos = qosClass(pod);
+  const qos = qosClass(pod.spec);
   if (qos === 'Guaranteed') return -997;
   if (qos === 'BestEffort') return 1000;
   const request = value(requestOf(container.resources, 'memory'));

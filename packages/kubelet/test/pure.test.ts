@@ -1,3 +1,4 @@
+import { qosClass } from '@oarlock/api/pod-qos';
 import type { Pod, Secret } from '@oarlock/api/types/core-v1';
 import { describe, expect, it } from 'vitest';
 import { parseResolvConf, podResolver } from '../src/dns.ts';
@@ -8,7 +9,7 @@ import { withDefaultTag } from '../src/images.ts';
 import { containerHash, ownerId } from '../src/labels.ts';
 import { safePart } from '../src/node-paths.ts';
 import { allocatableOf } from '../src/node/node-status.ts';
-import { cpuQuota, cpuShares, linuxResources, oomScoreAdjust, podRequest, qosClass } from '../src/resources.ts';
+import { cpuQuota, cpuShares, linuxResources, oomScoreAdjust, podRequest } from '../src/resources.ts';
 import { formatDelay, RestartBackoff } from '../src/restart-backoff.ts';
 import { containerSecurity, namespacesOf, verifyNonRoot } from '../src/security.ts';
 import { statusPatch } from '../src/status-patch.ts';
@@ -87,12 +88,12 @@ describe('the name of a pod', () => {
 describe('resources', () => {
   const asking = (resources: object) => podOf('web', { containers: [app({ resources })] });
   it('give the class of a pod', () => {
-    expect(qosClass(podOf('web'))).toBe('BestEffort');
-    expect(qosClass(asking({ limits: { cpu: '1', memory: '1Gi' } }))).toBe('Guaranteed');
-    expect(qosClass(asking({ limits: { cpu: '1', memory: '1Gi' }, requests: { cpu: '500m' } }))).toBe('Burstable');
-    expect(qosClass(asking({ requests: { cpu: '0' } }))).toBe('BestEffort');
+    expect(qosClass(podOf('web').spec)).toBe('BestEffort');
+    expect(qosClass(asking({ limits: { cpu: '1', memory: '1Gi' } }).spec)).toBe('Guaranteed');
+    expect(qosClass(asking({ limits: { cpu: '1', memory: '1Gi' }, requests: { cpu: '500m' } }).spec)).toBe('Burstable');
+    expect(qosClass(asking({ requests: { cpu: '0' } }).spec)).toBe('BestEffort');
     expect(
-      qosClass(podOf('web', { containers: [app({ resources: { limits: { cpu: '1', memory: '1Gi' } } }), app({ name: 'other' })] })),
+      qosClass(podOf('web', { containers: [app({ resources: { limits: { cpu: '1', memory: '1Gi' } } }), app({ name: 'other' })] }).spec),
     ).toBe('Burstable');
   });
 

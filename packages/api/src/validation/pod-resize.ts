@@ -1,6 +1,7 @@
-import { fieldForbidden } from '../field-error.ts';
+import { fieldForbidden, invalid } from '../field-error.ts';
 import type { Container, Pod, PodSpec, ResourceRequirements } from '../generated/types/core-v1.ts';
 import { jsonEqual } from '../json.ts';
+import { qosClass } from '../pod-qos.ts';
 import type { Errors } from './checks.ts';
 import { mirror, podBody, specOf } from './pod.ts';
 
@@ -13,6 +14,8 @@ export function resizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
   podBody(errors, pod);
   const [spec, before] = [specOf(pod), specOf(old)];
   if (before.os?.name === 'windows') errors.push(fieldForbidden('', 'windows pods cannot be resized'));
+  const { qosClass: qos = qosClass(before) } = old.status ?? {};
+  if (qosClass(spec) !== qos) errors.push(invalid('spec', qos, 'Pod QOS Class may not change as a result of resizing'));
   for (const list of ['initContainers', 'containers'] as const) {
     for (const [i, container] of (before[list] ?? []).entries()) {
       const now = spec[list]?.[i];

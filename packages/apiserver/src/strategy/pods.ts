@@ -1,3 +1,4 @@
+import { qosClass } from '@oarlock/api/pod-qos';
 import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { isDns1123Label } from '@oarlock/api/names';
@@ -13,7 +14,6 @@ import type {
   TopologySpreadConstraint,
 } from '@oarlock/api/types/core-v1';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
-import { qosClass } from './pod-qos.ts';
 import { specOf, statusOf, withMeta, withParts, type Strategy, type UpdateRules } from './strategy.ts';
 
 type Labels = Readonly<Record<string, string>>;

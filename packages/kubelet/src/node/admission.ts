@@ -1,9 +1,10 @@
 import { collides, hostPorts } from '@oarlock/api/host-ports';
+import { qosClass } from '@oarlock/api/pod-qos';
 import { milliValue, parseQuantity, value, type Amount } from '@oarlock/api/quantity';
 import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import type { ResizeRefusal } from '../pod-resize.ts';
 import { podUid } from '../pods.ts';
-import { podRequest, qosClass, type Amounts } from '../resources.ts';
+import { podRequest, type Amounts } from '../resources.ts';
 import { isCritical } from './eviction-order.ts';
 import { forbiddenSysctl } from './sysctls.ts';
 import { noPressure, type Pressure } from './thresholds.ts';
@@ -155,7 +156,7 @@ function underPressure(pod: Pod, { memory, disk, pids }: Pressure): string | und
   if (disk) return 'DiskPressure';
   if (pids) return 'PIDPressure';
   const tolerates = tolerated({ key: 'node.kubernetes.io/memory-pressure', effect: 'NoSchedule' }, pod.spec?.tolerations ?? []);
-  return qosClass(pod) === 'BestEffort' && !tolerates ? 'MemoryPressure' : undefined;
+  return qosClass(pod.spec) === 'BestEffort' && !tolerates ? 'MemoryPressure' : undefined;
 }
 
 const usageOf = (pod: Pod): Usage => ({

@@ -1,11 +1,15 @@
-import { compareQuantity, zero, type Amount, addQuantity } from '@oarlock/api/quantity';
-import type { PodSpec, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { PodSpec, ResourceRequirements } from './generated/types/core-v1.ts';
+import { addQuantity, compareQuantity, zero, type Amount } from './quantity.ts';
 
 const counted = ['cpu', 'memory'] as const;
 type Sums = Map<string, Amount>;
+export type QosClass = 'Guaranteed' | 'Burstable' | 'BestEffort';
 
-/** The quality of service class, which is set once, when a pod is created. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/ */
-export function qosClass(spec: Pick<PodSpec, 'containers' | 'initContainers' | 'resources'>): 'Guaranteed' | 'Burstable' | 'BestEffort' {
+/**
+ * The quality of service class, which is set once, when a pod is created. A limit without a request is one, as of static pods, which nobody gave
+ * their defaults. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+ */
+export function qosClass(spec: Pick<PodSpec, 'containers' | 'initContainers' | 'resources'> = { containers: [] }): QosClass {
   const requests: Sums = new Map();
   const limits: Sums = new Map();
   let guaranteed = true;
@@ -14,7 +18,7 @@ export function qosClass(spec: Pick<PodSpec, 'containers' | 'initContainers' | '
     ? [spec.resources]
     : [...spec.containers, ...(spec.initContainers ?? [])].map(({ resources }) => resources);
   for (const resources of all) {
-    add(requests, resources?.requests);
+    add(requests, { ...resources?.limits, ...resources?.requests });
     if (add(limits, resources?.limits) < counted.length) guaranteed = false;
   }
   if (requests.size === 0 && limits.size === 0) return 'BestEffort';
