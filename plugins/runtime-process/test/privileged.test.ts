@@ -4,8 +4,10 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Attachment } from '@oarlock/spi/network';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { PodNetwork } from '../src/pod-network.ts';
 import { hasCgroups, isPrivileged, loopbackNetwork, openRuntime, type ProcessFixture } from './fixture.ts';
 import { ended, podConfig, security, startPod } from './pod.ts';
 
@@ -196,8 +198,6 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 },
   });
 
   it('connects namespaces, and takes them away with their sandboxes', async () => {
-    const named = async () => (await run('ip', ['netns', 'list'])).stdout.split('\n').filter((line) => line.startsWith('oarlock-')).length;
-    const before = await named();
     const { sandbox, container } = await startPod(
       fixture.driver,
       volume,
@@ -211,7 +211,8 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 },
     await expect(
       fixture.driver.runPodSandbox(podConfig(logs, { linux: { ...podNetwork.linux, sysctls: { 'kernel.shmmax': '1' } } }), ''),
     ).rejects.toMatchObject({ code: 'Unsupported' });
-    expect(await named()).toBe(before + 1);
+    const namespace = PodNetwork.pathOf(sandbox);
+    expect(existsSync(namespace)).toBe(true);
     expect(network.added.has(sandbox)).toBe(true);
     const inside = await fixture.driver.execSync(
       container,
@@ -223,26 +224,28 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 },
     for (const space of outside.trim().split('\n')) expect(spaces).not.toContain(space);
     await fixture.driver.stopPodSandbox(sandbox);
     await fixture.driver.stopPodSandbox(sandbox);
-    expect(await named()).toBe(before);
+    expect(existsSync(namespace)).toBe(false);
     expect(network.added.has(sandbox)).toBe(false);
     await fixture.driver.removePodSandbox(sandbox);
   });
 
   it('leaves nothing of a sandbox whose network could not be connected', async () => {
+    const asked: string[] = [];
     const broken = {
       ...loopbackNetwork(),
-      add: async () => {
+      add: async ({ netns = '' }: Attachment) => {
+        expect(existsSync(netns)).toBe(true);
+        asked.push(netns);
         throw new Error('no address left');
       },
     };
     const other = await openRuntime({}, broken);
-    const before = (await run('ip', ['netns', 'list'])).stdout;
     await expect(other.driver.runPodSandbox(podConfig(logs, podNetwork), '')).rejects.toMatchObject({
       name: 'RuntimeError',
       message: 'no address left',
     });
     expect(await other.driver.listPodSandbox()).toEqual([]);
-    expect((await run('ip', ['netns', 'list'])).stdout).toBe(before);
+    expect(asked.map((netns) => existsSync(netns))).toEqual([false]);
     await other.dispose();
   });
 

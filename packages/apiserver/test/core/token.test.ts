@@ -67,7 +67,7 @@ describe('token', () => {
       'the UID in the bound object reference (x) does not match the UID in record.',
     );
     expect((await refusal(ask({ boundObjectRef: { kind: 'ConfigMap', apiVersion: 'v1', name: 'p' } }))).message).toBe(
-      'cannot bind token to object of type v1, Kind=ConfigMap',
+      'cannot bind token to object of type /v1, Kind=ConfigMap',
     );
   });
 
