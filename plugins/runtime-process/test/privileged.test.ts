@@ -119,7 +119,8 @@ describe.skipIf(!isPrivileged)('as root, with namespaces', { timeout: 300_000 },
       ],
     });
     expect(exitCode).toBe(0);
-    expect(lines.at(-1)).toBe('65534');
+    // complaints come over another pipe, before or after
+    expect(lines.filter((line) => !line.includes('evil.so'))).toEqual(['65534']);
     // each program that loads it complains once: those before the switch must not have
     expect(lines.filter((line) => line.includes('evil.so')).length).toBeLessThanOrEqual(3);
     expect(existsSync(join(volume, 'trapped'))).toBe(false);
