@@ -316,6 +316,27 @@ describe('what a container is given', () => {
     expect([1, 2]).toContain(bench.requests('patch', 'nodes', 'status'));
   });
 
+  it('passes on to pods the extended resources that others say the node has, and nothing else', async () => {
+    const resource = 'example.com/dongle';
+    const node = () => bench.api.object(nodes, { name: 'node-a' });
+    const say = (capacity: Readonly<Record<string, string | null>>) =>
+      bench.api.client().patch(nodes, { name: 'node-a' }, 'strategic', { status: { capacity } }, { subresource: 'status' });
+    await say({ [resource]: '3', 'hugepages-64Ki': '2Gi' });
+    await bench.clock.advance(20_000);
+    expect(node()?.status).toMatchObject({ capacity: { [resource]: '3' }, allocatable: { cpu: '32', [resource]: '3' } });
+    expect(node()?.status?.allocatable).not.toHaveProperty('hugepages-64Ki');
+    await say({ [resource]: '5' });
+    await bench.clock.advance(20_000);
+    expect(node()?.status?.allocatable?.[resource]).toBe('5');
+    bench.api.requests.length = 0;
+    await bench.clock.advance(60_000);
+    expect(bench.requests('patch', 'nodes', 'status')).toBe(0);
+    await say({ [resource]: null });
+    await bench.clock.advance(20_000);
+    expect(node()?.status?.capacity).not.toHaveProperty(resource);
+    expect(node()?.status?.allocatable).not.toHaveProperty(resource);
+  });
+
   it("obtains addresses itself where the network plugin works on the node's network", async () => {
     await bench.dispose();
     const held = new Map<string, string>();

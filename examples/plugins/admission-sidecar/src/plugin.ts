@@ -19,12 +19,9 @@ export default Admission.plugin({
       const { initContainers = [] } = pod.spec;
       if (initContainers.some(({ name }) => name === config.name)) return pod;
       // one that is restarted always starts before the others and ends after them
-      const sidecar = {
-        name: config.name,
-        image: config.image,
-        restartPolicy: 'Always',
-        env: Object.entries(config.env).map(([name, value]) => ({ name, value })),
-      };
+      const env = Object.entries(config.env).map(([name, value]) => ({ name, value }));
+      // as Kubernetes stores objects: a list without items is left out
+      const sidecar = { name: config.name, image: config.image, restartPolicy: 'Always', ...(env.length > 0 && { env }) };
       return { ...pod, spec: { ...pod.spec, initContainers: [sidecar, ...initContainers] } };
     },
   }),

@@ -15,7 +15,7 @@ import type { Pressure } from './thresholds.ts';
 import { nodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusSources } from './node-status.ts';
 
 /** What the nodes of a process have in common, as it is at the moment. */
-export interface NodeSituation extends Omit<NodeStatusSources, 'hostname'> {
+export interface NodeSituation extends Omit<NodeStatusSources, 'hostname' | 'advertised'> {
   readonly networkReady: boolean;
   readonly networkProblem: string;
   readonly goingDown: boolean;
@@ -186,7 +186,8 @@ export class NodeAgent {
   }
 
   #status(): NodeStatus {
-    return nodeStatus({ ...this.#options.situation(), hostname: this.name }, this.#reported, this.#shared.clock.now());
+    const advertised = this.#node?.status?.capacity;
+    return nodeStatus({ ...this.#options.situation(), advertised, hostname: this.name }, this.#reported, this.#shared.clock.now());
   }
 
   async #send(status: NodeStatus): Promise<void> {

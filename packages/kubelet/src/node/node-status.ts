@@ -1,6 +1,7 @@
 import { jsonEqual } from '@oarlock/api/json';
 import { Amount, subQuantity, value } from '@oarlock/api/quantity';
 import { formatTime } from '@oarlock/api/time';
+import { isExtendedResource } from '@oarlock/api/validation/resources';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
 import type { Image, RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { Amounts } from '../resources.ts';
@@ -11,6 +12,8 @@ export interface NodeStatusSources {
   readonly machine: MachineFacts;
   readonly capacity: Amounts;
   readonly allocatable: Amounts;
+  /** The capacity that the node's object says: others may put extended resources there. */
+  readonly advertised: NodeStatus['capacity'];
   readonly hostname: string;
   readonly addresses: readonly string[];
   readonly port: number;
@@ -49,6 +52,12 @@ export function allocatableOf(
   return left;
 }
 
+/**
+ * Extended resources of the node that this kubelet knows nothing of, all of them for pods.
+ * https://kubernetes.io/docs/tasks/administer-cluster/extended-resource-node/
+ */
+const ofOthers = ({ capacity, advertised = {} }: NodeStatusSources) =>
+  Object.fromEntries(Object.entries(advertised).filter(([name]) => capacity[name] === undefined && isExtendedResource(name)));
 const quantities = (amounts: Amounts) => Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, amount.toString()]));
 
 function imagesOf(images: readonly Image[]): readonly ContainerImage[] {
@@ -104,10 +113,11 @@ function conditionsOf({
 export function nodeStatus(sources: NodeStatusSources, before: NodeStatus | undefined, now: number): NodeStatus {
   const { machine, capacity, allocatable, hostname, addresses, port, kubeletVersion, runtimeVersion, images, features } = sources;
   const time = formatTime(now);
+  const others = ofOthers(sources);
   return {
     addresses: [...addresses.map((address) => ({ type: 'InternalIP', address })), { type: 'Hostname', address: hostname }],
-    capacity: quantities(capacity),
-    allocatable: quantities(allocatable),
+    capacity: { ...quantities(capacity), ...others },
+    allocatable: { ...quantities(allocatable), ...others },
     conditions: conditionsOf(sources).map((condition) => {
       const old = before?.conditions?.find(({ type }) => type === condition.type);
       return {
@@ -158,10 +168,19 @@ const patched = [
   'runtimeHandlers',
 ] as const satisfies readonly (keyof NodeStatus)[];
 
+const goneOf = (before: object = {}, after: object = {}) =>
+  Object.fromEntries(
+    Object.keys(before)
+      .filter((name) => !(name in after))
+      .map((name) => [name, null]),
+  );
+
 /** The strategic merge patch for what differs. Conditions always come along: they carry the heartbeat. */
 export function nodeStatusPatch(before: NodeStatus | undefined, after: NodeStatus): { readonly status: Readonly<Record<string, unknown>> } {
   const status: Record<string, unknown> = { conditions: after.conditions };
   for (const field of patched) if (!jsonEqual(before?.[field], after[field])) status[field] = after[field];
+  for (const field of ['capacity', 'allocatable'] as const)
+    if (status[field] !== undefined) status[field] = { ...goneOf(before?.[field], after[field]), ...after[field] };
   // several addresses may be of one type, which is what they are merged by
   if (!jsonEqual(before?.addresses, after.addresses)) status['addresses'] = [{ $patch: 'replace' }, ...(after.addresses ?? [])];
   return { status };
