@@ -45,6 +45,7 @@ var steps = map[string]step{
 	"defaults":     defaults,
 	"tables":       tables,
 	"streams":      streams,
+	"revisions":    revisions,
 }
 
 func main() {

@@ -51,6 +51,7 @@ const steps = [
   'finalizers',
   'informers',
   'leader',
+  'revisions',
   'lists',
   'metadata',
   'openapi',

@@ -95,7 +95,7 @@ export async function settleRevisions<T extends Owner>({
         ...(owner.metadata?.annotations && { annotations: owner.metadata.annotations }),
         ownerReferences: [controllerRef(typed(resource, owner))],
       },
-      data: { spec: { template: { ...owner.spec?.template, $patch: 'replace' } } },
+      data: ordered({ spec: { template: { ...owner.spec?.template, $patch: 'replace' } } }) as ControllerRevision['data'],
       revision,
     };
     try {
@@ -112,6 +112,14 @@ export async function settleRevisions<T extends Owner>({
       collisionCount = (collisionCount ?? 0) + 1;
     }
   }
+}
+
+/** With keys in order, as Go writes maps: Kubernetes tells revisions of a DaemonSet from each other by their bytes. */
+function ordered(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(ordered);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(members.map(([key, member]) => [key, ordered(member)]));
 }
 
 /** The part of a revision's name that tells it from its siblings: a label value for pods. */

@@ -66,6 +66,8 @@ describe('stateful set', () => {
       spec: { hostname: 'db-0', subdomain: 'db', volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data-db-0' } }] },
     });
     expect(revision).toMatchObject({ revision: 1, data: { spec: { template: { $patch: 'replace' } } } });
+    // in Go's order
+    expect(JSON.stringify(revision?.data)).toMatch(/^\{"spec":\{"template":\{"\$patch":"replace","metadata":/);
     await ready(life, 'db-0');
     expect(named(api.objects(pods, 'd'))).toEqual(['db-0', 'db-1']);
     await life.rest();
