@@ -1,3 +1,4 @@
+import { parseExact } from '@oarlock/api/exact-json';
 import { isObject } from '@oarlock/api/json';
 import { goKind, goSyntaxError } from '@oarlock/api/json-fault';
 import type { Status } from '@oarlock/api/status';
@@ -90,7 +91,7 @@ function patchOf({ patch, patchType }: Readonly<Record<string, unknown>>, versio
   const text = Buffer.from(patch, 'base64').toString();
   const fault = goSyntaxError(text);
   if (fault !== undefined) throw new WebhookFault('patch', fault);
-  const operations: unknown = JSON.parse(text);
+  const operations = parseExact(text);
   if (Array.isArray(operations) && operations.length === 0) return undefined;
   if (typed && patchType !== 'JSONPatch') throw new WebhookFault('response', `unsupported patch type ${JSON.stringify(patchType)}`);
   return operations;

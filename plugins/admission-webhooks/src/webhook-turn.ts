@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { checkJson, conform, TypeMismatch } from '@oarlock/api/conform';
+import { stringifyExact } from '@oarlock/api/exact-json';
 import { goKind } from '@oarlock/api/json-fault';
 import { applyJsonPatch } from '@oarlock/api/json-patch';
 import { parseApiVersion } from '@oarlock/api/kinds';
@@ -119,7 +120,7 @@ async function call(
 ): Promise<ReviewAnswer> {
   if (version === undefined) throw new WebhookFault('call', 'webhook does not accept known AdmissionReview versions (v1, v1beta1)');
   const uid = randomUUID();
-  const body = Buffer.from(JSON.stringify(reviewOf(request, uid, version)));
+  const body = Buffer.from(stringifyExact(reviewOf(request, uid, version)));
   return readAnswer(await caller.post(client, body, timeoutMs), uid, version, mutating);
 }
 

@@ -190,6 +190,19 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     expect(object).toMatchObject({ data: { start: 'yes', 'stage-1': '1', 'stage-2': '2' } });
   });
 
+  it('integers of 64 bits are sent and patched with all their digits', async () => {
+    const [sent, patched] = [9_007_199_254_740_993n, -9_223_372_036_854_775_807n];
+    server.handler = () => ({
+      allowed: true,
+      patchType: 'JSONPatch',
+      patch: Buffer.from(`[{"op":"add","path":"/spec/b","value":${patched}}]`).toString('base64'),
+    });
+    const custom = { apiVersion: 'example.com/v1', kind: 'Custom', metadata: { namespace: 'd', name: 'm' }, spec: { a: sent } };
+    const object = await mutate({ mutating: [{}] }, admissionRequest('CREATE', configMaps, custom as never));
+    expect(server.reviews[0]?.request.object?.['spec']).toEqual({ a: sent });
+    expect(object).toMatchObject({ spec: { a: sent, b: patched } });
+  });
+
   it("should mutate everything except 'skip-me' configmaps", async () => {
     server.handler = () => patchAnswer({ op: 'add', path: '/metadata/labels', value: { seen: 'yes' } });
     const matchConditions = [{ name: 'not-skipped', expression: "object.metadata.name != 'skip-me'" }];

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { parseExact } from '@oarlock/api/exact-json';
 import * as x509 from '@peculiar/x509';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
@@ -76,7 +77,7 @@ export class WebhookServer {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
-        const review = JSON.parse(Buffer.concat(chunks).toString()) as Review;
+        const review = parseExact(Buffer.concat(chunks).toString()) as Review;
         made.reviews.push(review);
         made.paths.push(request.url ?? '');
         void Promise.resolve(made.handler(review, (request.url ?? '').split('?')[0] ?? '')).then((answer) => {

@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
 
 export interface EventWriterOptions {
@@ -32,7 +33,7 @@ export class EventWriter implements AuditSink {
       lost(1);
       return;
     }
-    this.#lines.push(`${JSON.stringify(event)}\n`);
+    this.#lines.push(`${stringifyExact(event)}\n`);
     if (this.#next === undefined) {
       const next = this.#current.then(() => this.#write());
       this.#next = next;

@@ -114,6 +114,13 @@ describe('the file', () => {
     await second.host.stop();
   });
 
+  it('holds integers of 64 bits with all their digits', async () => {
+    const { sink, host, read } = await open();
+    await sink.record({ ...auditEvent(1), requestObject: { spec: { size: 9_007_199_254_740_993n } } as never });
+    await host.stop();
+    expect((await read())[0]).toContain('"requestObject":{"spec":{"size":9007199254740993}}');
+  });
+
   it('is put aside when it is full, so many are kept, and none too long', async () => {
     const { sink, host, directory, clock } = await open({ maxSizeMegabytes: 0.001, maxBackups: 2, maxAgeDays: 1 });
     const files = async () => (await readdir(join(directory, 'log'))).sort();

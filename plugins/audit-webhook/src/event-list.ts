@@ -1,3 +1,4 @@
+import { stringifyExact } from '@oarlock/api/exact-json';
 import type { AuditEvent } from '@oarlock/spi/audit';
 
 /** The body of a request with events that are JSON already. */
@@ -6,9 +7,9 @@ export const eventList = (events: readonly string[]): string =>
 
 /** The event as JSON; without its objects where it would be too long. Undefined where that does not help. */
 export function eventText(event: AuditEvent, maxBytes: number): string | undefined {
-  const whole = JSON.stringify(event);
+  const whole = stringifyExact(event);
   if (Buffer.byteLength(whole) <= maxBytes) return whole;
   const { requestObject: _, responseObject: __, ...rest } = event;
-  const short = JSON.stringify({ ...rest, annotations: { ...event.annotations, 'audit.k8s.io/truncated': 'true' } });
+  const short = stringifyExact({ ...rest, annotations: { ...event.annotations, 'audit.k8s.io/truncated': 'true' } });
   return Buffer.byteLength(short) <= maxBytes ? short : undefined;
 }

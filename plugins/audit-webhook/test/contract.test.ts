@@ -8,6 +8,7 @@ import { Audit, type AuditEvent } from '@oarlock/spi/audit';
 import { auditContract, auditEvent } from '@oarlock/spi/audit.contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, describe, expect, it } from 'vitest';
+import { eventText } from '../src/event-list.ts';
 import plugin from '../src/plugin.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
@@ -56,6 +57,11 @@ async function open(config: object = {}, clock = new FakeClock()) {
   const dropped = async () => (await host.units[0]?.metrics.getSingleMetric('audit_webhook_dropped_total')?.get())?.values[0]?.value ?? 0;
   return { ...to, sink, host, clock, dropped };
 }
+
+it('integers of 64 bits are sent with all their digits', () => {
+  const event = { ...auditEvent(1), requestObject: { spec: { size: 9_007_199_254_740_993n } } as never };
+  expect(eventText(event, 10_000)).toContain('"requestObject":{"spec":{"size":9007199254740993}}');
+});
 
 auditContract('audit-webhook', async () => {
   const { sink, host, batches, dropped, state, clock } = await open({
