@@ -18,7 +18,7 @@ export class IssuedIdentity {
   readonly #request: CertificateRequest;
   readonly #clock: Clock;
   readonly #verify: Verify;
-  #issued: { readonly at: number; readonly tls: Promise<{ readonly known: ProxyTls; readonly any: ProxyTls }> } | undefined;
+  #issued: { readonly at: number; readonly tls: Promise<{ readonly verified: ProxyTls; readonly unverified: ProxyTls }> } | undefined;
 
   /** `verify`: who has to have a certificate of the cluster's CA. */
   constructor(keys: ClusterKeys, request: CertificateRequest, clock: Clock, { verify = true }: { readonly verify?: Verify } = {}) {
@@ -33,8 +33,8 @@ export class IssuedIdentity {
     const now = this.#clock.monotonic();
     if (this.#issued === undefined || now - this.#issued.at > renewAfterMs) {
       const tls = this.#keys.issue(this.#request).then(({ certificate, key }) => {
-        const known: ProxyTls = { cert: certificate, key, ca: this.#keys.caBundle };
-        return { known, any: { ...known, rejectUnauthorized: false } };
+        const verified: ProxyTls = { cert: certificate, key, ca: this.#keys.caBundle };
+        return { verified, unverified: { ...verified, rejectUnauthorized: false } };
       });
       const issued = { at: now, tls };
       this.#issued = issued;
@@ -42,7 +42,7 @@ export class IssuedIdentity {
         if (this.#issued === issued) this.#issued = undefined;
       });
     }
-    const { known, any } = await this.#issued.tls;
-    return verifies(this.#verify, own) ? known : any;
+    const { verified, unverified } = await this.#issued.tls;
+    return verifies(this.#verify, own) ? verified : unverified;
   }
 }
