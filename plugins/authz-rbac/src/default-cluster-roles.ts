@@ -248,6 +248,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,delete,get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshotcontents',
       'get,list,watch | snapshot.storage.k8s.io | volumesnapshotclasses',
       'patch | snapshot.storage.k8s.io | volumesnapshots/status,volumesnapshotcontents/status',
+      'list,watch | coordination.k8s.io | leases',
     ],
   },
   // what external provisioners and resizers of Kubernetes are given, and what a driver is registered with
@@ -271,6 +272,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,delete,get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshotcontents',
       'create,get,list,watch | snapshot.storage.k8s.io | volumesnapshotclasses',
       'patch | snapshot.storage.k8s.io | volumesnapshots/status,volumesnapshotcontents/status',
+      'list,watch | coordination.k8s.io | leases',
       'create,patch,update | core,events.k8s.io | events',
     ],
   },

@@ -54,7 +54,10 @@ export const volumeCsiConfig = z.strictObject({
    * `plugins/kubernetes.io/csi`. By default no driver can register.
    */
   kubeletDir: z.string().startsWith('/').max(60).optional(),
-  /** Drivers that register, for which attaching, making, growing and snapshots are done from here: they run without sidecars for that. */
+  /**
+   * Drivers that register, for which attaching, making, growing and snapshots are done from here, as far as no sidecar beside them leads for
+   * that; `*`: all.
+   */
   provisionFor: z.array(z.string().min(1)).default([]),
   drivers: z.array(z.union([listening, run])).default([
     {

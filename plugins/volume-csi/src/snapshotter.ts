@@ -21,15 +21,17 @@ const ofSnapshot = 'snapshot ';
 const ofContent = 'content ';
 
 /**
- * Does for a driver what the snapshot controller of Kubernetes and an external snapshotter would: binds snapshots to contents, has the driver
- * take and delete them. Begins when the kinds are served.
+ * Does for a driver what the snapshot controller of Kubernetes would, which binds snapshots to contents, or what an external snapshotter would,
+ * which has the driver take and delete them. Begins when the kinds are served.
  */
 export class Snapshotter implements Sidecar {
   readonly #loop: WorkLoop;
   readonly #caches: SnapshotCaches;
+  readonly #part: 'snapshots' | 'contents';
 
-  constructor(options: SidecarOptions) {
+  constructor(options: SidecarOptions, part: 'snapshots' | 'contents') {
     const { informers, clock, log, driver } = options;
+    this.#part = part;
     this.#caches = {
       snapshots: informers.of(volumeSnapshots),
       contents: informers.of(snapshotContents),
@@ -40,7 +42,7 @@ export class Snapshotter implements Sidecar {
     const snapshots = new SnapshotSync(options, this.#caches);
     const contents = new ContentSync(options, this.#caches, (name, ms) => this.#loop.addAfter(`${ofContent}${name}`, ms));
     this.#loop = new WorkLoop({
-      name: `snapshotter-${driver.name}`,
+      name: `${part}-${driver.name}`,
       clock,
       log,
       caches: Object.values(this.#caches) as readonly Informer[],
@@ -51,17 +53,19 @@ export class Snapshotter implements Sidecar {
 
   start(): void {
     const { snapshots, contents, classes, claims } = this.#caches;
-    const snapshot = (object: VolumeSnapshot) => this.#loop.add(`${ofSnapshot}${objectKey(object)}`);
+    const add = (key: string) => {
+      if (key.startsWith(ofSnapshot) === (this.#part === 'snapshots')) this.#loop.add(key);
+    };
+    const snapshot = (object: VolumeSnapshot) => add(`${ofSnapshot}${objectKey(object)}`);
     const content = ({ metadata, spec: { volumeSnapshotRef: ref } }: VolumeSnapshotContent, old?: VolumeSnapshotContent) => {
       // what is said here of how it goes is no reason to try again
-      if (old === undefined || stageOf({ ...(metadata && { metadata }) }) !== stageOf(old)) this.#loop.add(`${ofContent}${metadata?.name}`);
-      if (ref.name !== undefined) this.#loop.add(`${ofSnapshot}${ref.namespace}/${ref.name}`);
+      if (old === undefined || stageOf({ ...(metadata && { metadata }) }) !== stageOf(old)) add(`${ofContent}${metadata?.name}`);
+      if (ref.name !== undefined) add(`${ofSnapshot}${ref.namespace}/${ref.name}`);
     };
     const claim = ({ metadata, spec }: PersistentVolumeClaim) => {
       const source = spec?.dataSource ?? spec?.dataSourceRef;
       // a snapshot that is on its way out waits until nobody is filled from it any more
-      if (source?.kind === 'VolumeSnapshot' && source.apiGroup === snapshotGroup)
-        this.#loop.add(`${ofSnapshot}${metadata?.namespace}/${source.name}`);
+      if (source?.kind === 'VolumeSnapshot' && source.apiGroup === snapshotGroup) add(`${ofSnapshot}${metadata?.namespace}/${source.name}`);
       for (const one of snapshots.list(metadata?.namespace))
         if (one.spec.source.persistentVolumeClaimName === metadata?.name) snapshot(one);
     };

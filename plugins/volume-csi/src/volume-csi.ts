@@ -17,7 +17,7 @@ import { PluginSockets } from '@oarlock/grpc/plugin-sockets';
 import { problemOf } from './registered-drivers.ts';
 import { announce, announceSnapshots, register, unregister } from './registration.ts';
 import type { Sidecar } from './sidecar.ts';
-import { sidecars } from './sidecars.ts';
+import { startSidecars } from './sidecars.ts';
 import { defineSnapshots } from './snapshot-definitions.ts';
 import { Staging } from './staging.ts';
 import { VolumesInUse } from './volumes-in-use.ts';
@@ -189,7 +189,8 @@ export class VolumeCsi implements VolumeDriver {
 
   async #take({ name, endpoint }: RegisteringPlugin, nodeName: string, signal: AbortSignal): Promise<void> {
     const { clock, log, config } = this.#options;
-    const provision = config.provisionFor.includes(name) && (await this.#mayProvision());
+    const { provisionFor } = config;
+    const provision = (provisionFor.includes(name) || provisionFor.includes('*')) && (await this.#mayProvision());
     const driver = await meet(endpoint, { socket: endpoint, provision, central: true }, { clock, log, signal });
     if (driver.name !== name) {
       driver.client.close();
@@ -212,25 +213,33 @@ export class VolumeCsi implements VolumeDriver {
     }
     this.#drivers.set(name, driver);
     let begun: readonly Sidecar[] = [];
-    this.#leave.set(name, async () => {
-      this.#drivers.delete(name);
+    let left = false;
+    const end = async () => {
       for (const each of begun.toReversed()) await each.stop();
+    };
+    this.#leave.set(name, async () => {
+      left = true;
+      this.#drivers.delete(name);
+      await end();
       driver.client.close();
     });
     log.info({ driver: name, provisions }, 'a volume driver is registered');
     if (!provisions) return;
-    begun = sidecars({
-      driver,
-      nodeName,
-      client,
-      informers,
-      recorder: events.recorder(name),
-      clock,
-      log,
-      staging: this.#staging,
-      expansion: this.#expansion,
-    });
-    for (const each of begun) each.start();
+    begun = await insist(() =>
+      startSidecars({
+        driver,
+        nodeName,
+        client,
+        informers,
+        recorder: events.recorder(name),
+        clock,
+        log,
+        staging: this.#staging,
+        expansion: this.#expansion,
+      }),
+    );
+    // it may have gone meanwhile
+    if (left) await end();
   }
 
   /** Once for all drivers. */
