@@ -12,7 +12,10 @@ const measured = inPackage('**/{bombs,cost,leaks,large-bodies,list-turns,workque
 /** They start daemons, clusters and processes, and are mostly what these do. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
 /** They change rules and routes of the kernel. */
-const inNetworks = [...inPackage('node-routes', 'nft'), ...inPackages('{network-calico,policy-nftables,proxy-iptables,proxy-nftables}')];
+const inNetworks = [
+  ...inPackage('node-routes', 'forwarding', 'nft'),
+  ...inPackages('{network-calico,policy-nftables,proxy-iptables,proxy-nftables}'),
+];
 /** Those of more than fifteen seconds. */
 const long = [
   'policy-nftables/test/calico-two',

@@ -51,6 +51,11 @@ export class Attachments {
     if (broken.length > 0) this.#options.context.log.warn({ broken }, 'records of attachments could not be read; gc frees their addresses');
   }
 
+  /** Of this node's own calls. */
+  get all(): readonly AttachmentKey[] {
+    return this.#records.all.map(({ attachment }) => attachment);
+  }
+
   async add(attachment: Attachment, { signal, cause }: NetworkCall = {}): Promise<NetworkResult> {
     refuseBadNames(attachment);
     const { name, context, chain } = this.#options;

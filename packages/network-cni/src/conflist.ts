@@ -17,6 +17,11 @@ interface Written {
 }
 type Ledger = Readonly<Record<string, Written>>;
 
+/** CNI specification 1.1, section 1: `cniVersions` are all that it can be run with. Runtimes that do not know it go by `cniVersion`. */
+export interface WrittenList extends NetworkList {
+  readonly cniVersions?: readonly string[];
+}
+
 export interface Conflist {
   /** Where runtimes look. */
   readonly directory: string;
@@ -30,25 +35,53 @@ export interface Conflist {
  * of this node left there goes: runtimes take the first by its name, whichever plugin is configured. What anybody else wrote or changed stays.
  * Gives the names of what was taken away.
  */
-export async function writeConflist({ directory, file, dataDir }: Conflist, list: NetworkList): Promise<readonly string[]> {
+export async function writeConflist({ directory, file, dataDir }: Conflist, list: WrittenList): Promise<readonly string[]> {
   const owner = dirname(dataDir);
   const text = `${JSON.stringify(list, undefined, 2)}\n`;
   await mkdir(directory, { recursive: true, mode: 0o755 });
   const ledger = await readLedger(directory);
-  const others = Object.entries(ledger).filter(([name, written]) => written.owner === owner && name !== file);
-  const gone: string[] = [];
-  for (const [name, { digest }] of others) {
-    const present = await readFile(join(directory, name), 'utf8').catch(unlessAbsent);
-    if (present === undefined || digestOf(present) !== digest) continue;
-    await rm(join(directory, name), { force: true });
-    gone.push(name);
-  }
-  const left = Object.fromEntries(Object.entries(ledger).filter(([name]) => !others.some(([other]) => other === name)));
+  const { gone, left } = await takeAway(directory, ledger, (name, written) => written.owner === owner && name !== file);
   const next: Ledger = { ...left, [file]: { owner, digest: digestOf(text) } };
-  if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeWhole(directory, ledgerFile, `${JSON.stringify(next, undefined, 2)}\n`);
+  if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeWhole(directory, ledgerFile, ledgerText(next));
   // a rewrite makes runtimes load it again
   if ((await readFile(join(directory, file), 'utf8').catch(unlessAbsent)) !== text) await writeWhole(directory, file, text);
   return gone;
+}
+
+/**
+ * What network plugins of this node left there goes, for a plugin that has no conflist: runtimes would go on by it. What anybody else wrote or changed
+ * stays. Gives the names of what was taken away.
+ */
+export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'directory' | 'dataDir'>): Promise<readonly string[]> {
+  const owner = dirname(dataDir);
+  const ledger = await readLedger(directory);
+  const { gone, left } = await takeAway(directory, ledger, (_name, written) => written.owner === owner);
+  const count = Object.keys(left).length;
+  if (count === Object.keys(ledger).length) return gone;
+  if (count === 0) await rm(join(directory, ledgerFile), { force: true });
+  else await writeWhole(directory, ledgerFile, ledgerText(left));
+  return gone;
+}
+
+/** Removes the files that are as they were written, and forgets all that are meant. */
+async function takeAway(
+  directory: string,
+  ledger: Ledger,
+  isMeant: (name: string, written: Written) => boolean,
+): Promise<{ readonly gone: readonly string[]; readonly left: Ledger }> {
+  const gone: string[] = [];
+  const left: Record<string, Written> = {};
+  for (const [name, written] of Object.entries(ledger)) {
+    if (!isMeant(name, written)) {
+      left[name] = written;
+      continue;
+    }
+    const present = await readFile(join(directory, name), 'utf8').catch(unlessAbsent);
+    if (present === undefined || digestOf(present) !== written.digest) continue;
+    await rm(join(directory, name), { force: true });
+    gone.push(name);
+  }
+  return { gone, left };
 }
 
 /** A network configuration that runtimes take before ours: they go by the order of names. */
@@ -81,6 +114,7 @@ function isWritten(value: unknown): value is Written {
   const { owner, digest } = (value ?? {}) as Partial<Written>;
   return typeof owner === 'string' && typeof digest === 'string';
 }
+const ledgerText = (ledger: Ledger) => `${JSON.stringify(ledger, undefined, 2)}\n`;
 const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');
 
 async function writeWhole(directory: string, file: string, text: string): Promise<void> {

@@ -1,8 +1,6 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
-import { searchPath } from './run-program.ts';
+import { LineWatch } from './line-watch.ts';
 
 export interface LinkWatchOptions {
   readonly clock: Clock;
@@ -10,7 +8,6 @@ export interface LinkWatchOptions {
   /** Called with a link's name when it is up after a change, or gone; with nothing when some of that may have been missed. */
   readonly changed: (link?: string) => void;
 }
-const retryMs = 2_000;
 /** `7: up0@if6: <BROADCAST,UP> ...`, after `Deleted ` where it is gone. */
 const line = /^(Deleted )?\d+: ([^:@\s]{1,15})(?:@[^:\s]+)?: <([A-Z0-9_,-]*)>/;
 
@@ -26,48 +23,26 @@ export function linkOf(text: string): { readonly name: string; readonly state: '
  * bring them back.
  */
 export class LinkWatch {
-  readonly #options: LinkWatchOptions;
-  #child: ChildProcess | undefined;
-  #timer: Timer | undefined;
-  #stopped = false;
+  readonly #lines: LineWatch;
 
-  constructor(options: LinkWatchOptions) {
-    this.#options = options;
+  constructor({ clock, log, changed }: LinkWatchOptions) {
+    this.#lines = new LineWatch({
+      clock,
+      log,
+      command: ['ip', '-o', 'monitor', 'link'],
+      what: 'what becomes of the links of the node',
+      begun: () => changed(),
+      line: (text) => {
+        const link = linkOf(text);
+        if (link && link.state !== 'down') changed(link.name);
+      },
+    });
   }
 
   start(): void {
-    if (this.#child || this.#stopped) return;
-    // it has nobody to tell when this process is killed
-    const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'ip', '-o', 'monitor', 'link'], {
-      env: { PATH: searchPath },
-      stdio: ['ignore', 'pipe', 'ignore'],
-      cwd: '/',
-    });
-    this.#child = child;
-    let ended = false;
-    const end = (why: string) => {
-      if (ended) return;
-      ended = true;
-      this.#child = undefined;
-      if (this.#stopped) return;
-      const { clock, log } = this.#options;
-      log.warn({ why, retryInMs: retryMs }, 'links of the node cannot be watched');
-      this.#timer = clock.after(retryMs, () => this.start());
-    };
-    child.once('spawn', () => this.#options.changed());
-    child.once('error', (error) => end(error.message));
-    child.once('close', (code, signal) => end(`ip monitor ended with ${code ?? signal}`));
-    createInterface({ input: child.stdout }).on('line', (text) => this.#see(text));
+    this.#lines.start();
   }
-
   stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
-    this.#child?.kill('SIGKILL');
-  }
-
-  #see(text: string): void {
-    const link = linkOf(text);
-    if (link && link.state !== 'down') this.#options.changed(link.name);
+    this.#lines.stop();
   }
 }

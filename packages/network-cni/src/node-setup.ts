@@ -10,8 +10,8 @@ const timeoutMs = 10_000;
 const tableOf = (bridge: string) => `oarlock-${bridge}`;
 
 /**
- * What the node's kernel needs beside the plugins: forwarding, bridged packets seen by iptables (as Services want), one
- * rule that masquerades what leaves the cluster, and a way through a FORWARD chain that drops by default (docker's does).
+ * What the node's kernel needs beside the plugins: forwarding, bridged packets seen by iptables (as Services want), and one
+ * rule that masquerades what leaves the cluster.
  */
 export class NodeSetup {
   readonly #clock: Clock;
@@ -56,31 +56,6 @@ export class NodeSetup {
     await this.#try('nft', ['-f', '-'], `add table inet ${tableOf(bridge)}\ndelete table inet ${tableOf(bridge)}\n`);
   }
 
-  /** Lets packets of the bridge through FORWARD, where that does not let everything through: rules there cost every packet. */
-  async acceptForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
-    for (const family of families) {
-      const iptables = family === 4 ? 'iptables' : 'ip6tables';
-      if (await this.#forwardsEverything(iptables)) continue;
-      for (const rule of forwardRules(bridge)) {
-        if (await this.#try(iptables, ['-w', '5', '-C', 'FORWARD', ...rule], '', 'quiet')) continue;
-        if (!(await this.#try(iptables, ['-w', '5', '-I', 'FORWARD', ...rule]))) return;
-      }
-    }
-  }
-
-  async removeForwarding(bridge: string, families: ReadonlySet<4 | 6>): Promise<void> {
-    for (const family of families) {
-      for (const rule of forwardRules(bridge))
-        await this.#try(family === 4 ? 'iptables' : 'ip6tables', ['-w', '5', '-D', 'FORWARD', ...rule], '', 'quiet');
-    }
-  }
-
-  /** A docker that comes later leaves the policy as it is: forwarding is on already. */
-  async #forwardsEverything(iptables: string): Promise<boolean> {
-    const shown = await runProgram(this.#clock, iptables, ['-w', '5', '-S', 'FORWARD'], { timeoutMs }).catch(() => undefined); // is not here
-    return shown?.exitCode === 0 && letsThrough(shown.stdout);
-  }
-
   /** False when the kernel has no such setting. */
   async #set(name: string, value: string, required = false): Promise<boolean> {
     const path = join(this.#sysctls, name);
@@ -98,31 +73,17 @@ export class NodeSetup {
     }
   }
 
-  async #try(program: string, args: readonly string[], stdin = '', on: 'quiet' | 'warn' = 'warn'): Promise<boolean> {
+  async #try(program: string, args: readonly string[], stdin = ''): Promise<boolean> {
     try {
       const { exitCode, stderr, killed } = await runProgram(this.#clock, program, args, { stdin, timeoutMs });
       if (exitCode === 0) return true;
-      if (on === 'warn')
-        this.#log.warn(
-          { program, args: args.join(' '), reason: killed ?? stderr.trim().slice(0, 500) },
-          "a change of the node's network was refused",
-        );
+      this.#log.warn(
+        { program, args: args.join(' '), reason: killed ?? stderr.trim().slice(0, 500) },
+        "a change of the node's network was refused",
+      );
     } catch (error) {
       this.#log.info({ program, reason: (error as Error).message }, "a program for changes of the node's network is not here");
     }
     return false;
   }
-}
-
-/** Whether a chain, as `iptables -S` shows it, does nothing with any packet. */
-export function letsThrough(shown: string): boolean {
-  return shown.trim() === '-P FORWARD ACCEPT';
-}
-
-function forwardRules(bridge: string): readonly (readonly string[])[] {
-  const comment = ['-m', 'comment', '--comment', `oarlock ${bridge}`];
-  return [
-    ['-i', bridge, ...comment, '-j', 'ACCEPT'],
-    ['-o', bridge, ...comment, '-j', 'ACCEPT'],
-  ];
 }

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { conflistBefore, ledgerFile, writeConflist } from '../src/conflist.ts';
+import { conflistBefore, ledgerFile, removeConflists, writeConflist } from '../src/conflist.ts';
 
 const list = (name: string) => ({ cniVersion: '1.0.0', name, plugins: [{ type: name }] });
 
@@ -42,6 +42,20 @@ describe('the file that runtimes read', () => {
     // it is not taken for ours again
     expect(await write('d')).toEqual(['10-c.conflist']);
     expect(await readFile(join(directory, '10-b.conflist'), 'utf8')).toContain('mine now');
+  });
+
+  it('goes with a plugin that has none', async () => {
+    const remove = (node: string) => removeConflists({ directory, dataDir: join(root, node, 'plugins', 'none') });
+    expect(await remove('one')).toEqual([]);
+    await write('a');
+    await write('b', 'other');
+    await writeFile(join(directory, '05-theirs.conflist'), '{}');
+    expect(await remove('one')).toEqual(['10-a.conflist']);
+    expect(await remove('one')).toEqual([]);
+    expect(await shown()).toEqual(['05-theirs.conflist', '10-b.conflist']);
+    await writeFile(join(directory, '10-b.conflist'), '{ "name": "mine now" }');
+    expect(await remove('other')).toEqual([]);
+    expect((await readdir(directory)).sort()).toEqual(['05-theirs.conflist', '10-b.conflist']);
   });
 
   it('takes nothing away where what was written is not known', async () => {

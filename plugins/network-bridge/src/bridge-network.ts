@@ -14,6 +14,7 @@ import { CniChain } from '@oarlock/network-cni/cni-chain';
 import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni-plugins';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
 import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/node-routes';
+import { Forwarding } from '@oarlock/network-cni/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/node-setup';
 import { familyOf } from '@oarlock/network-cni/ranges';
 import { removeHostInterfaces } from './host-interfaces.ts';
@@ -52,6 +53,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #chain: CniChain;
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
+  readonly #forwarding: Forwarding;
   readonly #routes: NodeRoutes | undefined;
   readonly #ipamDir: string;
   readonly #dataDir: string;
@@ -64,6 +66,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);
+    this.#forwarding = new Forwarding(context);
     this.#routes = routes;
     this.#dataDir = context.dataDir;
     this.#log = context.log;
@@ -86,6 +89,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   }
 
   async stop(): Promise<void> {
+    await this.#forwarding.stop();
     await this.#routes?.stop();
   }
 
@@ -105,7 +109,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
       this.#plugins.versions([...requiredPlugins, ...(bandwidth ? ['bandwidth'] : [])]),
       ipMasq ? this.#node.masquerade(bridge, node) : this.#node.removeMasquerade(bridge).then(() => true),
       this.#node.sysctls(families),
-      this.#node.acceptForwarding(bridge, families),
+      this.#forwarding.accept(bridge, families),
     ]);
     const plugins = networkPlugins({ ...options, ipMasq: ipMasq && !masquerading }, node);
     if (confDir !== null) {

@@ -13,6 +13,7 @@ import { noTracer } from '@oarlock/kernel/tracing';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import type { NetworkFixture } from '@oarlock/spi/network.contract';
 import { BridgeNetwork, type BridgeNetworkConfig } from '../src/bridge-network.ts';
+import { forwardRules } from '@oarlock/network-cni/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/node-setup';
 import plugin from '../src/plugin.ts';
 
@@ -47,6 +48,7 @@ export async function openBridge(
     name: bridge,
     ...config,
   };
+  const drivers: BridgeNetwork[] = [];
   const make = async () => {
     const driver = new BridgeNetwork(settings, traits, {
       log: silentLogger,
@@ -55,6 +57,7 @@ export async function openBridge(
       dataDir: join(directory, 'data'),
     });
     await driver.start();
+    drivers.push(driver);
     return driver;
   };
   const range = `10.${subnet}.${Math.floor(Math.random() * 250)}`;
@@ -129,10 +132,13 @@ export async function openBridge(
       return { links, rules, records, leases };
     },
     async dispose() {
+      for (const driver of drivers) await driver.stop();
       for (const name of namespaces) await run('ip', ['netns', 'del', name]);
       await run('ip', ['link', 'del', bridge]).catch(() => undefined); // no pod, no bridge
       const setup = new NodeSetup(systemClock, silentLogger);
-      await Promise.all([setup.removeMasquerade(bridge), setup.removeForwarding(bridge, new Set([4]))]);
+      await setup.removeMasquerade(bridge);
+      // there only where others have rules
+      for (const rule of forwardRules(bridge)) await run('iptables', ['-w', '5', '-D', 'FORWARD', ...rule]).catch(() => undefined);
       await rm(directory, { recursive: true, force: true });
     },
   };

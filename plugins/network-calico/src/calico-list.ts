@@ -30,3 +30,7 @@ export function upstreamPlugin(
     kubernetes: { kubeconfig },
   };
 }
+
+/** For runtimes that know CNI 1.1, where all plugins of the list do: they call STATUS and GC then. */
+export const moreVersions = ({ own, conflist }: { readonly own: string; readonly conflist: string }) =>
+  own > conflist ? { cniVersions: [conflist, own] } : {};

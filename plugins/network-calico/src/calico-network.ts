@@ -8,6 +8,7 @@ import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni-
 import type { CniCommand } from '@oarlock/network-cni/cni-protocol';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
 import { NodePeers } from '@oarlock/network-cni/node-peers';
+import { Forwarding } from '@oarlock/network-cni/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/node-setup';
 import type { Client, Informers } from '@oarlock/spi/client';
 import {
@@ -21,7 +22,7 @@ import {
 import { AddressBook } from './address-book.ts';
 import { BlockPeers } from './block-peers.ts';
 import { ApiBlocks, OwnBlocks } from './block-store.ts';
-import { companions, ownPlugin } from './calico-list.ts';
+import { companions, moreVersions, ownPlugin } from './calico-list.ts';
 import { clientText, installClient } from './cni-client.ts';
 import { CniHandler, pluginType } from './cni-handler.ts';
 import { CniSocket, socketPath } from './cni-socket.ts';
@@ -61,6 +62,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly #records: EndpointRecords;
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
+  readonly #forwarding: Forwarding;
   readonly #handler: CniHandler;
   #serving: Serving | undefined;
 
@@ -74,9 +76,11 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     this.#plane = new DataPlane(context.clock);
     this.#records = new EndpointRecords(join(context.dataDir, 'endpoints'));
     this.#node = new NodeSetup(context.clock, context.log);
+    this.#forwarding = new Forwarding(context);
     this.#handler = new CniHandler({
       book: () => this.#serving?.book,
       records: this.#records,
+      own: () => this.#attachments.all,
       plane: this.#plane,
       interfacePrefix: config.interfacePrefix,
       clock: context.clock,
@@ -100,6 +104,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   }
 
   async stop(): Promise<void> {
+    await this.#forwarding.stop();
     const serving = this.#serving;
     if (!serving) return;
     serving.off?.();
@@ -122,7 +127,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       mtuOf(this.#context.clock, this.#config, node),
       others.length === 0 ? { own: '1.1.0', conflist: '1.0.0' } : this.#plugins.versions(others.map(({ type }) => type)),
       this.#node.sysctls(families),
-      this.#node.acceptForwarding(`${interfacePrefix}+`, families),
+      this.#forwarding.accept(`${interfacePrefix}+`, families),
       applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs)),
     ]);
     if (!this.#serving) await this.#forgetLost();
@@ -138,7 +143,8 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       const text = await clientText();
       await Promise.all((await existing(binDirs)).map((directory) => installClient(directory, text)));
       const { dataDir, log } = this.#context;
-      const gone = await writeConflist({ directory: confDir, file: confFile, dataDir }, { cniVersion: versions.conflist, name, plugins });
+      const list = { cniVersion: versions.conflist, ...moreVersions(versions), name, plugins };
+      const gone = await writeConflist({ directory: confDir, file: confFile, dataDir }, list);
       if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
     }
     this.#attachments.list = { cniVersion: versions.own, name, plugins };

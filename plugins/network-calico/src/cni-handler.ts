@@ -1,5 +1,6 @@
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
+import type { AttachmentKey } from '@oarlock/network-cni/attachments';
 import { annotationsCapability, CniFault, refuseBadNames, type CniCommand, type CniResult } from '@oarlock/network-cni/cni-protocol';
 import { WorkGate } from '@oarlock/network-cni/work-gate';
 import { NetworkError } from '@oarlock/spi/network';
@@ -20,6 +21,8 @@ export interface CniHandlerOptions {
   /** Undefined before the first `setup`: what is there can be checked and taken back until then, by its records. */
   book(): AddressBook | undefined;
   readonly records: EndpointRecords;
+  /** What the kubelet's own calls connected: a runtime's list of what it has does not know of it. */
+  own(): readonly AttachmentKey[];
   readonly plane: DataPlane;
   readonly interfacePrefix: string;
   readonly clock: Clock;
@@ -46,8 +49,13 @@ export class CniHandler {
     this.#options = options;
   }
 
-  /** What the plugin prints. @throws CniFault */
-  async handle(command: CniCommand, request: CniRequest): Promise<unknown> {
+  /** For a runtime, which knows only of its own sandboxes. @throws CniFault */
+  handleForRuntime(command: CniCommand, request: CniRequest): Promise<unknown> {
+    return this.handle(command, request, command === 'GC' ? this.#options.own() : []);
+  }
+
+  /** What the plugin prints. GC leaves alone what is `spared`. @throws CniFault */
+  async handle(command: CniCommand, request: CniRequest, spared: readonly AttachmentKey[] = []): Promise<unknown> {
     try {
       switch (command) {
         case 'ADD':
@@ -57,7 +65,7 @@ export class CniHandler {
         case 'DEL':
           return await this.#keyed(request, () => this.#del(request));
         case 'GC':
-          return await this.#gc(request.config['cni.dev/valid-attachments']);
+          return await this.#gc(request.config['cni.dev/valid-attachments'], spared);
         case 'STATUS':
           if (!this.ready) throw new CniFault(pluginType, command, 50, 'the node has not been set up yet');
           return undefined;
@@ -139,13 +147,10 @@ export class CniHandler {
     for (const ip of endpoint.ips) book?.release(ip, endpointKey(endpoint));
   }
 
-  async #gc(valid: unknown): Promise<void> {
+  async #gc(valid: unknown, spared: readonly AttachmentKey[]): Promise<void> {
     if (!Array.isArray(valid)) throw new NetworkError('InvalidConfig', 'cni.dev/valid-attachments: not a list');
-    const keep = new Set(
-      (valid as readonly { readonly containerID?: unknown; readonly ifname?: unknown }[]).map(
-        ({ containerID, ifname }) => `${containerID}~${ifname}`,
-      ),
-    );
+    const listed = valid as readonly { readonly containerID?: unknown; readonly ifname?: unknown }[];
+    const keep = new Set([...listed.map(({ containerID, ifname }) => `${containerID}~${ifname}`), ...spared.map(endpointKey)]);
     const failures: unknown[] = [];
     for (const endpoint of this.#options.records.all) {
       const key = endpointKey(endpoint);

@@ -88,7 +88,7 @@ export class CniSocket {
       if (!commands.has(command))
         throw new CniFault(pluginType, 'VERSION', 4, `not a CNI_COMMAND: ${JSON.stringify(command.slice(0, 100))}`);
       const config = parse(rest.join('\0'), command as CniCommand);
-      const printed = await this.#handler.handle(command as CniCommand, { containerId, ifName, netns, args, config });
+      const printed = await this.#handler.handleForRuntime(command as CniCommand, { containerId, ifName, netns, args, config });
       return `0\n${printed === undefined ? '' : `${JSON.stringify(printed)}\n`}`;
     } catch (error) {
       const code = error instanceof CniFault ? error.cniCode : 999;

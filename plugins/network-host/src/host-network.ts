@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { removeConflists } from '@oarlock/network-cni/conflist';
 import {
   NetworkError,
   type Attachment,
@@ -16,6 +17,8 @@ export interface HostNetworkOptions {
   /** Used when the node has no range of its own in 127.0.0.0/8. */
   readonly podCIDR: string;
   readonly serviceCIDR: string;
+  /** Where other network plugins of this node may have left a conflist, which is taken away. Null: nothing is. */
+  readonly confDir: string | null;
   /** Whether a server can listen on this address. */
   canBind(address: string): Promise<boolean>;
 }
@@ -70,6 +73,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
       );
     const ranges = (own.length > 0 ? own : [this.#options.podCIDR]).map(loopbackRange);
     this.#pool.use(ranges);
+    await this.#removeConflists();
     this.#mode = (await this.#options.canBind(formatAddress(ranges[0]?.first ?? 0))) ? 'own' : 'shared';
   }
 
@@ -118,6 +122,19 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   async gc(valid: readonly Key[]): Promise<void> {
     const keep = new Set(valid.map(keyOf));
     await Promise.all([...this.#held.keys()].filter((key) => !keep.has(key)).map((key) => this.#release(key)));
+  }
+
+  /** Runtimes would connect pods by it. Where it cannot be read it is not of this node, or nothing that this process could change. */
+  async #removeConflists(): Promise<void> {
+    const { confDir } = this.#options;
+    const { dataDir, log } = this.#context;
+    if (confDir === null) return;
+    try {
+      const gone = await removeConflists({ directory: confDir, dataDir });
+      if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
+    } catch (error) {
+      log.warn({ confDir, error: String(error) }, 'it could not be seen whether another network plugin left a conflist');
+    }
   }
 
   async #claim(attachment: Attachment): Promise<string> {

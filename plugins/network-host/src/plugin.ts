@@ -29,7 +29,8 @@ export default Network.plugin({
   id: 'network-host',
   config: z.strictObject({
     podCIDR: z.string().refine(usable, 'must be an IPv4 range in 127.0.0.0/8 that leaves 127.0.0.0/16 alone').default(podCIDR),
+    confDir: z.string().startsWith('/', 'must be an absolute path').nullable().default('/etc/cni/net.d'),
   }),
   declares: { namespace: 'node', podCIDR, serviceCIDR },
-  create: ({ config }, { log, dataDir }) => new HostNetwork({ podCIDR: config.podCIDR, serviceCIDR, canBind }, { log, dataDir }),
+  create: ({ config }, { log, dataDir }) => new HostNetwork({ ...config, serviceCIDR, canBind }, { log, dataDir }),
 });

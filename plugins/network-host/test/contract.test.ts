@@ -21,7 +21,7 @@ async function open(own: boolean): Promise<NetworkFixture> {
   const dataDir = await mkdtemp(join(tmpdir(), 'network-host-'));
   const make = async () => {
     const driver = new HostNetwork(
-      { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => own },
+      { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', confDir: null, canBind: async () => own },
       { log: silentLogger, dataDir },
     );
     await driver.start();

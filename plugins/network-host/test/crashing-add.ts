@@ -5,7 +5,7 @@ import { HostNetwork } from '../src/host-network.ts';
 
 const [dataDir = '', attachment = '{}', node = '{}'] = process.argv.slice(2);
 const driver = new HostNetwork(
-  { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind: async () => true },
+  { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', confDir: null, canBind: async () => true },
   { log: silentLogger, dataDir },
 );
 await driver.start();

@@ -1,10 +1,11 @@
 import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { writeConflist } from '@oarlock/network-cni/conflist';
 import { Network, type Attachment, type NodeNetwork } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AddressPool } from '../src/address-pool.ts';
@@ -27,7 +28,10 @@ beforeEach(async () => {
 afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 async function open(canBind: () => Promise<boolean> = async () => true): Promise<HostNetwork> {
-  const driver = new HostNetwork({ podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', canBind }, { log: silentLogger, dataDir });
+  const driver = new HostNetwork(
+    { podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16', confDir: join(dataDir, 'net.d'), canBind },
+    { log: silentLogger, dataDir },
+  );
   await driver.start();
   return driver;
 }
@@ -53,6 +57,19 @@ describe('ranges', () => {
     await driver.setup(node);
     expect(await driver.add(attachment('a'))).toEqual({ ips: ['127.0.0.1'] });
     expect((await driver.status()).message).toContain('share');
+  });
+});
+
+describe('a conflist', () => {
+  it("that another network plugin of this node left goes, and nobody else's", async () => {
+    const directory = join(dataDir, 'net.d');
+    const list = { cniVersion: '1.0.0', name: 'left', plugins: [] };
+    await writeConflist({ directory, file: '10-left.conflist', dataDir: join(dirname(dataDir), 'network-bridge') }, list);
+    await writeConflist({ directory, file: '10-other.conflist', dataDir: join(dataDir, 'other', 'network-bridge') }, list);
+    const driver = await open();
+    await driver.setup(node);
+    expect((await readdir(directory)).filter((name) => !name.startsWith('.'))).toEqual(['10-other.conflist']);
+    await driver.setup(node);
   });
 });
 
