@@ -75,10 +75,9 @@ class Draft {
       case 'add':
       case 'replace':
       case 'test': {
-        if (value === undefined) throw new Inapplicable(`${op} operation does not apply: missing value`);
-        if (op === 'add') this.#add(tokens, value, path);
-        else if (op === 'replace') this.#replace(tokens, value, path);
-        else this.#test(tokens, value, path);
+        // Kubernetes takes an absent value for null, other than RFC 6902: Go clients leave out what is empty
+        if (value === undefined && path === '') throw new Inapplicable(`${op} operation does not apply: missing value`);
+        this.#give(op, tokens, value ?? null, path);
         return;
       }
       case 'remove': {
@@ -104,6 +103,12 @@ class Draft {
       default:
         throw new Inapplicable(`unexpected kind: ${op}`);
     }
+  }
+
+  #give(op: 'add' | 'replace' | 'test', tokens: readonly string[], value: unknown, path: string): void {
+    if (op === 'add') this.#add(tokens, value, path);
+    else if (op === 'replace') this.#replace(tokens, value, path);
+    else this.#test(tokens, value, path);
   }
 
   #get(tokens: readonly string[], path: string): unknown {

@@ -32,6 +32,15 @@ describe('JSON patch', () => {
     ],
     [[{ op: 'remove', path: '/a/b/0' }], { a: { b: [2, 3] } }],
     [[{ op: 'replace', path: '/a/b', value: null }], { a: { b: null } }],
+    // Kubernetes' library takes an absent value for null, and Go clients leave out empty ones
+    [[{ op: 'replace', path: '/a/b' }], { a: { b: null } }],
+    [
+      [
+        { op: 'add', path: '/a/c' },
+        { op: 'test', path: '/a/c' },
+      ],
+      { a: { b: [1, 2, 3], c: null } },
+    ],
     [[{ op: 'move', from: '/a/b/0', path: '/a/b/2' }], { a: { b: [2, 3, 1] } }],
     [
       [
@@ -58,6 +67,8 @@ describe('JSON patch', () => {
 
   it.each([
     [[{ op: 'test', path: '/a/b', value: 1 }]],
+    [[{ op: 'test', path: '/a/b' }]],
+    [[{ op: 'replace', path: '' }]],
     [[{ op: 'remove', path: '/nope' }]],
     [[{ op: 'replace', path: '/nope', value: 1 }]],
     [[{ op: 'add', path: '/nope/x', value: 1 }]],
@@ -66,7 +77,6 @@ describe('JSON patch', () => {
     [[{ op: 'replace', path: '/a/b/length', value: 4e9 }]],
     [[{ op: 'remove', path: '/a/b/-1' }]],
     [[{ op: 'frob', path: '/a' }]],
-    [[{ op: 'add', path: '/a' }]],
     [[{ op: 'move', from: '/a', path: '/a/b/0' }]],
     [[{ op: 'add', path: 'a', value: 1 }]],
     [[{ op: 'add', path: '/toString/x', value: 1 }]],
