@@ -4,7 +4,7 @@ import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Lifecycle } from '@oarlock/kernel/plugin';
 import { noTracer, startSpan } from '@oarlock/kernel/tracing';
 import type { Client, Informers } from './client.ts';
-import { CuttingClient, Life, type Writes } from './controller.contract.client.ts';
+import { CuttingClient, Life, Writes } from './controller.contract.client.ts';
 import type { Controller, Watch } from './controller.ts';
 
 /** An API in memory: `memoryApi` of @oarlock/testing is one. */
@@ -65,12 +65,17 @@ export class ControllerLife<A extends ContractApi> {
   constructor(world: ControllerWorld<A>, make: MakeController<A>, writes: Writes) {
     this.#world = world;
     this.#client = new CuttingClient(world.api.client(), writes, this.#life);
-    this.#informers = world.informers(world.api.client());
+    // what informers read is not cut, but may come late
+    this.#informers = world.informers(new CuttingClient(world.api.client(), new Writes(), new Life(this.#life.lag)));
     this.controller = make({ api: world.api, client: this.#client, informers: this.#informers, clock: world.clock });
   }
 
   get dead(): boolean {
     return this.#life.dead;
+  }
+  /** Caches are behind what it has written. */
+  get behind(): boolean {
+    return this.#life.lag.held;
   }
   get delayed(): boolean {
     return this.#delayed.size > 0;
@@ -112,6 +117,7 @@ export class ControllerLife<A extends ContractApi> {
 
   async end(): Promise<void> {
     this.#life.end();
+    this.#life.lag.release();
     for (const off of this.#off) off();
     for (const timer of this.#delayed.values()) timer.cancel();
     await this.controller.stop?.();
@@ -121,6 +127,14 @@ export class ControllerLife<A extends ContractApi> {
   wake(key: ObjectKey): void {
     this.#seen.add(key);
     this.#ready.add(key);
+  }
+
+  /** Reconciles everything once more with caches that are behind, then lets them catch up. */
+  async catchUp(): Promise<void> {
+    for (const key of this.#seen) this.wake(key);
+    await this.drain();
+    this.#life.lag.release();
+    await this.drain();
   }
 
   /** Wakes every key that any cached object stands for. */

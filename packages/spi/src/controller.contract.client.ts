@@ -1,6 +1,6 @@
 import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
-import { conflict, failure } from '@oarlock/api/status';
+import { conflict, failure, isStatus } from '@oarlock/api/status';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type {
   CallOptions,
@@ -18,10 +18,11 @@ import type {
 
 /**
  * What goes wrong with one write. `conflict`, `unavailable`: it is refused. `lost`: it takes effect, and the answer does not arrive.
- * `killed before`, `killed after`: the controller's process ends then, before or after the write takes effect.
+ * `killed before`, `killed after`: the controller's process ends then, before or after the write takes effect. `raced`: somebody else changes the
+ * object just before. `unseen`: it takes effect, and the caches hear of it, and of all that follows, only after every key was reconciled again.
  */
-export type Cut = 'conflict' | 'unavailable' | 'lost' | 'killed before' | 'killed after';
-export const cuts: readonly Cut[] = ['conflict', 'unavailable', 'lost', 'killed before', 'killed after'];
+export type Cut = 'conflict' | 'unavailable' | 'lost' | 'killed before' | 'killed after' | 'raced' | 'unseen';
+export const cuts: readonly Cut[] = ['conflict', 'unavailable', 'lost', 'killed before', 'killed after', 'raced', 'unseen'];
 
 /** What the clients of one run share. */
 export class Writes {
@@ -33,10 +34,38 @@ export class Writes {
   }
 }
 
+/** Holds back what watches tell. */
+export class Lag {
+  #held: Promise<void> | undefined;
+  #release = () => {};
+  get held(): boolean {
+    return this.#held !== undefined;
+  }
+  hold(): void {
+    this.#held ??= new Promise((resolve) => {
+      this.#release = resolve;
+    });
+  }
+  release(): void {
+    this.#held = undefined;
+    this.#release();
+  }
+  async *late<T>(told: AsyncIterable<T>): AsyncIterable<T> {
+    for await (const each of told) {
+      await this.#held;
+      yield each;
+    }
+  }
+}
+
 /** The end of the process that a client belongs to. */
 export class Life {
   dead = false;
+  readonly lag: Lag;
   readonly #end = new AbortController();
+  constructor(lag = new Lag()) {
+    this.lag = lag;
+  }
   get signal(): AbortSignal {
     return this.#end.signal;
   }
@@ -67,7 +96,7 @@ export class CuttingClient implements Client {
     return this.#read(() => this.#inner.list(resource, options));
   }
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> {
-    return this.#inner.watch(resource, options);
+    return this.#life.lag.late(this.#inner.watch(resource, options));
   }
   raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options?: CallOptions): Promise<unknown> {
     return this.#read(() => this.#inner.raw(method, path, body, options));
@@ -77,10 +106,10 @@ export class CuttingClient implements Client {
   }
 
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T> {
-    return this.#write('create', resource, object.metadata?.name, () => this.#inner.create(resource, object, options));
+    return this.#write('create', resource, object.metadata, () => this.#inner.create(resource, object, options));
   }
   update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
-    return this.#write('update', resource, object.metadata?.name, () => this.#inner.update(resource, object, options));
+    return this.#write('update', resource, object.metadata, () => this.#inner.update(resource, object, options));
   }
   patch<T extends KubeObject>(
     resource: Resource<T>,
@@ -89,10 +118,10 @@ export class CuttingClient implements Client {
     patch: unknown,
     options?: PatchOptions,
   ): Promise<T> {
-    return this.#write('patch', resource, name.name, () => this.#inner.patch(resource, name, type, patch, options));
+    return this.#write('patch', resource, name, () => this.#inner.patch(resource, name, type, patch, options));
   }
   delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined> {
-    return this.#write('delete', resource, name.name, () => this.#inner.delete(resource, name, options));
+    return this.#write('delete', resource, name, () => this.#inner.delete(resource, name, options));
   }
   deleteCollection<T extends KubeObject>(
     resource: Resource<T>,
@@ -106,9 +135,10 @@ export class CuttingClient implements Client {
     return call();
   }
 
-  async #write<T>(verb: string, resource: Resource, name: string | undefined, call: () => Promise<T>): Promise<T> {
+  async #write<T>(verb: string, resource: Resource, of: Partial<ObjectName> | undefined, call: () => Promise<T>): Promise<T> {
     if (this.#life.dead) throw gone();
     const { made, cut } = this.#writes;
+    const { name } = of ?? {};
     made.push(`${verb} ${groupResource(resource)}${name === undefined ? '' : ` ${name}`}`);
     if (cut?.at !== made.length) return call();
     switch (cut.kind) {
@@ -126,6 +156,20 @@ export class CuttingClient implements Client {
         await call();
         this.#life.end();
         throw gone();
+      case 'raced':
+        await this.#race(resource, { ...of, name: name ?? '' });
+        return call();
+      case 'unseen':
+        this.#life.lag.hold();
+        return call();
     }
+  }
+
+  /** Leaves a note on the object: its version is another one then, and nothing that anybody goes by. */
+  async #race(resource: Resource, name: ObjectName): Promise<void> {
+    const note = { metadata: { annotations: { 'example.com/changed-by': 'somebody-else' } } };
+    await this.#inner.patch(resource, name, 'merge', note).catch((error: unknown) => {
+      if (!isStatus(error, 'NotFound')) throw error;
+    });
   }
 }

@@ -329,6 +329,25 @@ controller('needs what it remembers', 'changes nothing when it starts again at r
       await client.patch(configMaps, { namespace: 'd', name }, 'merge', { data: found.data });
   };
 });
+controller('gives up when somebody was faster', 'gets there whichever write ends in: raced', (maps) => async (key, { client }) => {
+  const found = maps.get(key) as Data | undefined;
+  if (found === undefined) return;
+  const name = `copy-${splitKey(key).name}`;
+  const present = maps.get(`d/${name}`) as Data | undefined;
+  if (present === undefined) await client.create(configMaps, { metadata: { namespace: 'd', name }, data: found.data ?? {} });
+  else if (JSON.stringify(present.data) !== JSON.stringify(found.data))
+    await client.update(configMaps, { ...present, data: found.data ?? {} }).catch(() => {});
+});
+controller('believes a cache that cannot know yet', 'gets there whichever write ends in: unseen', (maps) => async (key, { client }) => {
+  const found = maps.get(key) as Data | undefined;
+  if (found === undefined) return;
+  const [present, ...more] = (maps.list('d') as readonly Data[]).filter(({ metadata }) => metadata?.name?.startsWith('copy-'));
+  for (const { metadata } of more) await client.delete(configMaps, { namespace: 'd', name: metadata?.name ?? '' });
+  if (present === undefined)
+    await client.create(configMaps, { metadata: { namespace: 'd', generateName: 'copy-' }, data: found.data ?? {} });
+  else if (JSON.stringify(present.data) !== JSON.stringify(found.data))
+    await client.patch(configMaps, { namespace: 'd', name: present.metadata?.name ?? '' }, 'merge', { data: found.data });
+});
 controller('never rests', 'gets there, and then leaves everything alone', (maps) => {
   const careless = careful(false, false)(maps);
   return async (key, context) => {

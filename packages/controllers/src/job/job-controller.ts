@@ -14,6 +14,7 @@ import { PodControl } from '../pod-control.ts';
 import { isReady } from '../pod-state.ts';
 import { nameOf, typed } from '../pod-template.ts';
 import { selectorOf, SelectorOwners } from '../selector-owners.ts';
+import { Superseded } from '../superseded.ts';
 import { jobPod, nextStep } from './job-pods.ts';
 import { removeTracking, SettledPods, track, withCondition } from './job-tracker.ts';
 import { completionOf, deadlineLeft, isFinished, verdictOf, type Verdict } from './job-verdict.ts';
@@ -42,6 +43,7 @@ export class JobController implements Controller {
   readonly #expectations: Expectations;
   readonly #control: PodControl;
   readonly #settled = new SettledPods();
+  readonly #superseded = new Superseded();
 
   constructor({ jobs, pods, recorder, clock }: Parts) {
     this.#jobs = jobs;
@@ -60,6 +62,7 @@ export class JobController implements Controller {
       }),
     ];
     expectPods(pods, 'Job', this.#expectations);
+    jobs.on({ deleted: ({ metadata }) => this.#superseded.forget(metadata?.uid) });
     const settled = (pod: Pod) => {
       const ref = controllerOf(pod);
       if (ref?.kind === 'Job') this.#settled.seen(`${pod.metadata?.namespace}/${ref.name}`, pod.metadata?.uid ?? '');
@@ -81,6 +84,7 @@ export class JobController implements Controller {
       return undefined;
     }
     const { managedBy } = job.spec ?? {};
+    if (this.#superseded.isBehind(job)) return undefined;
     if ((managedBy !== undefined && managedBy !== self) || isFinished(job)) return undefined;
     const { client } = context;
     const satisfied = this.#expectations.met(key);
@@ -115,7 +119,17 @@ export class JobController implements Controller {
       if (verdict === undefined) status = this.#suspension(job, status, suspended, now);
     } else if (satisfied) verdict = completionOf(view, counts.active);
     status = { ...status, ...counts };
-    const written = await track({ key, view, status, verdict, settled: this.#settled, mayFinish: satisfied, client, nowMs: now });
+    const written = await track({
+      key,
+      view,
+      status,
+      verdict,
+      settled: this.#settled,
+      superseded: this.#superseded,
+      mayFinish: satisfied,
+      client,
+      nowMs: now,
+    });
     if (isFinished(written)) this.#tell(job, written, verdict);
     if (failure !== undefined) throw failure;
     const deadlineMs = isFinished(written) ? undefined : deadlineLeft(written, now);

@@ -5,6 +5,7 @@ import type { Job, JobCondition, JobStatus } from '@oarlock/api/types/batch-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Client } from '@oarlock/spi/client';
 import { nameOf, typed } from '../pod-template.ts';
+import type { Superseded } from '../superseded.ts';
 import type { JobView } from './job-view.ts';
 import type { Verdict } from './job-verdict.ts';
 import { conditionOf } from './job-verdict.ts';
@@ -50,6 +51,7 @@ interface Tracking {
   readonly status: JobStatus;
   readonly verdict: Verdict | undefined;
   readonly settled: SettledPods;
+  readonly superseded: Superseded;
   /** False while the cache is known to be behind: something may still run. */
   readonly mayFinish: boolean;
   readonly client: Client;
@@ -61,7 +63,7 @@ interface Tracking {
  * uid becomes part of the count. Indexed Jobs write down the index instead, which cannot be counted twice. Returns the Job as last written, and
  * whether some ended pods have to wait for the next look.
  */
-export async function track({ key, view, status: counts, verdict, settled, mayFinish, client, nowMs }: Tracking): Promise<Job> {
+export async function track({ key, view, status: counts, verdict, settled, superseded, mayFinish, client, nowMs }: Tracking): Promise<Job> {
   const { job, pods, indexes, failedIndexes } = view;
   const pending = pods.filter((pod) => isTracked(pod) && !settled.of(key).has(pod.metadata?.uid ?? ''));
   const held = new Set(pending.map(({ metadata }) => metadata?.uid ?? ''));
@@ -95,13 +97,13 @@ export async function track({ key, view, status: counts, verdict, settled, mayFi
   }
   if (verdict !== undefined && conditionOf({ status }, verdict.type) === undefined)
     status = withCondition(status, { ...verdict, status: 'True' }, nowMs);
-  let current = await writeStatus(job, status, client);
+  let current = await writeStatus(job, status, superseded, client);
   if (current === undefined) return { ...job, status };
   await letGo(key, release, settled, client);
   const gone = new Set(release.map(({ metadata }) => metadata?.uid ?? ''));
   status = fold(current.status ?? {}, (uid) => held.has(uid) && !gone.has(uid));
   if (!full && mayFinish) status = finished(job, status, verdict, view, nowMs);
-  current = (await writeStatus(current, status, client)) ?? { ...job, status };
+  current = (await writeStatus(current, status, superseded, client)) ?? { ...job, status };
   return current;
 }
 
@@ -166,10 +168,12 @@ export async function removeTracking(pod: Pod, client: Client): Promise<void> {
 }
 
 /** Writes the status when it differs; undefined when the Job is gone. */
-export async function writeStatus(job: Job, status: JobStatus, client: Client): Promise<Job | undefined> {
+async function writeStatus(job: Job, status: JobStatus, superseded: Superseded, client: Client): Promise<Job | undefined> {
   if (JSON.stringify(sorted(job.status)) === JSON.stringify(sorted(status))) return job;
   try {
-    return await client.update(jobs, { ...typed(jobs, job), status }, { subresource: 'status' });
+    const written = await client.update(jobs, { ...typed(jobs, job), status }, { subresource: 'status' });
+    superseded.wrote(job, written);
+    return written;
   } catch (error) {
     if (isStatus(error, 'NotFound')) return undefined;
     throw error;

@@ -1,5 +1,5 @@
 import { objectKey, type ObjectKey } from '@oarlock/api/object';
-import { pods as podResource } from '@oarlock/api/resources';
+import { persistentVolumes, pods as podResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { value } from '@oarlock/api/quantity';
 import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
@@ -71,6 +71,9 @@ export class Recycler {
       recorder.event(volume, 'Normal', 'VolumeFailedRecycle', `Volume is used by pods: ${users.map(objectKey).join(',')}`);
       return;
     }
+    // a cache that is behind may show what is free again, or somebody's
+    const now = await client.get(persistentVolumes, nameOf(volume)).catch(unlessMissing);
+    if (now?.status?.phase !== 'Released' || now.spec?.claimRef?.uid !== volume.spec?.claimRef?.uid) return;
     try {
       await client.create(podResource, made);
     } catch (error) {
@@ -85,6 +88,10 @@ export class Recycler {
 }
 
 const claimOf = ({ spec }: PersistentVolume): ObjectKey => `${spec?.claimRef?.namespace}/${spec?.claimRef?.name}`;
+
+function unlessMissing(error: unknown): undefined {
+  if (!isStatus(error, 'NotFound')) throw error;
+}
 
 async function remove(pod: Pod, client: Client): Promise<void> {
   try {
