@@ -77,6 +77,37 @@ describe('Deployment', () => {
     expect(sizes(api)).toEqual({ 'a:1': 0, 'a:2': 4 });
   });
 
+  it('says that it goes on after a pause, and has its whole time then', async () => {
+    const life = await start(make({ progressDeadlineSeconds: 60 }));
+    const { api, clock } = life;
+    const progressing = () => api.object(deployments, at('web'))?.status?.conditions?.find(({ type }) => type === 'Progressing');
+    // in the middle of a rollout whose pods do not come
+    await patch(api, { template: template('broken') });
+    await clock.settle();
+    await patch(api, { paused: true });
+    await clock.advance(600_000);
+    expect(progressing()).toMatchObject({ status: 'Unknown', reason: 'DeploymentPaused', message: 'Deployment is paused' });
+    await patch(api, { paused: false });
+    await clock.settle();
+    expect(progressing()).toMatchObject({ status: 'Unknown', reason: 'DeploymentResumed', message: 'Deployment is resumed' });
+    await clock.advance(59_000);
+    expect(progressing()?.reason).toBe('DeploymentResumed');
+    await clock.advance(2_000);
+    expect(progressing()).toMatchObject({ status: 'False', reason: 'ProgressDeadlineExceeded' });
+    expect(progressing()?.message).toMatch(/^ReplicaSet "web-[a-z0-9]+" has timed out progressing\.$/);
+  });
+
+  it('forgets old templates while it is paused, too', async () => {
+    const life = await start(make());
+    for (const image of ['a:2', 'a:3']) {
+      await patch(life.api, { template: template(image) });
+      await life.rest();
+    }
+    await patch(life.api, { paused: true, revisionHistoryLimit: 1 });
+    await life.rest();
+    expect(sizes(life.api)).toEqual({ 'a:2': 0, 'a:3': 3 });
+  });
+
   it('counts up when another template has the same hash', async () => {
     const life = await live([deployment, replicaSet]);
     const { api, clock } = life;

@@ -261,7 +261,11 @@ describe('deployment', () => {
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { paused: true, template: template('a:2') } });
     await clock.settle();
     expect(sets().map(image)).toEqual(['a:1']);
-    expect(condition(get(), 'Progressing')).toMatchObject({ status: 'Unknown', reason: 'DeploymentPaused' });
+    expect(condition(get(), 'Progressing')).toMatchObject({
+      status: 'Unknown',
+      reason: 'DeploymentPaused',
+      message: 'Deployment is paused',
+    });
     await api.client().patch(deployments, { namespace: 'd', name: 'web' }, 'merge', { spec: { paused: false } });
     await clock.settle();
     expect(sets().map(image).sort()).toEqual(['a:1', 'a:2']);

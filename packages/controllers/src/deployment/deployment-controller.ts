@@ -81,8 +81,8 @@ export class DeploymentController implements Controller {
     const newSet = [...sets].sort(byAge).find((set) => templateText(set.spec?.template) === text);
     const rollout: Rollout = { deployment, context, newSet, old: sets.filter((set) => set !== newSet).sort(byAge) };
     if (deployment.metadata?.deletionTimestamp !== undefined) return this.#finish(rollout);
-    if (deployment.spec?.paused === true) return this.#paused(rollout);
-    if (this.#scaled(rollout)) {
+    await this.#notePause(rollout);
+    if (deployment.spec?.paused === true || this.#scaled(rollout)) {
       await this.#newSet.use(rollout, false);
       await this.#scaling.scale(rollout);
       return this.#finish(rollout);
@@ -103,27 +103,27 @@ export class DeploymentController implements Controller {
     return fresh.metadata?.uid === deployment.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
   }
 
-  async #paused(rollout: Rollout): Promise<ReconcileResult | undefined> {
+  /** Says that the rollout stands, or that it goes on: its deadline runs anew from then. One that has failed stays so. */
+  async #notePause(rollout: Rollout): Promise<void> {
     const { deployment, context } = rollout;
-    if (
-      hasDeadline(deployment) &&
-      conditionOf(deployment.status, 'Progressing')?.reason !== 'ProgressDeadlineExceeded' &&
-      conditionOf(deployment.status, 'Progressing')?.reason !== 'DeploymentPaused'
-    ) {
-      const conditions = withCondition(
-        deployment.status?.conditions ?? [],
-        { type: 'Progressing', status: 'Unknown', reason: 'DeploymentPaused', message: 'Deployment is paused' },
-        this.#clock.now(),
-      );
-      rollout.deployment = await context.client.update(
-        deployments,
-        { ...typed(deployments, deployment), status: { ...deployment.status, conditions } },
-        { subresource: 'status' },
-      );
-    }
-    await this.#newSet.use(rollout, false);
-    await this.#scaling.scale(rollout);
-    return this.#finish(rollout);
+    const reason = conditionOf(deployment.status, 'Progressing')?.reason;
+    const paused = deployment.spec?.paused === true;
+    if (!hasDeadline(deployment) || reason === 'ProgressDeadlineExceeded' || paused === (reason === 'DeploymentPaused')) return;
+    const conditions = withCondition(
+      deployment.status?.conditions ?? [],
+      {
+        type: 'Progressing',
+        status: 'Unknown',
+        reason: paused ? 'DeploymentPaused' : 'DeploymentResumed',
+        message: paused ? 'Deployment is paused' : 'Deployment is resumed',
+      },
+      this.#clock.now(),
+    );
+    rollout.deployment = await context.client.update(
+      deployments,
+      { ...typed(deployments, deployment), status: { ...deployment.status, conditions } },
+      { subresource: 'status' },
+    );
   }
 
   /** The number of replicas was changed, which is not a rollout: sets carry the number they were last scaled to. */
@@ -173,11 +173,10 @@ export class DeploymentController implements Controller {
     const now = this.#clock.now();
     const counted = countStatus(deployment, all, newSet, now);
     const paused = deployment.spec?.paused === true;
+    const leaving = deployment.metadata?.deletionTimestamp !== undefined;
     const status: DeploymentStatus =
-      paused || deployment.metadata?.deletionTimestamp !== undefined
-        ? counted
-        : { ...counted, conditions: rolloutConditions(deployment, counted, all, newSet, now) };
-    if (isComplete(deployment, status) && !paused) await this.#scaling.cleanUp(rollout);
+      paused || leaving ? counted : { ...counted, conditions: rolloutConditions(deployment, counted, all, newSet, now) };
+    if (!leaving && (paused || isComplete(deployment, status))) await this.#scaling.cleanUp(rollout);
     if (!sameStatus(deployment.status, status)) {
       try {
         await client.update(deployments, { ...typed(deployments, deployment), status }, { subresource: 'status' });

@@ -89,17 +89,13 @@ export class ReplicaSetScaling {
     return updated;
   }
 
-  /** Old sets beyond the history limit, oldest first, when nothing of them runs. */
+  /** Old sets beyond the history limit, oldest first, unless something of them runs. */
   async cleanUp({ deployment, old, context: { client } }: Rollout): Promise<void> {
     const limit = deployment.spec?.revisionHistoryLimit ?? 10;
-    const idle = old.filter(
-      (set) =>
-        wanted(set) === 0 &&
-        actual(set) === 0 &&
-        set.metadata?.deletionTimestamp === undefined &&
-        (set.metadata?.generation ?? 0) <= (set.status?.observedGeneration ?? 0),
-    );
-    const excess = idle.toSorted(byRevision).slice(0, Math.max(0, old.length - limit));
+    const alive = old.filter(({ metadata }) => metadata?.deletionTimestamp === undefined).sort(byRevision);
+    const excess = alive
+      .slice(0, Math.max(0, alive.length - limit))
+      .filter((set) => wanted(set) === 0 && actual(set) === 0 && (set.metadata?.generation ?? 0) <= (set.status?.observedGeneration ?? 0));
     for (const set of excess) {
       try {
         await client.delete(replicaSets, nameOf(set), { preconditions: { uid: set.metadata?.uid ?? '' } });
