@@ -36,6 +36,12 @@ export interface FrameworkOptions {
 export const passes = ({ code }: Outcome): boolean => code === 'success' || code === 'skip';
 export type Refused = Outcome & { readonly plugin?: string };
 
+/** What a plugin says against a pod, with its name; of a fault also where it happened. */
+const saidBy = (plugin: string, point: string, outcome: Outcome): Refused =>
+  outcome.code === 'error'
+    ? { code: 'error', reasons: [`running ${point} plugin ${JSON.stringify(plugin)}: ${outcome.reasons.join(', ')}`], plugin }
+    : { ...outcome, plugin };
+
 /** The chain's plugins by extension point, worked out once. */
 export class Framework {
   readonly plugins: readonly SchedulingPlugin[];
@@ -133,7 +139,7 @@ export async function reserve(framework: Framework, cycle: Cycle, pod: PodInfo, 
     const outcome = (await plugin.reserve?.(cycle, pod, node)) ?? success;
     if (!passes(outcome)) {
       unreserve(framework, cycle, pod, node);
-      return { ...outcome, plugin: plugin.name };
+      return saidBy(plugin.name, 'Reserve', outcome);
     }
   }
   return success;
@@ -148,10 +154,14 @@ export function permit(framework: Framework, cycle: Cycle, pod: PodInfo, node: s
   for (const plugin of framework.at('permit')) {
     const outcome = plugin.permit?.(cycle, pod, node) ?? success;
     if (outcome.code === 'wait') (holds ??= new Map()).set(plugin.name, outcome.timeoutMs);
-    else if (!passes(outcome)) return { ...outcome, plugin: plugin.name };
+    else if (!passes(outcome)) return saidBy(plugin.name, 'Permit', outcome);
   }
   return holds;
 }
+
+/** Whether a plugin will prepare the binding, which may take long. */
+export const willPreBind = (framework: Framework, cycle: Cycle, pod: PodInfo, node: string): boolean =>
+  framework.at('preBind').some((plugin) => plugin.preBindPreFlight?.(cycle, pod, node).code !== 'skip');
 
 /** Who refuses to prepare the binding. */
 export async function preBind(
@@ -163,7 +173,7 @@ export async function preBind(
 ): Promise<Refused | undefined> {
   for (const plugin of framework.at('preBind')) {
     const outcome = (await plugin.preBind?.(cycle, pod, node, context)) ?? success;
-    if (!passes(outcome)) return { ...outcome, plugin: plugin.name };
+    if (!passes(outcome)) return saidBy(plugin.name, 'PreBind', outcome);
   }
   return undefined;
 }
@@ -172,7 +182,7 @@ export async function preBind(
 export async function bind(framework: Framework, cycle: Cycle, pod: PodInfo, node: string, context: BindContext): Promise<Refused> {
   for (const plugin of framework.at('bind')) {
     const outcome = (await plugin.bind?.(cycle, pod, node, context)) ?? success;
-    if (outcome.code !== 'skip') return { ...outcome, plugin: plugin.name };
+    if (outcome.code !== 'skip') return saidBy(plugin.name, 'Bind', outcome);
   }
   return { code: 'error', reasons: ['no plugin bound the pod'] };
 }

@@ -33,19 +33,23 @@ export class Nominations {
     this.#nodeOf.set(key, node);
   }
 
-  delete(key: string): void {
+  /** Whether room was kept for it. */
+  delete(key: string): boolean {
     const node = this.#nodeOf.get(key);
-    if (node === undefined) return;
+    if (node === undefined) return false;
     this.#nodeOf.delete(key);
     const at = this.#byNode.get(node);
     at?.delete(key);
     if (at?.size === 0) this.#byNode.delete(node);
+    return true;
   }
 
-  /** What the object says; a nomination that is not written yet stays. */
-  changed(pod: Pod, old: Pod | undefined): void {
-    const node = pod.status?.nominatedNodeName;
-    if (node) this.set(podInfo(pod), node);
-    else if (old?.status?.nominatedNodeName) this.delete(objectKey(pod));
+  /** What the object says; a nomination that is not written yet stays. Whether one that was there is no more. */
+  changed(pod: Pod, old: Pod | undefined): boolean {
+    const node = pod.status?.nominatedNodeName ?? '';
+    const before = old?.status?.nominatedNodeName ?? '';
+    if (node !== '') this.set(podInfo(pod), node);
+    else if (before !== '') this.delete(objectKey(pod));
+    return before !== '' && before !== node;
   }
 }

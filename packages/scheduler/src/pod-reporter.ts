@@ -23,24 +23,36 @@ export class PodReporter {
     this.#parts = parts;
   }
 
-  /** `nominated`: undefined leaves it as it is, '' takes it back. Equal conditions are not written again. */
-  refused(pod: Pod, reason: string, message: string, cause: Cause | undefined, nominated?: string): void {
+  /**
+   * `nominated`: undefined leaves it as it is, '' takes it back. Equal conditions are not written again. `announced`: `nominated` was written for this
+   * attempt, which `pod` need not show yet.
+   */
+  refused(pod: Pod, reason: string, message: string, cause: Cause | undefined, nominated?: string, announced = false): void {
     const old = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
-    const same = old?.status === 'False' && old.reason === reason && old.message === message;
-    const moved = nominated !== undefined && nominated !== (pod.status?.nominatedNodeName ?? '');
+    const observedGeneration = pod.metadata?.generation;
+    const same =
+      old?.status === 'False' && old.reason === reason && old.message === message && old.observedGeneration === observedGeneration;
+    const moved = nominated !== undefined && (announced || nominated !== (pod.status?.nominatedNodeName ?? ''));
     if (same && !moved) return;
     const condition = {
       type: 'PodScheduled',
+      ...(observedGeneration !== undefined && { observedGeneration }),
       status: 'False',
       reason,
       message,
       lastTransitionTime: old?.status === 'False' ? (old.lastTransitionTime ?? null) : formatTime(this.#parts.clock.now()),
     };
-    this.#patch(pod, { conditions: [condition], ...(moved && { nominatedNodeName: nominated || null }) }, cause);
+    void this.#patch(pod, { conditions: [condition], ...(moved && { nominatedNodeName: nominated || null }) }, cause);
+  }
+
+  /** Tells where a pod goes before it is there. Resolves when that is written, or cannot be. */
+  async nominated(pod: Pod, node: string, cause: Cause | undefined): Promise<void> {
+    if (pod.status?.nominatedNodeName === node) return;
+    await this.#patch(pod, { nominatedNodeName: node }, cause);
   }
 
   clearNomination(pod: Pod, cause: Cause | undefined): void {
-    this.#patch(pod, { nominatedNodeName: null }, cause);
+    void this.#patch(pod, { nominatedNodeName: null }, cause);
   }
 
   /** What was begun has ended. */
@@ -48,9 +60,10 @@ export class PodReporter {
     await Promise.all(this.#writing);
   }
 
-  #patch(pod: Pod, status: object, cause: Cause | undefined): void {
+  #patch(pod: Pod, status: object, cause: Cause | undefined): Promise<void> {
     const task: Promise<void> = this.#write(pod, status, cause).finally(() => this.#writing.delete(task));
     this.#writing.add(task);
+    return task;
   }
 
   async #write(pod: Pod, status: object, cause: Cause | undefined): Promise<void> {

@@ -82,8 +82,9 @@ export class Scheduler implements Explainer {
     this.#cycles = new SchedulingCycle(parts);
     this.#binding = new BindingCycle({
       ...parts,
+      announce: ({ waiting, node, cause }) => this.#reporter.nominated(waiting.pod, node, cause),
       bound: (placed) => this.#bound(placed),
-      failed: (placed, failure) => this.#unbound(placed, failure),
+      failed: (placed, failure, announced) => this.#unbound(placed, failure, announced),
     });
     this.#pods = informers.of(pods);
     this.#nodes = informers.of(nodes);
@@ -195,8 +196,10 @@ export class Scheduler implements Explainer {
       return;
     }
     if (this.#cache.isAssumed(key)) return;
-    this.#nominations.changed(pod, old);
+    const released = this.#nominations.changed(pod, old);
     this.#queue.update(pod, cause);
+    // room that was kept for it counts as taken to others
+    if (released) this.#queue.moved('AssignedPod', 'deleted', old, undefined, cause);
     if (old === undefined) this.#queue.moved('UnscheduledPod', 'added', undefined, pod, cause);
   }
 
@@ -204,8 +207,8 @@ export class Scheduler implements Explainer {
     const key = objectKey(pod);
     this.#held.get(key)?.reject('', 'the pod is gone');
     this.#queue.remove(key);
-    this.#nominations.delete(key);
-    if (this.#cache.removePod(key)) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
+    const kept = this.#nominations.delete(key);
+    if (this.#cache.removePod(key) || kept) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
   }
 
   async #schedule(waiting: Waiting, signal: AbortSignal): Promise<void> {
@@ -242,16 +245,17 @@ export class Scheduler implements Explainer {
       ?.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`, undefined, { name: 'Binding' });
   }
 
-  #unbound({ waiting, profile, cause }: Placed, failure: Failed['failure'] | undefined): void {
+  #unbound({ waiting, profile, cause }: Placed, failure: Failed['failure'] | undefined, announced: boolean): void {
     this.#cache.forget(waiting.key);
     if (failure === undefined) return;
+    this.#queue.refresh(waiting, this.#pods.get(waiting.key));
     // what it had taken may do for another
     this.#queue.moved('AssignedPod', 'deleted', waiting.pod, undefined, cause);
-    this.#refused({ waiting, profile, cause, failure });
+    this.#refused({ waiting, profile, cause, failure }, announced);
   }
 
   /** Back to the queue, and said on the pod. */
-  #refused({ waiting, profile, cause, failure }: Failed): void {
+  #refused({ waiting, profile, cause, failure }: Failed, announced = false): void {
     const { by, reason, message, nominated } = failure;
     if (nominated !== undefined) this.#nominate(waiting, nominated, cause);
     const { pod } = waiting;
@@ -259,7 +263,7 @@ export class Scheduler implements Explainer {
     this.#queue.failed(waiting, by);
     if (!known) return; // gone meanwhile
     this.#recorders.get(profile.schedulerName)?.event(pod, 'Warning', 'FailedScheduling', message, undefined, { name: 'Scheduling' });
-    this.#reporter.refused(pod, reason, message, cause, nominated);
+    this.#reporter.refused(pod, reason, message, cause, nominated, announced);
   }
 
   /** Keeps the room that was made; who was to have it and matters less looks for another place. */

@@ -43,6 +43,7 @@ export interface Failed extends Attempt {
     readonly by: ReadonlySet<string>;
     readonly reason: 'Unschedulable' | 'SchedulerError';
     readonly message: string;
+    /** Where room is kept for it now; '' takes back what was kept. */
     readonly nominated?: string;
   };
 }
@@ -59,13 +60,14 @@ export interface PlaceOptions {
 const shownScores = 5;
 
 export const reasonsOf = (outcome: Refused): string => ('reasons' in outcome ? outcome.reasons.join(', ') : outcome.code);
-/** Whom to ask what the pod waits for; nobody when something just failed. */
-export function failureOf(outcome: Refused): Failed['failure'] {
+/** Whom to ask what the pod waits for; nobody when something just failed. `onOneNode`: it had its node, and was refused there. */
+export function failureOf(outcome: Refused, onOneNode: boolean): Failed['failure'] {
   const refused = outcome.code !== 'error';
   return {
     by: new Set(refused && outcome.plugin !== undefined ? [outcome.plugin] : []),
     reason: refused ? 'Unschedulable' : 'SchedulerError',
-    message: reasonsOf(outcome),
+    message: refused && onOneNode ? `0/1 nodes are available: 1 ${reasonsOf(outcome)}.` : reasonsOf(outcome),
+    nominated: '',
   };
 }
 
@@ -98,11 +100,11 @@ export class SchedulingCycle {
       if (found.fits.length === 0) return fail(await this.#noFit(attempt, cycle, found, options.preempt !== false));
       const node = await this.#choose(attempt, cycle, found.fits, signal);
       const taken = await this.#take(attempt, cycle, node.name, began);
-      return 'code' in taken ? fail(failureOf(taken)) : taken;
+      return 'code' in taken ? fail(failureOf(taken, true)) : taken;
     } catch (error) {
       cache.forget(waiting.key);
       log.error({ pod: waiting.key, err: error }, 'a scheduling cycle failed');
-      return fail({ by: new Set(), reason: 'SchedulerError', message: (error as Error).message });
+      return fail({ by: new Set(), reason: 'SchedulerError', message: (error as Error).message, nominated: '' });
     } finally {
       span.end();
     }
@@ -167,9 +169,9 @@ export class SchedulingCycle {
   async #noFit({ waiting, profile }: Attempt, cycle: Cycle, found: SearchResult, preempt: boolean): Promise<Failed['failure']> {
     const total = this.#parts.cache.nodes.length;
     const message = unschedulableMessage(total, found.refusals, found.everywhere);
-    if (total === 0) return { by: new Set([noNodes]), reason: 'Unschedulable', message };
+    if (total === 0) return { by: new Set([noNodes]), reason: 'Unschedulable', message, nominated: '' };
     if (found.everywhere?.outcome.code === 'error')
-      return { by: new Set(), reason: 'SchedulerError', message: reasonsOf(found.everywhere.outcome) };
+      return { by: new Set(), reason: 'SchedulerError', message: reasonsOf(found.everywhere.outcome), nominated: '' };
     const { more, nominated } = preempt ? await postFilter(profile, cycle, waiting, found) : { more: '' };
     return {
       by: found.by,
@@ -244,9 +246,11 @@ async function postFilter(
   pod: PodInfo,
   { refusals }: SearchResult,
 ): Promise<{ readonly more: string; readonly nominated?: string }> {
+  const plugins = framework.at('postFilter');
+  if (plugins.length === 0) return { more: '', nominated: '' };
   const said: string[] = [];
   let nominated: string | undefined;
-  for (const plugin of framework.at('postFilter')) {
+  for (const plugin of plugins) {
     const outcome = await plugin.postFilter?.(cycle, pod, refusals);
     if (outcome === undefined) continue;
     nominated = outcome.nominated ?? nominated;

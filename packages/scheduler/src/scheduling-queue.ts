@@ -1,14 +1,14 @@
 import { Heap } from '@oarlock/client/heap';
 import { objectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/kernel/clock';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { QueuedPod, RequeueOn } from '@oarlock/spi/scheduling';
 import { podInfo } from './amounts.ts';
 import { BackoffPool } from './backoff-pool.ts';
 import { FlightLog, type ClusterEvent } from './flight-log.ts';
 import { meansTheSame, same } from './pod-changes.ts';
-import { RequeueIndex } from './requeue-index.ts';
+import { ParkedPods } from './parked-pods.ts';
 import type { Waiting } from './waiting.ts';
 
 export type { Waiting } from './waiting.ts';
@@ -25,9 +25,6 @@ export interface QueueOptions {
 }
 
 const nobody: ReadonlySet<string> = new Set();
-/** Pods are tried again after so long even if nothing happened that might help: against a hint that is wrong. */
-const longestWaitMs = 5 * 60_000;
-
 /**
  * Pods that have no node yet: to be tried now, after a back-off, or when something changes that may help. Who has nothing else to do
  * does not wait for a back-off to end (KEP-5142), unless it follows an error: trying again at once would only repeat it.
@@ -37,13 +34,10 @@ export class SchedulingQueue {
   readonly #pods = new Map<string, Waiting>();
   readonly #active: Heap<Waiting>;
   readonly #backoff: BackoffPool;
-  /** Unschedulable and gated ones. */
-  readonly #parked = new RequeueIndex<Waiting>();
+  readonly #parked: ParkedPods;
   readonly #inFlight = new FlightLog<Waiting>();
-  #sweep: Timer | undefined;
   #waiter: ((pod: Waiting | undefined) => void) | undefined;
   #order = 0;
-  #gated = 0;
   #closed = false;
 
   constructor(options: QueueOptions) {
@@ -53,6 +47,7 @@ export class SchedulingQueue {
       return by < 0 || (by === 0 && a.order < b.order);
     };
     this.#active = new Heap<Waiting>(before);
+    this.#parked = new ParkedPods(options.clock, (waiting) => this.#unpark(waiting, undefined));
     this.#backoff = new BackoffPool(options.clock, before, (waiting) => this.#admit(waiting));
   }
 
@@ -60,8 +55,8 @@ export class SchedulingQueue {
     return {
       active: this.#active.size,
       backoff: this.#backoff.size,
-      unschedulable: this.#parked.size - this.#gated,
-      gated: this.#gated,
+      unschedulable: this.#parked.unschedulable,
+      gated: this.#parked.gated,
     };
   }
 
@@ -82,6 +77,7 @@ export class SchedulingQueue {
       attempts: 0,
       cause,
       readyAt: 0,
+      parkedAt: 0,
       refusedBy: nobody,
       place: 'active',
       movedMeanwhile: false,
@@ -103,6 +99,11 @@ export class SchedulingQueue {
     const relevant = !meansTheSame(waiting.pod, pod) || !same(waiting.pod.status?.resourceClaimStatuses, pod.status?.resourceClaimStatuses);
     Object.assign(waiting, podInfo(pod));
     if (relevant) this.#tryAgain(waiting, cause);
+  }
+
+  /** What is known of a pod that is being tried: it was left alone while it had a node. */
+  refresh(waiting: Waiting, pod: Pod | undefined): void {
+    if (pod !== undefined && pod.metadata?.uid === waiting.pod.metadata?.uid) Object.assign(waiting, podInfo(pod));
   }
 
   /** Tries a pod again soon, whatever refused it. */
@@ -162,10 +163,6 @@ export class SchedulingQueue {
       return;
     }
     this.#park(waiting, 'unschedulable');
-    this.#sweep ??= this.#options.clock.after(longestWaitMs, () => {
-      this.#sweep = undefined;
-      for (const each of [...this.#parked.values()]) if (each.place === 'unschedulable') this.#unpark(each, undefined);
-    });
   }
 
   /** Something changed: pods refused by plugins that wait for such a change are tried again. */
@@ -178,7 +175,7 @@ export class SchedulingQueue {
   close(): void {
     this.#closed = true;
     this.#backoff.close();
-    this.#sweep?.cancel();
+    this.#parked.close();
     this.#waiter?.(undefined);
     this.#waiter = undefined;
   }
@@ -198,17 +195,15 @@ export class SchedulingQueue {
   }
 
   #park(waiting: Waiting, place: 'unschedulable' | 'gated'): void {
-    waiting.place = place;
-    if (place === 'gated') this.#gated += 1;
     this.#parked.add(
       waiting,
+      place,
       [...waiting.refusedBy].map((plugin) => this.#options.requeueOn(waiting.pod, plugin)),
     );
   }
 
   #unpark(waiting: Waiting, cause: Cause | undefined): void {
     this.#parked.delete(waiting);
-    if (waiting.place === 'gated') this.#gated -= 1;
     waiting.cause = cause ?? waiting.cause;
     if (waiting.place === 'unschedulable' && waiting.readyAt > this.#options.clock.monotonic()) this.#toBackoff(waiting);
     else this.#admit(waiting);
@@ -274,7 +269,6 @@ export class SchedulingQueue {
   #take(waiting: Waiting): void {
     if (waiting.place === 'active') this.#active.remove(waiting);
     if (waiting.place === 'backoff' || waiting.place === 'error-backoff') this.#backoff.remove(waiting);
-    if (waiting.place === 'gated') this.#gated -= 1;
     this.#parked.delete(waiting);
     this.#inFlight.delete(waiting);
   }

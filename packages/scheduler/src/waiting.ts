@@ -12,6 +12,8 @@ export interface Waiting extends QueuedPod, HeapEntry {
   enqueuedAt: number;
   /** When its back-off ends, on the monotonic clock. */
   readyAt: number;
+  /** Since when it waits for something to change, on the monotonic clock. */
+  parkedAt: number;
   /** Names of the plugins that refused it last; empty: anything may help. */
   refusedBy: ReadonlySet<string>;
   place: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';

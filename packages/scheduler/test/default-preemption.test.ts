@@ -59,6 +59,7 @@ describe('DefaultPreemption', () => {
     await w.submit(pod('high', asking('800m', 1000)));
     expect(w.podOf('low')?.status?.conditions).toContainEqual({
       type: 'DisruptionTarget',
+      observedGeneration: 1,
       status: 'True',
       reason: 'PreemptionByScheduler',
       message: 'default-scheduler: preempting to accommodate a higher priority pod',
@@ -147,12 +148,27 @@ describe('DefaultPreemption', () => {
     expect([w.placeOf('high'), w.placeOf('late')]).toEqual(['a', undefined]);
   });
 
+  it('room that was kept for a pod that goes is free for others again', async () => {
+    w.seedNodes(node('a', {}, { cpu: '2' }));
+    w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('high', asking('2', 1000)));
+    await w.submit(pod('late', asking('1', 5)));
+    expect(w.placeOf('late')).toBeUndefined();
+    await w.api.client().delete(pods, { namespace: 'd', name: 'high' }, { gracePeriodSeconds: 0 });
+    await w.clock.advance(1_100);
+    expect(w.placeOf('late')).toBe('a');
+  });
+
   it('waits for those that leave rather than taking more away', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
     w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))), held(pod('2', asking('1', 2, on('b')))));
     await w.start();
     await w.submit(pod('high', asking('1', 1000)));
     await w.clock.advance(30_000);
+    // nothing has happened yet that might help
+    expect(w.whyNot('high')).toBe('0/2 nodes are available: 2 Insufficient cpu.');
+    await w.clock.advance(5 * 60_000);
     expect([isLeaving('1'), isLeaving('2')]).toEqual([true, false]);
     expect(w.whyNot('high')).toContain('preemption: not eligible due to a terminating pod on the nominated node.');
   });

@@ -281,7 +281,10 @@ describe('claims', () => {
     await w.start();
     w.api.failNext({ verb: 'update', resource: resourceClaims, subresource: 'status' }, failure('InternalError', 'boom'));
     await w.submit(pod('p', using('p')));
-    expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({ reason: 'SchedulerError', message: 'claim d/p: boom' });
+    expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({
+      reason: 'SchedulerError',
+      message: 'running PreBind plugin "DynamicResources": claim d/p: boom',
+    });
     await w.submit(pod('q', using('q')));
     expect(given('q')).toEqual(['g0']);
   });

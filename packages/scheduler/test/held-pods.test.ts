@@ -43,10 +43,21 @@ describe('permit', () => {
     await w.clock.advance(60_000);
     expect(w.podOf('a')?.status?.conditions?.[0]).toMatchObject({
       reason: 'Unschedulable',
-      message: 'rejected due to timeout after waiting 60s at plugin Hold',
+      message: '0/1 nodes are available: 1 rejected due to timeout after waiting 60s at plugin Hold.',
     });
     await w.submit(pod('b', asking));
     expect(w.placeOf('b')).toBe('n');
+  });
+
+  it('tells others where the pod goes, and takes it back when it does not', async () => {
+    const nominated = () => w.podOf('a')?.status?.nominatedNodeName;
+    await w.submit(pod('quick'));
+    expect(w.api.requests.filter(({ verb }) => verb === 'patch')).toEqual([]);
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    expect([w.placeOf('a'), nominated()]).toEqual([undefined, 'n']);
+    handle?.held('d/a')?.reject('Hold', 'no');
+    await w.clock.settle();
+    expect(nominated()).toBeUndefined();
   });
 
   it('forgets a pod that is deleted meanwhile', async () => {

@@ -179,7 +179,7 @@ describe('scheduler', () => {
     api.failNext({ verb: 'create', subresource: 'binding' }, failure('InternalError', 'no luck'));
     await submit(pod('a'));
     expect(placeOf('a')).toBeUndefined();
-    expect(scheduled('a')).toMatchObject({ reason: 'SchedulerError', message: 'no luck' });
+    expect(scheduled('a')).toMatchObject({ reason: 'SchedulerError', message: 'running Bind plugin "DefaultBinder": no luck' });
     await clock.advance(1_100);
     expect(placeOf('a')).toBe('n');
   });

@@ -90,4 +90,16 @@ describe('the queue', () => {
     await clock.advance(5 * 60_000);
     expect(places()).toMatchObject({ unschedulable: 0, active: 1 });
   });
+
+  it('lets each of the unschedulable wait for five minutes of its own', async () => {
+    queue.add(pod('a'), undefined);
+    queue.failed(await take(), new Set(['Disk']));
+    await clock.advance(4 * 60_000);
+    queue.add(pod('b'), undefined);
+    queue.failed(await take(), new Set(['Disk']));
+    await clock.advance(60_000);
+    expect(places()).toMatchObject({ unschedulable: 1, active: 1 });
+    await clock.advance(4 * 60_000);
+    expect(places()).toMatchObject({ unschedulable: 0, active: 2 });
+  });
 });

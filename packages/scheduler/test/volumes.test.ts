@@ -213,7 +213,7 @@ describe('claims that wait for their first consumer', () => {
     await w.clock.settle();
     expect(w.podOf('a')?.status?.conditions?.[0]).toMatchObject({
       reason: 'SchedulerError',
-      message: 'binding volumes: selectedNode annotation reset for PVC "data"',
+      message: 'running PreBind plugin "VolumeBinding": binding volumes: selectedNode annotation reset for PVC "data"',
     });
     await w.clock.advance(1100);
     expect(claimOf('data')?.metadata?.annotations?.['volume.kubernetes.io/selected-node']).toBe('n');
@@ -230,7 +230,7 @@ describe('claims that wait for their first consumer', () => {
     await w.clock.advance(5100);
     expect(w.podOf('a')?.status?.conditions?.[0]).toMatchObject({
       reason: 'SchedulerError',
-      message: 'binding volumes: context deadline exceeded',
+      message: 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded',
     });
   });
 });

@@ -251,6 +251,8 @@ export interface SchedulingPlugin {
   /** Undoes reserve; called for every plugin, in reverse, when anything after it fails. Must not fail. */
   unreserve?(state: CycleState, pod: PodInfo, node: string): void;
   permit?(state: CycleState, pod: PodInfo, node: string): Outcome;
+  /** Says at once whether `preBind` will have something to do: `skip` when not. Absent: it will. Then the pod's `nominatedNodeName` tells others where it goes (KEP-5278). */
+  preBindPreFlight?(state: CycleState, pod: PodInfo, node: string): Outcome;
   preBind?(state: CycleState, pod: PodInfo, node: string, context: BindContext): Promise<Outcome>;
   /** `skip` passes on to the next binder. */
   bind?(state: CycleState, pod: PodInfo, node: string, context: BindContext): Promise<Outcome>;

@@ -1,9 +1,10 @@
 import { collides, hostPorts } from '@oarlock/api/host-ports';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import { Scheduling, skip, success, unresolvable, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { onNode } from './node-changes.ts';
 
 const noConfig = z.strictObject({});
-const nodeChanges = [{ kind: 'Node', on: ['added', 'updated'] as const }];
 
 /** Higher priority first, then who came first. */
 export const prioritySort = Scheduling.plugin({
@@ -35,7 +36,7 @@ export const nodeName = Scheduling.plugin({
   config: noConfig,
   create: (): SchedulingPlugin => ({
     name: 'NodeName',
-    requeueOn: nodeChanges,
+    requeueOn: [onNode([], (pod, { metadata }) => metadata?.name === pod.spec?.nodeName)],
     preFilter: (_state, { pod }) => (pod.spec?.nodeName ? success : skip),
     filter: (_state, { pod }, node) =>
       pod.spec?.nodeName === node.name ? success : unresolvable("node(s) didn't match the requested node name"),
@@ -50,7 +51,17 @@ export const nodePorts = Scheduling.plugin({
   config: noConfig,
   create: (): SchedulingPlugin => ({
     name: 'NodePorts',
-    requeueOn: [{ kind: 'AssignedPod', on: ['deleted'] }, ...nodeChanges],
+    requeueOn: [
+      {
+        kind: 'AssignedPod',
+        on: ['deleted'],
+        hint(pod, old) {
+          const freed = new Set(hostPorts(old as Pod));
+          return hostPorts(pod).some((port) => collides(port, freed)) ? 'queue' : 'skip';
+        },
+      },
+      { kind: 'Node', on: ['added'] },
+    ],
     preFilter(state, { pod }) {
       const wanted = hostPorts(pod);
       state.write(portsKey, wanted);

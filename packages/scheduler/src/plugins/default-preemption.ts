@@ -139,6 +139,7 @@ export const defaultPreemption = Scheduling.plugin({
         const name = { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' };
         const condition = {
           type: 'DisruptionTarget',
+          ...(metadata?.generation !== undefined && { observedGeneration: metadata.generation }),
           status: 'True',
           reason: 'PreemptionByScheduler',
           message: `${schedulerName}: preempting to accommodate a higher priority pod`,

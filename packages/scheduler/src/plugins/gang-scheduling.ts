@@ -7,6 +7,7 @@ import type { PodGroup } from '@oarlock/api/types/scheduling-v1alpha2';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { pending, Scheduling, success, type PodTeam, type SchedulingPlugin, type Snapshot } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { same } from '../pod-changes.ts';
 import { isServed } from '../served.ts';
 
 const podsOfGroup = 'pods-of-scheduling-group';
@@ -86,7 +87,15 @@ export const gangScheduling = Scheduling.plugin({
     return {
       name: 'GangScheduling',
       requeueOn: [
-        { kind: 'PodGroup', resource: podGroupsV1alpha2, on: ['added', 'updated'] },
+        {
+          kind: 'PodGroup',
+          resource: podGroupsV1alpha2,
+          on: ['added', 'updated'],
+          hint: (pod, old, now) =>
+            groupKeyOf(pod) === objectKey(now as PodGroup) && !same((old as PodGroup | undefined)?.spec, (now as PodGroup).spec)
+              ? 'queue'
+              : 'skip',
+        },
         {
           kind: 'UnscheduledPod',
           on: ['added'],

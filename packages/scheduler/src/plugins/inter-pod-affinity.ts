@@ -15,6 +15,7 @@ import {
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { configurable } from '../plugin-args.ts';
+import { onNode } from './node-changes.ts';
 import { matchesPod, selectionOf, termsOf, type Term } from './affinity-terms.ts';
 
 /** Sums by topology key, then by the value that nodes have for it. Sums of zero are left out. */
@@ -74,6 +75,21 @@ export const interPodAffinity = Scheduling.plugin({
     };
     const selects = (term: Term, pod: Pod) => matchesPod(term, pod, labelsOf);
 
+    const selectsAll = (terms: readonly Term[], pod: Pod) => terms.length > 0 && terms.every((term) => selects(term, pod));
+    const isUnwanted = (pod: Pod, other: Pod | undefined) =>
+      other !== undefined &&
+      (termsOf(pod).antiAffinity.some((term) => selects(term, other)) || termsOf(other).antiAffinity.some((term) => selects(term, pod)));
+
+    /** Whether it helps a pod that another one comes, changes or goes: as company that it wants, or because it is not that any more which it does not. */
+    const mayHelp = (pod: Pod, old: Pod | undefined, now: Pod | undefined): boolean => {
+      const { affinity } = termsOf(pod);
+      const [was, is] = [old, now].map((other) => other !== undefined && selectsAll(affinity, other));
+      if (is && !was) return true;
+      // when the last one goes that it wants to be near, it may be the first again
+      if (was && !is && selectsAll(affinity, pod)) return true;
+      return isUnwanted(pod, old) && !isUnwanted(pod, now);
+    };
+
     const addCounted = ({ snapshot }: CycleState, counted: readonly Term[], to: Sums, weightOf: (term: Term) => number) => {
       if (counted.length === 0) return;
       for (const [name, count] of snapshot.count(selectionOf(counted, allNamespaces))) {
@@ -107,11 +123,9 @@ export const interPodAffinity = Scheduling.plugin({
         {
           kind: 'AssignedPod',
           on: ['added', 'updated', 'deleted'],
-          // a pod that comes can only help those that want to be near it
-          hint: (pod, old, now) =>
-            old !== undefined || termsOf(pod).affinity.some((term) => selects(term, now as Pod)) ? 'queue' : 'skip',
+          hint: (pod, old, now) => (mayHelp(pod, old as Pod | undefined, now as Pod | undefined) ? 'queue' : 'skip'),
         },
-        { kind: 'Node', on: ['added', 'updated'] },
+        onNode(['labels']),
       ],
       ready: (signal) => known.whenSynced(signal),
 

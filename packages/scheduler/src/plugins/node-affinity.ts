@@ -3,6 +3,7 @@ import { Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '
 import { z } from 'zod';
 import { configurable } from '../plugin-args.ts';
 import { matchesRequired, matchesSelector, matchesTerm } from './node-affinity-match.ts';
+import { onNode } from './node-changes.ts';
 import { normalizeByMax } from './normalize.ts';
 
 const requirement = z.strictObject({
@@ -41,7 +42,9 @@ export const nodeAffinity = Scheduling.plugin({
       return {
         name: 'NodeAffinity',
         weight: 2,
-        requeueOn: [{ kind: 'Node', on: ['added', 'updated'] }],
+        requeueOn: [
+          onNode(['labels'], (pod, node) => (everywhere === undefined || matchesSelector(node, everywhere)) && matchesRequired(pod, node)),
+        ],
         preFilter(_state, { pod }) {
           const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
           if (everywhere === undefined && required === undefined && Object.keys(pod.spec?.nodeSelector ?? {}).length === 0) return skip;

@@ -1,23 +1,22 @@
-import type { Taint, Toleration } from '@oarlock/api/types/core-v1';
+import type { Pod, Taint, Toleration } from '@oarlock/api/types/core-v1';
 import { Scheduling, skip, success, unresolvable, type NodeInfo, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { onNode } from './node-changes.ts';
 import { normalizeByMax } from './normalize.ts';
 import { tolerates, untolerated } from './tolerations.ts';
 
 const noConfig = z.strictObject({});
-const nodeChanges = [{ kind: 'Node', on: ['added', 'updated'] as const }];
 const unschedulableTaint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' };
+const mayEnter = ({ spec }: Pod, unschedulable: boolean): boolean =>
+  !unschedulable || spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint)) === true;
 
 export const nodeUnschedulable = Scheduling.plugin({
   id: 'scheduling-node-unschedulable',
   config: noConfig,
   create: (): SchedulingPlugin => ({
     name: 'NodeUnschedulable',
-    requeueOn: nodeChanges,
-    filter: (_state, { pod }, node) =>
-      !node.unschedulable || pod.spec?.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint))
-        ? success
-        : unresolvable('node(s) were unschedulable'),
+    requeueOn: [onNode(['taints'], (pod, { spec }) => mayEnter(pod, spec?.unschedulable === true))],
+    filter: (_state, { pod }, node) => (mayEnter(pod, node.unschedulable) ? success : unresolvable('node(s) were unschedulable')),
   }),
 });
 
@@ -33,7 +32,7 @@ export const taintToleration = Scheduling.plugin({
   create: (): SchedulingPlugin => ({
     name: 'TaintToleration',
     weight: 3,
-    requeueOn: nodeChanges,
+    requeueOn: [onNode(['taints'], ({ spec }, node) => untolerated(node.spec?.taints, spec?.tolerations ?? [], hard) === undefined)],
     filter(_state, { pod }, { taints }) {
       if (taints.length === 0) return success;
       const taint = untolerated(taints, pod.spec?.tolerations ?? [], hard);

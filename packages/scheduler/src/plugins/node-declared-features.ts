@@ -1,7 +1,7 @@
 import type { Node, PodSpec } from '@oarlock/api/types/core-v1';
 import { Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
-import { same } from '../pod-changes.ts';
+import { onNode } from './node-changes.ts';
 
 /** What of a pod only some nodes can do, by the name under which a node declares it (KEP-5328). */
 const features: Readonly<Record<string, (spec: PodSpec) => boolean>> = {
@@ -14,7 +14,7 @@ const needed = (spec: PodSpec | undefined): readonly string[] =>
   spec === undefined ? [] : Object.keys(features).filter((name) => features[name]?.(spec));
 
 const key = Symbol('NodeDeclaredFeatures');
-const declaredBy = (node: unknown) => (node as Node | undefined)?.status?.declaredFeatures;
+const missingOn = ({ status }: Node, names: readonly string[]) => names.filter((name) => status?.declaredFeatures?.includes(name) !== true);
 
 /** Keeps pods that need what not every kubelet can do to nodes that say they can. */
 export const nodeDeclaredFeatures = Scheduling.plugin({
@@ -22,14 +22,7 @@ export const nodeDeclaredFeatures = Scheduling.plugin({
   config: z.strictObject({}),
   create: (): SchedulingPlugin => ({
     name: 'NodeDeclaredFeatures',
-    requeueOn: [
-      {
-        kind: 'Node',
-        on: ['added', 'updated'],
-        hint: (_pod, old, now) => (old !== undefined && same(declaredBy(old), declaredBy(now)) ? 'skip' : 'queue'),
-      },
-      { kind: 'Pod', on: ['updated'] },
-    ],
+    requeueOn: [onNode(['features'], ({ spec }, node) => missingOn(node, needed(spec)).length === 0), { kind: 'Pod', on: ['updated'] }],
     preFilter(state, { pod }) {
       const names = needed(pod.spec);
       if (names.length === 0) return skip;
@@ -37,8 +30,7 @@ export const nodeDeclaredFeatures = Scheduling.plugin({
       return success;
     },
     filter(state, _pod, { node }) {
-      const declared = declaredBy(node) ?? [];
-      const missing = (state.read<readonly string[]>(key) ?? []).filter((name) => !declared.includes(name));
+      const missing = missingOn(node, state.read<readonly string[]>(key) ?? []);
       return missing.length === 0
         ? success
         : unresolvable(`node declared features check failed - unsatisfied requirements: ${missing.join(', ')}`);

@@ -1,4 +1,5 @@
 import { deviceClasses } from '@oarlock/api/resources';
+import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import { Client, Informers } from '@oarlock/spi/client';
 import {
   Scheduling,
@@ -6,12 +7,13 @@ import {
   success,
   unresolvable,
   unschedulable,
+  type Amounts,
   type NodeInfo,
   type PodInfo,
   type SchedulingPlugin,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
-import { same } from '../pod-changes.ts';
+import { allocatableOf, podInfo, Tally } from '../amounts.ts';
 import { configurable } from '../plugin-args.ts';
 import { isServed } from '../served.ts';
 import { Devices } from './devices/devices.ts';
@@ -23,7 +25,7 @@ const fits = (wanted: number, has: number, used: number) => wanted === 0 || want
 /** What does not fit, in upstream's words; and whether it could ever fit on this node. */
 function lacking(
   { requests }: PodInfo,
-  node: NodeInfo,
+  node: Pick<NodeInfo, 'allocatable' | 'requested' | 'pods'>,
   isIgnored: (name: string) => boolean,
   extended: ExtendedResources | undefined,
 ): { readonly reasons: readonly string[]; readonly never: boolean } | undefined {
@@ -62,7 +64,16 @@ const args = z.strictObject({
   scoringStrategy: strategyArgs,
 });
 
-const allocatableOf = (node: unknown) => (node as { status?: { allocatable?: unknown } } | undefined)?.status?.allocatable;
+const requestsOf = (pod: Pod): Amounts => podInfo(pod).requests;
+
+/** Whether there is more than before of anything that a pod asks for. */
+function isMoreFor(pod: Pod, before: Amounts, after: Amounts): boolean {
+  const wanted = requestsOf(pod);
+  if (after.pods > before.pods) return true;
+  return ['cpu', 'memory', 'ephemeral-storage', ...wanted.scalar.keys()].some(
+    (name) => amountOf(wanted, name) > 0 && amountOf(after, name) > amountOf(before, name),
+  );
+}
 
 /** A node has what the pod asks for; the emptier it is, the better, or as the strategy says. */
 export const nodeResourcesFit = Scheduling.plugin({
@@ -80,11 +91,23 @@ export const nodeResourcesFit = Scheduling.plugin({
       return {
         name: 'NodeResourcesFit',
         requeueOn: [
-          { kind: 'AssignedPod', on: ['deleted', 'updated'] },
+          {
+            kind: 'AssignedPod',
+            on: ['deleted', 'updated'],
+            // of those that stay only what they hold no more helps
+            hint: (pod, old, now) =>
+              now === undefined || isMoreFor(pod, requestsOf(now as Pod), requestsOf(old as Pod)) ? 'queue' : 'skip',
+          },
           {
             kind: 'Node',
             on: ['added', 'updated'],
-            hint: (_pod, old, now) => (old !== undefined && same(allocatableOf(old), allocatableOf(now)) ? 'skip' : 'queue'),
+            hint(pod, old, now) {
+              const after = allocatableOf((now as Node).status?.allocatable);
+              const before = old === undefined ? undefined : allocatableOf((old as Node).status?.allocatable);
+              if (before !== undefined && !isMoreFor(pod, before, after)) return 'skip';
+              const empty = { allocatable: after, requested: new Tally(), pods: [] };
+              return lacking(podInfo(pod), empty, isIgnored, devices?.extended) === undefined ? 'queue' : 'skip';
+            },
           },
           { kind: 'DeviceClass', on: ['added', 'updated'] },
         ],

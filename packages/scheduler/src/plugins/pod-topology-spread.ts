@@ -15,6 +15,7 @@ import {
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { configurable } from '../plugin-args.ts';
+import { onNode } from './node-changes.ts';
 import { matchesRequired } from './node-affinity-match.ts';
 import { ownerSelector } from './owner-selector.ts';
 import { untolerated } from './tolerations.ts';
@@ -94,6 +95,16 @@ function constraintOf(pod: Pod, from: TopologySpreadConstraint, selector = selec
 const own = ({ spec }: Pod, when: string) =>
   (spec?.topologySpreadConstraints ?? []).filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
 
+const known = new WeakMap<Pod, Map<string, readonly Constraint[]>>();
+/** Those that a pod itself asks for, compiled once. */
+function stated(pod: Pod, when: string): readonly Constraint[] {
+  const compiled = known.get(pod) ?? new Map<string, readonly Constraint[]>();
+  known.set(pod, compiled);
+  let found = compiled.get(when);
+  if (found === undefined) compiled.set(when, (found = own(pod, when).map((each) => constraintOf(pod, each))));
+  return found;
+}
+
 const defaultConstraint = z.strictObject({
   maxSkew: z.number().int().min(1),
   topologyKey: z.string().min(1),
@@ -147,7 +158,7 @@ export const podTopologySpread = Scheduling.plugin({
     const make = ({ defaultingType, defaultConstraints }: z.output<typeof args>): SchedulingPlugin => {
       const defaults = defaultingType === 'System' ? systemDefaults : defaultConstraints;
       const constraintsOf = (pod: Pod, when: string): readonly Constraint[] => {
-        if ((pod.spec?.topologySpreadConstraints?.length ?? 0) > 0) return own(pod, when).map((each) => constraintOf(pod, each));
+        if ((pod.spec?.topologySpreadConstraints?.length ?? 0) > 0) return stated(pod, when);
         const meant = defaults.filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
         const selector = meant.length === 0 ? undefined : owners.selectorOf(pod);
         return selector === undefined ? [] : meant.map((each) => constraintOf(pod, each, selector));
@@ -160,9 +171,14 @@ export const podTopologySpread = Scheduling.plugin({
           {
             kind: 'AssignedPod',
             on: ['added', 'updated', 'deleted'],
-            hint: (pod, old, now) => (((now ?? old) as Pod).metadata?.namespace === pod.metadata?.namespace ? 'queue' : 'skip'),
+            hint(pod, old, now) {
+              if (((now ?? old) as Pod).metadata?.namespace !== pod.metadata?.namespace) return 'skip';
+              const counts = (each: unknown, { selection }: Constraint) => each !== undefined && selection.selects(each as Pod);
+              return constraintsOf(pod, 'DoNotSchedule').some((each) => counts(old, each) !== counts(now, each)) ? 'queue' : 'skip';
+            },
           },
-          { kind: 'Node', on: ['added', 'updated', 'deleted'] },
+          onNode(['labels', 'taints']),
+          { kind: 'Node', on: ['deleted'] },
         ],
         ready: (signal) => owners.ready(signal),
 
@@ -201,10 +217,10 @@ export const podTopologySpread = Scheduling.plugin({
 
         preScore(state, { pod }, nodes) {
           // nodes without a zone take part in what the system does by itself
-          const stated = defaultingType === 'List' || (pod.spec?.topologySpreadConstraints?.length ?? 0) > 0;
+          const isStated = defaultingType === 'List' || (pod.spec?.topologySpreadConstraints?.length ?? 0) > 0;
           const constraints = constraintsOf(pod, 'ScheduleAnyway');
           if (constraints.length === 0) return skip;
-          const counted = stated ? nodes.filter((info) => hasAll(info, constraints)) : nodes;
+          const counted = isStated ? nodes.filter((info) => hasAll(info, constraints)) : nodes;
           const scored = constraints.map((constraint): Scored => {
             const { key, selection, includes } = constraint;
             if (key === hostname) {
@@ -217,20 +233,20 @@ export const podTopologySpread = Scheduling.plugin({
               if (domain !== undefined) byDomain.set(domain, 0);
             }
             const weight = Math.log(byDomain.size + 2);
-            if (includes === undefined && (!stated || constraints.length === 1)) {
+            if (includes === undefined && (!isStated || constraints.length === 1)) {
               const sums = state.snapshot.countBy(selection, key);
               return { constraint, weight, count: (_node, domain) => sums.get(domain) ?? 0 };
             }
             for (const [name, count] of state.snapshot.count(selection)) {
               const info = state.snapshot.get(name);
-              if (info === undefined || (stated && !hasAll(info, constraints)) || includes?.(info.node) === false) continue;
+              if (info === undefined || (isStated && !hasAll(info, constraints)) || includes?.(info.node) === false) continue;
               const domain = info.label(key) ?? '';
               const before = byDomain.get(domain);
               if (before !== undefined) byDomain.set(domain, before + count);
             }
             return { constraint, weight, count: (_node, domain) => byDomain.get(domain) ?? 0 };
           });
-          state.write(scoring, { scored, ignored: stated ? (info: NodeInfo) => !hasAll(info, constraints) : undefined });
+          state.write(scoring, { scored, ignored: isStated ? (info: NodeInfo) => !hasAll(info, constraints) : undefined });
           return success;
         },
         score(state, _pod, info) {

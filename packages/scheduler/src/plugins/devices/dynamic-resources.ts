@@ -21,6 +21,7 @@ import { z } from 'zod';
 import { configurable } from '../../plugin-args.ts';
 import { isServed } from '../../served.ts';
 import { matchesSelector } from '../node-affinity-match.ts';
+import { onNode } from '../node-changes.ts';
 import { missingClass } from './allocator.ts';
 import { Devices } from './devices.ts';
 import { extendedClaim, type ExtendedClaim } from './extended-resources.ts';
@@ -135,7 +136,7 @@ export const dynamicResources = Scheduling.plugin({
         { kind: 'AssignedPod', on: ['deleted'], hint: (_pod, old) => (usesClaims(old as Pod) ? 'queue' : 'skip') },
         { kind: 'ResourceSlice', on: ['added', 'updated', 'deleted'] },
         { kind: 'DeviceClass', on: ['added', 'updated'] },
-        { kind: 'Node', on: ['added', 'updated'] },
+        onNode(['labels', 'allocatable']),
       ],
       async ready(signal) {
         if (devices === undefined && (await isServed({ client, clock, signal }, resourceClaims)))
@@ -230,6 +231,10 @@ export const dynamicResources = Scheduling.plugin({
           if (now !== undefined && now.metadata?.uid === claim.metadata?.uid && isReservedFor(now, pod) && !isReservedFor(claim, pod))
             background(devices?.writer.release(now, pod, false), pod);
         }
+      },
+      preBindPreFlight(state) {
+        const { claims: all = [], extended } = state.read<State>(key) ?? {};
+        return all.length === 0 && extended === undefined ? skip : success;
       },
       async preBind(state, { pod }, node, context) {
         const { claims: all = [], extended, byNode } = state.read<State>(key) ?? {};

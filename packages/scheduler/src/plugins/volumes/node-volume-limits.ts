@@ -1,9 +1,10 @@
 import { csiDrivers, csiNodes, persistentVolumeClaims, persistentVolumes, storageClasses, volumeAttachments } from '@oarlock/api/resources';
 import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
-import type { VolumeAttachment } from '@oarlock/api/types/storage-v1';
+import type { CSINode, VolumeAttachment } from '@oarlock/api/types/storage-v1';
 import { Informers } from '@oarlock/spi/client';
 import { Scheduling, skip, success, unschedulable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { same } from '../../pod-changes.ts';
 import { claimHint, claimOf, classNameOf } from './claims.ts';
 
 const attachedTo = 'scheduler/attachments-of-node';
@@ -46,7 +47,11 @@ export const nodeVolumeLimits = Scheduling.plugin({
     return {
       name: 'NodeVolumeLimits',
       requeueOn: [
-        { kind: 'CSINode', on: ['added', 'updated'] },
+        {
+          kind: 'CSINode',
+          on: ['added', 'updated'],
+          hint: (_pod, old, now) => (old !== undefined && same((old as CSINode).spec, (now as CSINode).spec) ? 'skip' : 'queue'),
+        },
         { kind: 'CSIDriver', on: ['updated'] },
         { kind: 'AssignedPod', on: ['deleted'], hint: (_pod, old) => ((old as Pod).spec?.volumes?.length ? 'queue' : 'skip') },
         { kind: 'PersistentVolumeClaim', on: ['added'], hint: claimHint },

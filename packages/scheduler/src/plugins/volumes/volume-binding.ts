@@ -1,6 +1,5 @@
 import {
   csiDrivers,
-  csiNodes,
   csiStorageCapacities,
   nodes as nodeResource,
   persistentVolumeClaims,
@@ -8,16 +7,18 @@ import {
   storageClasses,
 } from '@oarlock/api/resources';
 import type { Node, PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import type { CSIStorageCapacity } from '@oarlock/api/types/storage-v1';
+import type { CSIDriver, CSIStorageCapacity, StorageClass } from '@oarlock/api/types/storage-v1';
 import { Client, Informers } from '@oarlock/spi/client';
 import { failed, Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { AssumeCache } from '../../assume-cache.ts';
 import { configurable } from '../../plugin-args.ts';
+import { same } from '../../pod-changes.ts';
+import { onNode } from '../node-changes.ts';
 import { annotations, claimHint, claimsOf, classNameOf, isBound, lookUp } from './claims.ts';
 import { VolumeWriter, type Decision } from './volume-writer.ts';
 import { allowsNode, findVolume, hasCapacity, reaches, requestOf } from './volume-search.ts';
-import { compareQuantity } from '@oarlock/api/quantity';
+import { compareQuantity, value } from '@oarlock/api/quantity';
 
 const freeOfClass = 'free-or-kept-volumes-of-class';
 const capacitiesOfClass = 'capacities-of-class';
@@ -28,6 +29,10 @@ const conflict = "node(s) didn't match PersistentVolume's node affinity";
 const nothingFound = "node(s) didn't find available persistent volumes to bind";
 const tooLittle = 'node(s) did not have enough free storage';
 const lostVolume = 'node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)';
+
+const topologiesOf = (found: unknown) => (found as StorageClass).allowedTopologies;
+const tracksCapacity = (driver: unknown) => (driver as CSIDriver).spec.storageCapacity === true;
+const roomOf = ({ maximumVolumeSize, capacity }: CSIStorageCapacity) => value(maximumVolumeSize ?? capacity ?? '0');
 
 const args = z.strictObject({
   /** So long a pod waits for its volumes once it has a node; 0: not at all. */
@@ -52,7 +57,6 @@ export const volumeBinding = Scheduling.plugin({
     const classes = informers.of(storageClasses);
     const capacities = informers.of(csiStorageCapacities);
     const drivers = informers.of(csiDrivers);
-    const nodesOfDrivers = informers.of(csiNodes);
     const nodes = informers.of(nodeResource);
     const writer = new VolumeWriter({ volumes, claims, nodes, client, clock });
     volumes.informer.addIndex(freeOfClass, classOfUnbound);
@@ -102,20 +106,32 @@ export const volumeBinding = Scheduling.plugin({
     };
 
     const ready = async (signal: AbortSignal) => {
-      const all = [volumes.informer, claims.informer, classes, capacities, drivers, nodesOfDrivers, nodes];
+      const all = [volumes.informer, claims.informer, classes, capacities, drivers, nodes];
       await Promise.all(all.map((informer) => informer.whenSynced(signal)));
     };
 
     return configurable(args, config, ({ bindTimeoutSeconds }) => ({
       name: 'VolumeBinding',
       requeueOn: [
-        { kind: 'StorageClass', on: ['added', 'updated'] },
+        {
+          kind: 'StorageClass',
+          on: ['added', 'updated'],
+          hint: (_pod, old, now) => (old !== undefined && same(topologiesOf(old), topologiesOf(now)) ? 'skip' : 'queue'),
+        },
         { kind: 'PersistentVolumeClaim', on: ['added', 'updated'], hint: claimHint },
         { kind: 'PersistentVolume', on: ['added', 'updated'] },
-        { kind: 'Node', on: ['added', 'updated'] },
-        { kind: 'CSINode', on: ['added', 'updated'] },
-        { kind: 'CSIDriver', on: ['updated'] },
-        { kind: 'CSIStorageCapacity', on: ['added', 'updated'] },
+        onNode(['labels']),
+        {
+          kind: 'CSIDriver',
+          on: ['updated'],
+          hint: (_pod, old, now) => (tracksCapacity(old) && !tracksCapacity(now) ? 'queue' : 'skip'),
+        },
+        {
+          kind: 'CSIStorageCapacity',
+          on: ['added', 'updated'],
+          hint: (_pod, old, now) =>
+            old === undefined || roomOf(now as CSIStorageCapacity) > roomOf(old as CSIStorageCapacity) ? 'queue' : 'skip',
+        },
       ],
       ready,
       preFilter(state, { pod }) {
@@ -149,8 +165,10 @@ export const volumeBinding = Scheduling.plugin({
         return success;
       },
       unreserve: (_state, { key: pod }) => writer.forget(pod),
-      async preBind(_state, pod, node, context) {
-        const { bound = [], waiting = [] } = _state.read<State>(key) ?? {};
+      // bound volumes only are looked at once more
+      preBindPreFlight: (state) => ((state.read<State>(key)?.waiting.length ?? 0) === 0 ? skip : success),
+      async preBind(state, pod, node, context) {
+        const { bound = [], waiting = [] } = state.read<State>(key) ?? {};
         if (bound.length + waiting.length === 0) return success;
         const problem = await writer.write(pod.key, node, waiting, bindTimeoutSeconds * 1000, context);
         return problem === undefined ? success : failed(`binding volumes: ${problem}`);

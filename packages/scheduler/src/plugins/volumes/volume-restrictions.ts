@@ -65,7 +65,7 @@ export const volumeRestrictions = Scheduling.plugin({
           hint: (pod, old) =>
             hasDisk(pod) || claimsOf(pod).some(({ name }) => claimsOf(old as Pod).some((used) => used.name === name)) ? 'queue' : 'skip',
         },
-        { kind: 'Node', on: ['added', 'updated'] },
+        { kind: 'Node', on: ['added'] },
         { kind: 'PersistentVolumeClaim', on: ['added', 'updated'], hint: claimHint },
       ],
       ready: (signal) => claims.whenSynced(signal),

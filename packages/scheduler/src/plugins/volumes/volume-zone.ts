@@ -1,7 +1,10 @@
 import { persistentVolumeClaims, persistentVolumes, storageClasses } from '@oarlock/api/resources';
+import type { PersistentVolume } from '@oarlock/api/types/core-v1';
 import { Informers } from '@oarlock/spi/client';
 import { Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
+import { same } from '../../pod-changes.ts';
+import { onNode } from '../node-changes.ts';
 import { claimHint, claimsOf, classNameOf, notFound } from './claims.ts';
 
 const betaOf: Readonly<Record<string, string>> = {
@@ -15,6 +18,8 @@ const plainOf = Object.fromEntries(
     [beta, plain],
   ]),
 );
+
+const labelsOf = (volume: unknown) => (volume as PersistentVolume).metadata?.labels;
 
 interface Wanted {
   readonly key: string;
@@ -35,9 +40,13 @@ export const volumeZone = Scheduling.plugin({
       name: 'VolumeZone',
       requeueOn: [
         { kind: 'StorageClass', on: ['added'] },
-        { kind: 'Node', on: ['added', 'updated'] },
+        onNode(['labels']),
         { kind: 'PersistentVolumeClaim', on: ['added', 'updated'], hint: claimHint },
-        { kind: 'PersistentVolume', on: ['added', 'updated'] },
+        {
+          kind: 'PersistentVolume',
+          on: ['added', 'updated'],
+          hint: (_pod, old, now) => (old !== undefined && same(labelsOf(old), labelsOf(now)) ? 'skip' : 'queue'),
+        },
       ],
       async ready(signal) {
         await Promise.all([claims.whenSynced(signal), volumes.whenSynced(signal), classes.whenSynced(signal)]);
