@@ -89,8 +89,12 @@ export const kubeletConfig = z.strictObject({
   allowedUnsafeSysctls: z
     .array(z.string().min(1).max(253).refine(isNamespacedSysctl, 'pods share this sysctl with the node: it cannot be allowed'))
     .default([]),
-  /** Cgroup below which pods get theirs; by default the runtime decides. */
+  /** Whether pods get cgroups of their own, bounded by what they ask for as a whole; else runtimes place containers where they like. */
+  cgroupsPerQos: z.boolean().default(true),
+  /** Cgroup below which `kubepods` is, of this kubelet alone: `/` is upstream's default. By default one by the node's identity: a machine may have several. */
   cgroupRoot: z.string().startsWith('/').optional(),
+  /** Processes and threads that a pod may have; -1: as many as there are. */
+  podPidsLimit: z.number().int().min(-1).default(-1),
   /** What `/logs/` shows of the machine. */
   systemLogDir: z.string().startsWith('/').default('/var/log'),
   resolvConf: z.string().default('/etc/resolv.conf'),

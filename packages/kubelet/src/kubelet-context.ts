@@ -10,6 +10,7 @@ import type { NetworkDriver } from '@oarlock/spi/network';
 import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
 import type { VolumeDriver } from '@oarlock/spi/volume';
+import { NodeCgroups } from './cgroups/node-cgroups.ts';
 import { Deadlines } from './deadlines.ts';
 import type { PodFacts } from './field-values.ts';
 import { DeviceManager } from './devices/device-manager.ts';
@@ -136,7 +137,7 @@ export function kubeletParts(
         : new ResourceClaims({ registryDir: config.pluginRegistryDir, file: join(rootDir, 'dra_manager_state'), client, clock, log }),
     policy: defaultRuntime.hub.simulated ? undefined : needs.policy,
     hostname: hostname(),
-    cgroupRoot: config.cgroupRoot,
+    cgroups: new NodeCgroups({ config, owner: ownerId(facts.name, nodeNames(config)[0] ?? '', rootDir).slice(0, 12), clock, log }),
     unsafeSysctls: config.allowedUnsafeSysctls,
     resolvConf: config.resolvConf,
   };

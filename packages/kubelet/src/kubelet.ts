@@ -162,6 +162,7 @@ export class Kubelet {
     await this.#booted?.catch(() => undefined);
     await this.context.devices?.stop();
     await this.context.claims?.stop();
+    await this.context.cgroups.close();
   }
 
   #agentOf(pod: Pod): NodeAgent | undefined {
@@ -198,6 +199,7 @@ export class Kubelet {
     const { signal } = this.context;
     const nodeName = config.count === undefined ? config.nodeName : undefined;
     await openRuntimes(this.runtimes, this.context);
+    if (this.#situation) await this.context.cgroups.open(this.runtimes, this.#situation.current.machine.capacity);
     await this.context.devices?.start();
     await this.context.claims?.start();
     this.#situation?.devicesChanged();
@@ -215,6 +217,7 @@ export class Kubelet {
     const present = (uid: string) => [...this.agents.values()].some(({ pods }) => pods.get(uid) !== undefined);
     this.context.devices?.keep(present);
     void this.context.claims?.keep(present, signal);
+    await this.context.cgroups.keep(present);
     this.#up = true;
     this.#tick();
     this.#rotation = [...this.runtimes].every(({ hollow }) => hollow) ? undefined : rotationOf(() => this.#workers(), this.context, config);

@@ -6,6 +6,7 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
+import type { NodeCgroups } from './cgroups/node-cgroups.ts';
 import type { DeviceManager } from './devices/device-manager.ts';
 import type { ResourceClaims } from './devices/resource-claims.ts';
 import type { ImageManager } from './images.ts';
@@ -52,14 +53,13 @@ export interface KubeletContext {
   readonly turns: TurnQueue;
   readonly starts: PodStarts;
   readonly network: NetworkDriver | undefined;
-  /** Absent: whatever policies say, everything passes. */
   /** Present where device plugins may register. */
   readonly devices: DeviceManager | undefined;
   readonly claims: ResourceClaims | undefined;
+  /** Absent: whatever policies say, everything passes. */
   readonly policy: NetworkPolicies | undefined;
   readonly hostname: string;
-  /** Below which pods get their cgroups; undefined: where the runtime puts them. */
-  readonly cgroupRoot: string | undefined;
+  readonly cgroups: NodeCgroups;
   /** What pods may set besides the safe sysctls: names, or `prefix*`. */
   readonly unsafeSysctls: readonly string[];
   readonly resolvConf: string;

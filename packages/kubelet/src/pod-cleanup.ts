@@ -1,12 +1,10 @@
-import { rm, rmdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import { cgroupParent } from './pod-config.ts';
 import { removePod } from './pod-sandbox.ts';
 import type { SyncPass } from './sync-pass.ts';
 
-/** Removes what the pod's containers left: in the runtime, their logs, their cgroup. */
+/** Removes what the pod's containers left: in the runtime, and their logs. */
 export async function removeRemains({ record, signal }: SyncPass): Promise<void> {
   const { runtime, node, pod } = record;
   await removePod(record, signal);
@@ -14,9 +12,6 @@ export async function removeRemains({ record, signal }: SyncPass): Promise<void>
   node.users.release(record.uid);
   if (runtime?.hollow !== false) return;
   await rm(node.paths.podLogs(pod), { recursive: true, force: true });
-  const cgroup = cgroupParent(pod, node.cgroupRoot);
-  // the runtime may have removed it, or keep its cgroups elsewhere
-  if (cgroup !== undefined) await rmdir(join('/sys/fs/cgroup', cgroup)).catch(() => undefined);
 }
 
 /** Ends the graceful deletion of the API object: of this pod, not of another that has its name by now. */

@@ -1,6 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { qosClass } from '@oarlock/api/pod-qos';
 import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerConfig, Device, Image, PodSandboxConfig, PortMapping } from '@oarlock/spi/runtime';
 import { blockDevices, mountsOf } from './container-mounts.ts';
@@ -13,7 +11,7 @@ import { podHostname } from './hosts-file.ts';
 import { containerAnnotations, containerLabels, names, sandboxLabels } from './labels.ts';
 import { dottedSysctl } from './node/sysctls.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
-import { allContainers, isHostNetwork, podUid } from './pods.ts';
+import { allContainers, isHostNetwork } from './pods.ts';
 import { linuxResources } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
 import { readBelow } from './volumes/sub-path.ts';
@@ -40,13 +38,6 @@ function portMappings(pod: Pod): readonly PortMapping[] {
   return mappings;
 }
 
-/** `/kubepods/burstable/pod<uid>` below the root that is configured. */
-export function cgroupParent(pod: Pod, root: string | undefined): string | undefined {
-  if (root === undefined) return undefined;
-  const qos = qosClass(pod.spec);
-  return join(root, ...(qos === 'Guaranteed' ? [] : [qos.toLowerCase()]), `pod${podUid(pod)}`);
-}
-
 export interface SandboxRequest {
   readonly pod: Pod;
   readonly node: NodeContext;
@@ -65,7 +56,7 @@ export async function sandboxConfig(
   if (pod.spec?.hostUsers === false && !runtime.hub.supports(handler, 'userNamespaces'))
     throw new Error("can't set `spec.hostUsers: false`, runtime does not support user namespaces");
   const nodeNetwork = usesNodeNetwork(pod, node, runtime);
-  const parent = cgroupParent(pod, node.cgroupRoot);
+  const parent = node.cgroups.of(runtime)?.of(pod);
   const { sysctls } = pod.spec?.securityContext ?? {};
   return {
     metadata: { name, namespace, uid, attempt },

@@ -145,6 +145,7 @@ export class PodLife {
       if (found) await found.runtime.hub.adopt(listener, found.found, signal);
       record.handler = handler;
       record.runtime = found?.runtime ?? runtime;
+      if (found) this.#node.cgroups.of(record.runtime)?.count(record.pod);
     } catch (error) {
       signal.throwIfAborted();
       // nothing was started then, so there is nothing to stop either
@@ -195,7 +196,7 @@ export class PodLife {
       await this.#content.refresh(pass);
       await record.resize?.apply(pass);
       await applySpec(pass, this.#options.listener);
-      record.resize?.ended();
+      await record.resize?.ended(pass);
     } else
       pass.retryIn(
         (this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next(),
@@ -283,6 +284,7 @@ export class PodLife {
     const { runtime, uid } = record;
     const { volumes, tokens, deadlines, statuses } = this.#node;
     if (runtime?.hollow === false) await volumes.teardown(uid, { signal: pass.signal, cause: undefined });
+    await this.#node.cgroups.of(runtime)?.remove(record.pod);
     tokens.forget(uid);
     deadlines.delete(uid);
     if (!this.gone && !isDeleted(record.pod)) return; // what it left stays to be looked at

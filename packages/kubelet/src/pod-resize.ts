@@ -66,6 +66,8 @@ export class PodResize {
   /** What the pod as a whole had before all its containers had what it was given. */
   #hadWhole: ResourceRequirements | undefined;
   #failure: string | undefined;
+  /** The pod's own cgroup is not yet what the pod was given. */
+  #cgroupDue = false;
 
   constructor(record: PodRecord, admit: (pod: Pod) => ResizeRefusal | undefined) {
     this.#record = record;
@@ -73,14 +75,18 @@ export class PodResize {
   }
 
   get report(): ResizeReport {
-    return { pending: this.#pending, progress: this.#has.size > 0 ? { failure: this.#failure } : undefined };
+    return { pending: this.#pending, progress: this.#underWay ? { failure: this.#failure } : undefined };
   }
   has(id: string): ResourceRequirements | undefined {
     return this.#has.get(id)?.own;
   }
   /** What the pod as a whole has; undefined: what it was given. */
   get hasWhole(): ResourceRequirements | undefined {
-    return this.#has.size > 0 ? this.#hadWhole : undefined;
+    return this.#underWay ? this.#hadWhole : undefined;
+  }
+
+  get #underWay(): boolean {
+    return this.#has.size > 0 || this.#cgroupDue;
   }
 
   /** The newest state of the pod. It keeps what it was given until the next pass. */
@@ -107,7 +113,7 @@ export class PodResize {
       return false;
     }
     const whole = held.spec?.resources;
-    if (this.#has.size === 0) this.#hadWhole = whole;
+    if (!this.#underWay) this.#hadWhole = whole;
     for (const container of resizable(held)) {
       const id = this.#runningId(container.name);
       if (id !== undefined && !this.#has.has(id))
@@ -115,8 +121,9 @@ export class PodResize {
     }
     this.#settle(wanted);
     this.#failure = undefined;
+    this.#cgroupDue = this.#cgroups !== undefined;
     this.#forgetEnded();
-    if (this.#has.size > 0) record.event('Normal', 'ResizeStarted', `Pod resize started: ${told(wanted)}`);
+    if (this.#underWay) record.event('Normal', 'ResizeStarted', `Pod resize started: ${told(wanted)}`);
     return true;
   }
 
@@ -130,13 +137,14 @@ export class PodResize {
 
   /** Changes running containers that need no restart. What fails is told, and tried again later. */
   async apply(pass: SyncPass): Promise<void> {
-    const { runtime } = this.#record;
-    if (!runtime || this.#has.size === 0) return;
+    const { runtime, pod } = this.#record;
+    if (!runtime || !this.#underWay) return;
     this.#forgetEnded();
+    if (this.#cgroupDue && !(await this.#attempt(pass, () => this.#cgroups?.grow(pod)))) return;
     for (const [id, has] of this.#has) {
       const container = this.#containerOf(id);
       if (container === undefined || needsRestart(container, this.#bounds(container), has.bounds)) continue;
-      try {
+      await this.#attempt(pass, async () => {
         await this.#refuseTooLittle(id, this.#bounds(container), has.bounds, pass.signal);
         await pass.step(
           'UpdateContainerResources',
@@ -144,22 +152,31 @@ export class PodResize {
           { 'oarlock.container': container.name },
         );
         this.#has.delete(id);
-      } catch (error) {
-        pass.signal.throwIfAborted();
-        const failure = messageOf(error);
-        if (failure !== this.#failure) this.#record.event('Warning', 'ResizeError', `Pod resize error: ${told(this.#record.pod, failure)}`);
-        this.#failure = failure;
-        pass.retryIn(retryMs);
-      }
+      });
     }
-    this.#tellCompleted();
+    await this.#complete(pass);
   }
 
   /** Forgets containers that do not run any more: what comes after them has what the pod was given. */
-  ended(): void {
+  async ended(pass: SyncPass): Promise<void> {
     if (this.#has.size === 0) return;
     this.#forgetEnded();
-    this.#tellCompleted();
+    await this.#complete(pass);
+  }
+
+  /** Whether it could be done. If not, that is told, and tried again later. */
+  async #attempt(pass: SyncPass, work: () => Promise<void> | undefined): Promise<boolean> {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      pass.signal.throwIfAborted();
+      const failure = messageOf(error);
+      if (failure !== this.#failure) this.#record.event('Warning', 'ResizeError', `Pod resize error: ${told(this.#record.pod, failure)}`);
+      this.#failure = failure;
+      pass.retryIn(retryMs);
+      return false;
+    }
   }
 
   #forgetEnded(): void {
@@ -176,10 +193,17 @@ export class PodResize {
     this.#pending = undefined;
   }
 
-  #tellCompleted(): void {
+  /** All containers have what they were given: so has the pod as a whole. */
+  async #complete(pass: SyncPass): Promise<void> {
     if (this.#has.size > 0) return;
+    if (this.#cgroupDue && !(await this.#attempt(pass, () => this.#cgroups?.settle(this.#record.pod)))) return;
+    this.#cgroupDue = false;
     this.#failure = undefined;
     this.#record.event('Normal', 'ResizeCompleted', `Pod resize completed: ${told(this.#record.pod)}`);
+  }
+
+  get #cgroups() {
+    return this.#record.node.cgroups.of(this.#record.runtime);
   }
 
   #containerOf(id: string): Container | undefined {

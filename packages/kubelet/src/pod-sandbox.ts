@@ -59,6 +59,7 @@ export async function createSandbox(pass: SyncPass, attempt: number, listener: R
   if (!runtime) throw new Error('the pod has no runtime');
   const podIPs = await addressesFor(pass, attempt);
   try {
+    await node.cgroups.of(runtime)?.make(pod);
     const config = await sandboxConfig({ pod, node, runtime, handler }, attempt, podIPs);
     const id = await pass.step('RunPodSandbox', (call) => runtime.hub.driver.runPodSandbox(config, handler, call), {
       'oarlock.runtime': runtime.hub.name,

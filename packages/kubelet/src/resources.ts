@@ -11,26 +11,44 @@ export function requestOf(resources: ResourceRequirements | undefined, name: str
   return parseQuantity(resources?.requests?.[name] ?? resources?.limits?.[name] ?? '0');
 }
 
-/** What a pod takes of a node: the larger of what runs together and of each step of its initialization (KEP-753), with overhead. */
-export function podRequest(pod: Pod, name: string): Amount {
-  const { containers = [], initContainers = [], overhead, resources } = pod.spec ?? {};
+/** The larger of what runs together and of each step of initialization (KEP-753). */
+function together(pod: Pod, of: (container: Container) => Amount): Amount {
+  const { containers = [], initContainers = [] } = pod.spec ?? {};
   let total = zero;
-  if (resources?.requests?.[name] !== undefined || resources?.limits?.[name] !== undefined) total = requestOf(resources, name);
-  else {
-    let together = zero;
-    for (const container of containers) together = addQuantity(together, requestOf(container.resources, name));
-    let sidecars = zero;
-    let peak = zero;
-    for (const container of initContainers) {
-      const request = requestOf(container.resources, name);
-      const step = addQuantity(sidecars, request);
-      if (isSidecar(container)) sidecars = step;
-      if (step.compare(peak) > 0) peak = step;
-    }
-    together = addQuantity(together, sidecars);
-    total = peak.compare(together) > 0 ? peak : together;
+  for (const container of containers) total = addQuantity(total, of(container));
+  let sidecars = zero;
+  let peak = zero;
+  for (const container of initContainers) {
+    const step = addQuantity(sidecars, of(container));
+    if (isSidecar(container)) sidecars = step;
+    if (step.compare(peak) > 0) peak = step;
   }
-  return overhead?.[name] === undefined ? total : addQuantity(total, overhead[name]);
+  total = addQuantity(total, sidecars);
+  return peak.compare(total) > 0 ? peak : total;
+}
+
+const withOverhead = ({ spec }: Pod, name: string, total: Amount) =>
+  spec?.overhead?.[name] === undefined ? total : addQuantity(total, spec.overhead[name]);
+
+/** What a pod takes of a node, with overhead. */
+export function podRequest(pod: Pod, name: string): Amount {
+  const { resources } = pod.spec ?? {};
+  const whole = resources?.requests?.[name] !== undefined || resources?.limits?.[name] !== undefined;
+  return withOverhead(pod, name, whole ? requestOf(resources, name) : together(pod, (one) => requestOf(one.resources, name)));
+}
+
+/** What a pod may take as a whole, with overhead; undefined when one of its containers may take as much as there is. */
+export function podLimit(pod: Pod, name: string): Amount | undefined {
+  const { containers = [], initContainers = [], resources } = pod.spec ?? {};
+  const limitOf = (one: ResourceRequirements | undefined) => parseQuantity(one?.limits?.[name] ?? '0');
+  const whole = limitOf(resources);
+  if (whole.sign > 0) return withOverhead(pod, name, whole);
+  if ([...containers, ...initContainers].some((one) => limitOf(one.resources).sign <= 0)) return undefined;
+  return withOverhead(
+    pod,
+    name,
+    together(pod, (one) => limitOf(one.resources)),
+  );
 }
 
 const minShares = 2;

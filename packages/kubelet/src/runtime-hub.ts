@@ -49,6 +49,8 @@ export class RuntimeHub {
   /** `containerd`: known after `open`. */
   name = '';
   version = '';
+  /** Who makes the runtime's cgroups: known after `open`. */
+  cgroupDriver: 'cgroupfs' | 'systemd' = 'cgroupfs';
   /** What the runtime said that it can do, at the last look at everything. */
   features: RuntimeFeatures | undefined;
   readonly #options: RuntimeHubOptions;
@@ -71,6 +73,7 @@ export class RuntimeHub {
     this.name = name;
     this.version = version;
     this.features = await this.driver.features?.({ signal });
+    this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
     void this.#listen(signal);
     this.#arm(signal);
   }

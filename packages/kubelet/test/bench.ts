@@ -104,7 +104,7 @@ export class Bench {
         volumes,
         facts,
         keys,
-        config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1' }), ...config },
+        config: { ...kubeletConfig.parse({ nodeName: 'node-a', address: '10.0.0.1', cgroupsPerQos: false }), ...config },
       },
       {
         clock: this.clock,

@@ -171,6 +171,8 @@ export interface ContainerStatus extends Container {
   readonly mounts: readonly Mount[];
   /** Absolute. */
   readonly logPath: string;
+  /** Whom its first process was started as; absent where the runtime does not say. */
+  readonly user?: { readonly uid: number; readonly gid: number; readonly supplementalGroups: readonly number[] };
 }
 export interface ContainerStats {
   readonly id: string;
@@ -286,6 +288,8 @@ export interface RuntimeDriver {
   status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]>;
   /** Undefined: the runtime does not say, as those before 2023. */
   features?(call?: RuntimeCall): Promise<RuntimeFeatures | undefined>;
+  /** Who makes the runtime's cgroups, and names them: the kernel's file system, as when it does not say, or systemd. */
+  cgroupDriver?(call?: RuntimeCall): Promise<'cgroupfs' | 'systemd'>;
 
   runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string>;
   stopPodSandbox(id: string, call?: RuntimeCall): Promise<void>;

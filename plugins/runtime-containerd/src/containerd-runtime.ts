@@ -23,7 +23,7 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
+import { type CgroupDriver, cgroupParentOf, detectCgroupDriver } from './cgroup-driver.ts';
 import { recordCniAdd } from './cni-span.ts';
 import { CriChannel } from './cri-channel.ts';
 import { type CgroupParent, containerConfig, linuxResources, sandboxConfig } from './cri-config.ts';
@@ -58,7 +58,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   readonly #sandboxes = new Map<string, string>();
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
-  #cgroupParent: Promise<CgroupParent> | undefined;
+  #cgroupDriver: Promise<CgroupDriver> | undefined;
 
   constructor(config: ContainerdRuntimeConfig, context: RuntimeContext) {
     this.#config = config;
@@ -124,6 +124,15 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   async features(call?: RuntimeCall): Promise<RuntimeFeatures | undefined> {
     const { runtimeHandlers, features } = await this.#channel.cri<wire.WireFeatures>('Status', {}, call);
     return wire.features(runtimeHandlers, features);
+  }
+
+  /** Asked once, as the runtime would have to be started anew for another. */
+  cgroupDriver(): Promise<CgroupDriver> {
+    this.#cgroupDriver ??= detectCgroupDriver(this.#channel).catch((error: unknown) => {
+      this.#cgroupDriver = undefined;
+      throw error;
+    });
+    return this.#cgroupDriver;
   }
 
   async runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCall): Promise<string> {
@@ -282,14 +291,7 @@ export class ContainerdRuntime implements RuntimeDriver, Lifecycle {
   }
 
   async #parent(config: PodSandboxConfig): Promise<CgroupParent> {
-    if (config.linux.cgroupParent === undefined) return (path) => path;
-    this.#cgroupParent ??= detectCgroupDriver(this.#channel)
-      .then(cgroupParentOf)
-      .catch((error: unknown) => {
-        this.#cgroupParent = undefined;
-        throw error;
-      });
-    return this.#cgroupParent;
+    return config.linux.cgroupParent === undefined ? (path) => path : cgroupParentOf(await this.cgroupDriver());
   }
 
   async #sandboxOf(id: string, call?: RuntimeCall): Promise<string | undefined> {

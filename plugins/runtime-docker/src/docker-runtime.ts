@@ -152,6 +152,10 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     return { name: 'docker', version: Version.replace(/\+.*$/, ''), apiVersion: 'v1' };
   }
 
+  cgroupDriver({ signal }: RuntimeCall = {}): Promise<'cgroupfs' | 'systemd'> {
+    return this.#sandboxes.cgroupDriver(signal);
+  }
+
   async status({ signal }: RuntimeCall = {}): Promise<readonly RuntimeCondition[]> {
     const runtime = await this.#engine.negotiate(signal).then(
       (): RuntimeCondition => ({ type: 'RuntimeReady', status: true, reason: '', message: '' }),

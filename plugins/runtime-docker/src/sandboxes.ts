@@ -113,11 +113,15 @@ export class Sandboxes {
     return running && (onNode || this.#network.ipsOf(id).length > 0);
   }
 
+  async cgroupDriver(signal: AbortSignal | undefined): Promise<'cgroupfs' | 'systemd'> {
+    this.#cgroupDriver ??= (await this.#engine.call<EngineInfo>('GET', '/info', { signal })).CgroupDriver;
+    return this.#cgroupDriver === 'systemd' ? 'systemd' : 'cgroupfs';
+  }
+
   /** systemd wants the name of a slice. */
   async cgroupParent({ linux: { cgroupParent } }: PodSandboxConfig, signal: AbortSignal | undefined): Promise<string | undefined> {
     if (cgroupParent === undefined) return undefined;
-    this.#cgroupDriver ??= (await this.#engine.call<EngineInfo>('GET', '/info', { signal })).CgroupDriver;
-    if (this.#cgroupDriver !== 'systemd' || cgroupParent.endsWith('.slice')) return cgroupParent;
+    if ((await this.cgroupDriver(signal)) !== 'systemd' || cgroupParent.endsWith('.slice')) return cgroupParent;
     const names = cgroupParent.split('/').filter((name) => name !== '');
     return `${names.map((name) => name.replaceAll('-', '_')).join('-')}.slice`;
   }
