@@ -6,6 +6,7 @@ import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Client, Informer, Informers, InformerScope } from '@oarlock/spi/client';
 import { CachedInformer } from './informer.ts';
 import { Reflector } from './reflector.ts';
+import { ServedResources } from './served-resources.ts';
 
 export interface SharedInformersOptions {
   readonly client: Client;
@@ -21,6 +22,7 @@ export interface SharedInformersOptions {
 export class SharedInformers implements Informers {
   readonly #options: SharedInformersOptions;
   readonly #log: Logger;
+  readonly #served: ServedResources;
   readonly #abort = new AbortController();
   readonly #informers = new Map<string, CachedInformer<KubeObject>>();
   readonly #ends = new Map<CachedInformer<KubeObject>, AbortController>();
@@ -30,6 +32,7 @@ export class SharedInformers implements Informers {
   constructor(options: SharedInformersOptions) {
     this.#options = options;
     this.#log = options.log ?? silentLogger;
+    this.#served = new ServedResources(options.client, options.clock);
     setMaxListeners(0, this.#abort.signal); // each informer listens
   }
 
@@ -93,6 +96,7 @@ export class SharedInformers implements Informers {
       clock,
       random,
       log: this.#log,
+      whenServed: (signal) => this.#served.whenServed([resource], signal),
       ...(streamInitialList !== undefined && { streamInitialList }),
     });
     const end = new AbortController();

@@ -23,6 +23,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log?: Logger;
+  /** Resolves when the server has the resource. Absent: one that it does not have is asked for like one that cannot be had. */
+  readonly whenServed?: (signal: AbortSignal) => Promise<void>;
   /** Get the first state through the watch (KEP-3157) rather than by a list; given up for good when the server refuses. On by default. */
   readonly streamInitialList?: boolean;
 }
@@ -47,6 +49,7 @@ export class Reflector<T extends KubeObject> {
   #readBefore = false;
   /** Whether the last failure too made us read anew: then it waits like any other. */
   #rereading = false;
+  #unserved = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -75,6 +78,7 @@ export class Reflector<T extends KubeObject> {
       }
       const delay = this.#judge(failed);
       if (delay > 0) await this.#options.clock.sleep(delay, signal).catch(() => undefined);
+      if (isStatus(failed, 'NotFound')) await this.#options.whenServed?.(signal).catch(() => undefined); // only ever the signal's
     }
   }
 
@@ -93,6 +97,14 @@ export class Reflector<T extends KubeObject> {
       return 0;
     }
     const delay = this.#backoff.next();
+    if (isStatus(error, 'NotFound') && this.#options.whenServed !== undefined) {
+      // what the server had before and has no more may be something else when it comes back
+      this.#version = undefined;
+      if (!this.#unserved)
+        this.#log.warn({ group: this.#options.resource.group }, 'the server does not have this kind; waiting until it does');
+      this.#unserved = true;
+      return delay;
+    }
     this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug'](
       { err: error, delayMs: Math.round(delay) },
       'the watch was lost; trying again',
@@ -173,6 +185,7 @@ export class Reflector<T extends KubeObject> {
   #healthy(): void {
     this.#backoff.reset();
     this.#rereading = false;
+    this.#unserved = false;
   }
 
   async #replace(items: readonly T[], version: string | undefined): Promise<void> {

@@ -2,6 +2,7 @@ import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import { configMaps } from '@oarlock/api/resources';
 import { expired, failure } from '@oarlock/api/status';
 import { Reflector, type ReflectorOptions } from '@oarlock/client/reflector';
+import { silentLogger } from '@oarlock/kernel/logger';
 import type { Client, ListOptions, WatchEvent, WatchOptions } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
@@ -189,6 +190,28 @@ describe('Reflector', () => {
       { watch: [] },
       { watch: [1000] },
     ]));
+
+  it('waits for a kind that the server does not have, and says so once', async () => {
+    const missing = () => failure('NotFound', 'the server could not find the requested resource');
+    const waits: (() => void)[] = [];
+    const said: string[] = [];
+    const log = {
+      ...silentLogger,
+      child: () => log,
+      warn: (_fields: object, message: string) => said.push(message),
+    } as unknown as typeof silentLogger;
+    const told = await transcript(
+      [
+        { refuse: missing() },
+        { refuse: missing() }, // discovery may be ahead of what it tells of
+        { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] },
+      ],
+      { log, whenServed: () => new Promise((resolve) => waits.push(resolve) && queueMicrotask(resolve)) },
+    );
+    expect(waits).toHaveLength(2);
+    expect(said).toEqual(['the server does not have this kind; waiting until it does']);
+    expect(told).toContain('replace a');
+  });
 
   it('ends with a fault of its sink', async () => {
     const sink = { replace: () => Promise.reject(new Error('no room')), apply: () => Promise.resolve() };

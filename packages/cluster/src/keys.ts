@@ -112,6 +112,16 @@ async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest
 const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
 const unsigned = (): Promise<never> => Promise.reject(new Error("this process does not hold the key of the cluster's CA"));
 
+/** Servers show a certificate of a CA that is made up and forgotten, as a kubelet of Kubernetes does that has none; nobody can be known by one. */
+function issuedByNobody(): ClusterKeys['issue'] {
+  let ca: KeyPair | undefined;
+  return async (request) => {
+    if (request.usages.includes('client')) return unsigned();
+    ca ??= selfSigned(`${request.commonName}-ca`, newKey());
+    return issued(ca, request);
+  };
+}
+
 /**
  * The keys of a process without an API server: what there is of `ca.crt`, `ca.key` and the key that signs tokens of service accounts
  * (`service-account.key`, or `sa.key` as kubeadm names it) in `directory`. Nothing is made. `caBundle` is trusted where there is no CA.
@@ -123,7 +133,7 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
   const signingKey = own ?? kubeadms ?? '';
   const serviceAccount = { issuer: '', signingKey, verifyingKeys: signingKey === '' ? [] : [publicOf(signingKey)] };
   if (authority === undefined)
-    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: unsigned, sign: unsigned, serviceAccount };
+    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: issuedByNobody(), sign: unsigned, serviceAccount };
   const { signing: ca, bundle } = authority;
   return {
     caBundle: bundle,

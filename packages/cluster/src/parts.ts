@@ -134,11 +134,12 @@ function asking(plugin: Plugin, access: () => PartAccess): Plugin {
 
 /** The same controller; it reconciles with a client of its own. */
 function reconciling(made: Controller & Lifecycle, client: Client): Controller & Lifecycle {
-  const { name, watches, workers } = made;
+  const { name, watches, workers, partial } = made;
   return {
     name,
     watches,
     ...(workers !== undefined && { workers }),
+    ...(partial !== undefined && { partial }),
     ...(made.follow && { follow: (add) => made.follow?.(add) ?? (() => undefined) }),
     ...(made.start && { start: async (signal: AbortSignal) => made.start?.(signal) }),
     ...(made.stop && { stop: async () => made.stop?.() }),

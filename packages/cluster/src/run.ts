@@ -17,12 +17,13 @@ import type { ClusterFile } from './cluster-file.ts';
 import { writeAtomic } from './files.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { openKeys } from './keys.ts';
-import { Roles } from '@oarlock/spi/role';
 import { openLog } from './log.ts';
 import { NodeCertificates } from './node-certificates.ts';
+import { ownAccounts } from './own-accounts.ts';
 import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process-state.ts';
 import { missingRuntime, plan, type Plan } from './plan.ts';
+import { spanForwarding } from './span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
   readonly file: ClusterFile;
@@ -91,11 +92,7 @@ export async function run(options: RunOptions): Promise<Running> {
       clock,
       log,
       ...(options.observe && { observe: options.observe }),
-      ...(options.remote && {
-        forward: async (spans) => {
-          await client.raw('POST', '/oarlock/v1/spans', { spans });
-        },
-      }),
+      ...(options.remote && { forward: spanForwarding(client) }),
     });
     undo.push(() => tracing.flush());
     const informers = new SharedInformers({ client, log, clock });
@@ -104,12 +101,13 @@ export async function run(options: RunOptions): Promise<Running> {
       () => informers.stop(),
       () => events.stop(),
     );
+    const own = options.remote?.as !== undefined && (await ownAccounts(planned, { client, clock, log, signal, random: Math.random }));
     const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
     const accessOf = (part: Part): PartAccess => {
-      const own = options.remote?.as?.(part, ownAccounts(planned)) ?? loopbackClient(loopback, part.identity, part);
-      const writer = new EventWriter({ client: own, log, clock, random: Math.random });
+      const asking = options.remote?.as?.(part, own) ?? loopbackClient(loopback, part.identity, part);
+      const writer = new EventWriter({ client: asking, log, clock, random: Math.random });
       undo.push(() => writer.stop());
-      return { client: own, events: writer };
+      return { client: asking, events: writer };
     };
     const composition = compose(options.remote && options.remote.as === undefined ? planned : asParts(planned, accessOf), access, {
       ...options,
@@ -139,12 +137,6 @@ export async function run(options: RunOptions): Promise<Running> {
     await stop();
     throw error;
   }
-}
-
-/** Whether each loop of a process without an API server asks with its own service account (`useServiceAccountCredentials` of the role). */
-function ownAccounts({ plugins }: Plan): boolean {
-  const role = plugins.find((planned) => planned.plugin.provides.token === Roles.token && planned.name === 'controllers');
-  return (role?.config as { readonly useServiceAccountCredentials?: boolean } | undefined)?.useServiceAccountCredentials === true;
 }
 
 /** A node that joined looks after its own certificates. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { writeAtomic } from '@oarlock/cluster/files';
-import { openKeys, rotateServiceAccountKey } from '@oarlock/cluster/keys';
+import { openKeys, readKeys, rotateServiceAccountKey } from '@oarlock/cluster/keys';
 import { newRequest } from '@oarlock/cluster/node-keys';
 import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -180,6 +180,20 @@ describe('the keys of a cluster', () => {
     const file = join(directory, 'file');
     await writeFile(file, '');
     await expect(openKeys(join(file, 'pki'), issuer)).rejects.toThrow(/ENOTDIR|EEXIST/);
+  });
+});
+
+describe('the keys of a process that has none', () => {
+  it('give its servers a certificate that nobody knows, and clients nothing', async () => {
+    const keys = await readKeys(pki, 'the CA of the server');
+    expect(keys).toMatchObject({ trustOnly: true, caBundle: 'the CA of the server' });
+    const { certificate, key } = await keys.issue(serving);
+    const shown = new X509Certificate(certificate);
+    expect(shown.checkPrivateKey(createPrivateKey(key))).toBe(true);
+    expect(shown.checkHost('localhost')).toBe('localhost');
+    expect(shown.issuer).toBe('CN=kube-apiserver-ca');
+    await expect(keys.issue(client)).rejects.toThrow('does not hold the key');
+    await expect(keys.sign('', client)).rejects.toThrow('does not hold the key');
   });
 });
 

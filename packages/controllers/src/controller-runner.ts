@@ -35,9 +35,11 @@ export class ControllerRunner {
   readonly #options: ControllerRunnerOptions;
   readonly #log: Logger;
   readonly #metrics: ReconcileMetrics;
+  #awaited: readonly Watch[];
 
   constructor(options: ControllerRunnerOptions) {
     this.#options = options;
+    this.#awaited = options.controller.watches;
     this.#log = options.log.child({ controller: options.controller.name });
     this.#metrics = reconcileMetrics(options.metrics, options.controller.name);
   }
@@ -51,9 +53,19 @@ export class ControllerRunner {
     return this.#options.controller.watches.map(({ informer }) => informer.resource);
   }
 
-  /** Every informer that the controller watches has synced. */
+  /** It does what it can without some of the kinds that it watches. */
+  get partial(): boolean {
+    return this.#options.controller.partial === true;
+  }
+
+  /** From now on it is not waited for kinds that the server does not have: what there is of them comes when there is any. */
+  without(missing: (resource: Resource) => boolean): void {
+    this.#awaited = this.#awaited.filter(({ informer }) => !missing(informer.resource));
+  }
+
+  /** Every informer that the controller has to wait for has synced. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
-    await Promise.all(this.#options.controller.watches.map(({ informer }) => informer.whenSynced(signal)));
+    await Promise.all(this.#awaited.map(({ informer }) => informer.whenSynced(signal)));
   }
 
   /**

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { Backoff } from '@oarlock/client/backoff';
 import type { LeaderElector } from '@oarlock/client/leader-election';
 import type { Clock } from '@oarlock/kernel/clock';
@@ -6,7 +7,7 @@ import type { Lifecycle } from '@oarlock/kernel/plugin';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Health, Role } from '@oarlock/spi/role';
 import type { ControllerRunner } from './controller-runner.ts';
-import type { ServedResources } from './served-resources.ts';
+import type { ServedResources } from '@oarlock/client/served-resources';
 
 export interface ControllersRoleOptions {
   readonly runners: readonly ControllerRunner[];
@@ -14,7 +15,7 @@ export interface ControllersRoleOptions {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  /** What the server has: controllers of kinds that it does not have are left out. */
+  /** What the server has: controllers of kinds that it does not have wait for them. */
   readonly served: ServedResources;
   /** What runs from start to stop, whoever leads. */
   readonly apart?: readonly ((signal: AbortSignal) => Promise<void>)[];
@@ -22,7 +23,10 @@ export interface ControllersRoleOptions {
   elect?(onStarted: (signal: AbortSignal) => Promise<void>): LeaderElector;
 }
 
-/** Runs all controllers that the server has the kinds for, on the leader only where there is an election. */
+/** `batch/v1 cronjobs`: the server may have another version of it. */
+const nameOf = (resource: Resource) => `${apiVersionOf(resource)} ${resource.resource}`;
+
+/** Runs each controller as soon as the server has its kinds, on the leader only where there is an election. */
 export class ControllersRole implements Role, Lifecycle {
   readonly name = 'controllers';
   readonly #options: ControllersRoleOptions;
@@ -81,13 +85,7 @@ export class ControllersRole implements Role, Lifecycle {
     const backoff = new Backoff({ firstMs: 200, longestMs: 10_000, jitter: 0.5, random });
     for (;;) {
       try {
-        const missing = await Promise.all(runners.map((runner) => served.missing(runner.resources)));
-        return runners.filter(({ name }, at) => {
-          const kinds = missing[at] ?? [];
-          if (kinds.length > 0)
-            this.#log.info({ controller: name, kinds }, 'a controller does not run: the server does not have its kinds');
-          return kinds.length === 0;
-        });
+        return this.#sort(await Promise.all(runners.map((runner) => served.missing(runner.resources))));
       } catch (error) {
         signal.throwIfAborted();
         const delayMs = backoff.next();
@@ -97,6 +95,35 @@ export class ControllersRole implements Role, Lifecycle {
     }
   }
 
+  /** Those that can run with what the server has; by position in `runners`, what each misses. */
+  #sort(missing: readonly (readonly Resource[])[]): readonly ControllerRunner[] {
+    const misses = new Map(this.#options.runners.map((runner, at) => [runner, new Set((missing[at] ?? []).map(nameOf))]));
+    const waiting: Record<string, readonly string[]> = {};
+    const partial: Record<string, readonly string[]> = {};
+    const runnable = [...misses].flatMap(([runner, kinds]) => {
+      if (kinds.size === 0) return [runner];
+      (runner.partial ? partial : waiting)[runner.name] = [...kinds];
+      if (runner.partial) runner.without((resource) => kinds.has(nameOf(resource)));
+      return runner.partial ? [runner] : [];
+    });
+    if (Object.keys(waiting).length > 0)
+      this.#log.warn({ controllers: waiting }, 'these controllers do not run until the server has their kinds');
+    if (Object.keys(partial).length > 0)
+      this.#log.info({ controllers: partial }, 'these controllers run without kinds that the server does not have');
+    return runnable;
+  }
+
+  /** Runs one whose kinds the server did not have, from when it has them. */
+  async #runLater(runner: ControllerRunner, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.served.whenServed(runner.resources, signal);
+    } catch {
+      return; // the term is over
+    }
+    this.#log.info({ controller: runner.name }, 'the server has what a controller needs by now: it runs');
+    await runner.run(signal);
+  }
+
   /** One that fails takes the others with it: half a set of controllers is worse than none, for nobody notices. */
   async #lead(signal: AbortSignal): Promise<void> {
     const any = new AbortController();
@@ -104,11 +131,12 @@ export class ControllersRole implements Role, Lifecycle {
     if (signal.aborted) stop();
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const runners = await this.#runners();
+      const runnable = new Set(await this.#runners());
+      setMaxListeners(0, any.signal);
       const ends = await Promise.allSettled(
-        runners.map(async (runner) => {
+        this.#options.runners.map(async (runner) => {
           try {
-            await runner.run(any.signal);
+            await (runnable.has(runner) ? runner.run(any.signal) : this.#runLater(runner, any.signal));
           } catch (error) {
             any.abort(error);
             throw error;

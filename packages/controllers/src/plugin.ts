@@ -12,7 +12,7 @@ import { ControllerRunner } from './controller-runner.ts';
 import { ControllersRole } from './controllers-role.ts';
 import { coordinate } from './leader-election/coordinated.ts';
 import { LeaderElectionController } from './leader-election/leader-election-controller.ts';
-import { ServedResources } from './served-resources.ts';
+import { ServedResources } from '@oarlock/client/served-resources';
 
 const config = z.strictObject({
   /** Lead through a Lease; needed as soon as two processes run controllers. */
@@ -23,9 +23,10 @@ const config = z.strictObject({
   coordinated: z.boolean().default(false),
   /**
    * In a process without an API server each loop asks with a token of its own service account in kube-system, which the user of the kubeconfig must
-   * be allowed to make. Beside an API server it is so anyway.
+   * be allowed to make. Absent: it does so where that user may not do everything itself, as `system:kube-controller-manager`. Beside an API server
+   * it is so anyway.
    */
-  useServiceAccountCredentials: z.boolean().default(false),
+  useServiceAccountCredentials: z.boolean().optional(),
   /** How many keys a controller works on at once, by its name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
   /** Controllers that are not to run, by name. */
@@ -55,7 +56,7 @@ export default Roles.plugin({
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
     const lease = { namespace: 'kube-system', name: leaseName };
     const told = events && { events: events.recorder('kube-controller-manager') };
-    const served = new ServedResources(client);
+    const served = new ServedResources(client, clock);
     const chooser = () => new ControllerRunner({ controller: new LeaderElectionController(informers, clock), ...common });
     const election = { client, clock, log, random: Math.random, identity };
     const candidacy = () =>

@@ -1,7 +1,7 @@
 import type { Resource } from '@oarlock/api/resource';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Watch } from '@oarlock/spi/controller';
-import type { ServedResources } from './served-resources.ts';
+import type { ServedResources } from '@oarlock/client/served-resources';
 
 /** For kinds that a server has on request only: takes `watch` up when it has `resource`. Returns what ends that, for `Controller.follow`. */
 export function whenServed(

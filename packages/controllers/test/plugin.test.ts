@@ -1,5 +1,6 @@
-import { configMaps, leases, secrets } from '@oarlock/api/resources';
+import { configMaps, jobs, leases, secrets } from '@oarlock/api/resources';
 import { splitKey } from '@oarlock/api/object';
+import { failure } from '@oarlock/api/status';
 import plugin from '@oarlock/controllers/plugin';
 import { WiringError } from '@oarlock/kernel/errors';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
@@ -75,6 +76,48 @@ describe('the controllers role', () => {
         .place({ plugin: copier('one'), name: 'again' })
         .start(),
     ).rejects.toThrow('there are two controllers named one');
+  });
+
+  it('lets a loop wait for kinds that the server does not have, and runs the others', async () => {
+    const jobsVersion = '/apis/batch/v1';
+    api.paths.set(jobsVersion, { resources: [] });
+    const told = (name: string, partial?: boolean) =>
+      Controllers.plugin({
+        id: `controller-${name}`,
+        config: z.strictObject({}),
+        needs: { informers: Informers },
+        create: ({ informers }) => ({
+          name,
+          ...(partial !== undefined && { partial }),
+          watches: [watch(informers.of(configMaps), () => ['key']), watch(informers.of(jobs), () => [])],
+          reconcile: async (_key, { client }) => {
+            await client.create(secrets, { metadata: { namespace: 'd', name } });
+          },
+        }),
+      });
+    const missing = failure('NotFound', 'the server could not find the requested resource');
+    api.failNext({ resource: jobs }, missing, 1);
+    const running = new PluginHost({ clock })
+      .provide(Client, api.client())
+      .provide(Informers, api.informers)
+      .place({ plugin: copier('one') })
+      .place({ plugin: told('later') })
+      .place({ plugin: told('partly', true) })
+      .place({ plugin, config: {} });
+    await running.start();
+    await role(running).ready?.(new AbortController().signal);
+    api.seed(configMaps, { metadata: { namespace: 'd', name: 'a' } });
+    await clock.settle();
+    expect(made()).toEqual(['one-a', 'partly']);
+    const asked = () => api.requests.filter(({ resource }) => resource === jobs).length;
+    const before = asked();
+    await clock.advance(600_000);
+    expect(made()).toEqual(['one-a', 'partly']);
+    expect(asked()).toBe(before); // it is discovery that is asked, not the kind
+
+    api.paths.delete(jobsVersion);
+    await clock.runUntil(() => made().includes('later'), { within: 60_000 });
+    await running.stop();
   });
 
   it('lets one of two processes lead, the other take over', async () => {

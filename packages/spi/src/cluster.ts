@@ -43,9 +43,9 @@ export interface CertificateRequest {
 export interface ClusterKeys {
   /** PEM of every CA certificate that clients and servers of this cluster trust. */
   readonly caBundle: string;
-  /** This process has certificates to trust only: `issue` and `sign` always reject. */
+  /** This process has certificates to trust only: `sign` always rejects, and what `issue` gives is trusted by nobody. */
   readonly trustOnly?: boolean;
-  /** Signs a new key pair with the cluster's CA; throws where this process does not hold the CA's key. */
+  /** Signs a new key pair with the cluster's CA. Where this process does not hold its key, servers get one that nobody knows; rejects for clients. */
   issue(request: CertificateRequest): Promise<KeyPair>;
   /** Signs for the key of a PKCS #10 request (PEM); its own subject and names are ignored in favour of `request`. Returns PEM. */
   sign(csr: string, request: CertificateRequest): Promise<string>;

@@ -42,6 +42,11 @@ export interface Controller {
   /** How many keys are worked on at once. Default 5. */
   readonly workers?: number;
   /**
+   * It does what it can where a server does not have all the kinds that it watches: it runs without those, and takes them up when the server has
+   * them. Absent: it does not run before the server has all of them.
+   */
+  readonly partial?: boolean;
+  /**
    * Called when it begins to run, for kinds that come and go meanwhile: `add` takes up another watch, and what it returns lets go of it.
    * What this returns is called when the run ends.
    */

@@ -30,6 +30,11 @@ export const clusterBindingRows: readonly BindingRow[] = [
   },
   { name: 'oarlock:certificatesigningrequests:selfnodeserver', to: ['group system:nodes'] },
   { name: 'oarlock:node', to: ['group system:nodes'] },
+  {
+    name: 'oarlock:tracing',
+    role: 'oarlock:node',
+    to: ['user system:kube-controller-manager', 'user system:kube-proxy', 'user system:kube-scheduler'],
+  },
   { name: 'oarlock:node-addresses', to: ['group system:nodes'] },
   { name: 'oarlock:leader-election', to: ['user system:kube-controller-manager'] },
   { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },

@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { byConsumer, consumersOf } from '../claims-by-consumer.ts';
 import { isTerminal, isTerminating } from '../pod-state.ts';
 import { nameOf, typed } from '../pod-template.ts';
-import { ServedResources } from '../served-resources.ts';
+import { ServedResources } from '@oarlock/client/served-resources';
 import { tolerates } from '../tolerations.ts';
 import { whenServed } from '../when-served.ts';
 import { RuleStatus, type RuleEffects } from './rule-status.ts';

@@ -29,6 +29,7 @@ type OwnerState = 'solid' | 'waiting' | 'absent';
 export class GarbageCollector implements Controller {
   readonly name = 'garbage-collector';
   readonly workers = workers;
+  readonly partial = true;
   readonly watches: readonly Watch[];
   readonly #graph = new OwnerGraph();
   readonly #recorder: EventRecorder;

@@ -4,7 +4,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client } from '@oarlock/spi/client';
 import type { ControllerRunner } from '../controller-runner.ts';
-import type { ServedResources } from '../served-resources.ts';
+import type { ServedResources } from '@oarlock/client/served-resources';
 
 export interface CoordinationOptions {
   readonly client: Client;

@@ -12,7 +12,7 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Watch 
 import { z } from 'zod';
 import { CustomKinds } from '../custom-kinds.ts';
 import { nameOf, typed } from '../pod-template.ts';
-import { ServedResources } from '../served-resources.ts';
+import { ServedResources } from '@oarlock/client/served-resources';
 import { whenServed } from '../when-served.ts';
 
 const pageSize = 500;
