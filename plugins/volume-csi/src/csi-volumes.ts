@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { csiDrivers } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { PersistentVolume, SecretReference, Volume } from '@oarlock/api/types/core-v1';
+import type { PersistentVolume, PersistentVolumeClaim, SecretReference, Volume } from '@oarlock/api/types/core-v1';
 import type { CSIDriverSpec } from '@oarlock/api/types/storage-v1';
 import type { Strings, VolumeCapability } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
@@ -12,7 +12,8 @@ import { VolumeError, type Mounted, type VolumeCall, type VolumeDriver, type Vol
 import { capability } from './capability.ts';
 import type { CsiDriver } from './csi-driver.ts';
 import { giveToGroup, wantsGroup } from './fs-group.ts';
-import type { NodeExpansion } from './node-expansion.ts';
+import type { ExpansionTarget, NodeExpansion } from './node-expansion.ts';
+import type { OnlineGrowth } from './online-growth.ts';
 import { forgetPublished, readPublished, writePublished } from './published.ts';
 import { readSecrets } from './secrets.ts';
 import type { Staging } from './staging.ts';
@@ -26,6 +27,7 @@ export interface CsiVolumesOptions {
   readonly drivers: ReadonlyMap<string, CsiDriver>;
   readonly inUse: () => VolumesInUse;
   readonly expansion: NodeExpansion;
+  readonly growth: OnlineGrowth;
 }
 
 /** One volume, whether it is in a pod's spec or behind a claim. */
@@ -101,13 +103,7 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
       }),
     );
     if (persistentVolume !== undefined)
-      await this.#options.expansion.finish(
-        driver,
-        persistentVolume,
-        request.claim,
-        { volumePath: targetPath, staged, volumeCapability },
-        call,
-      );
+      await this.#grow(driver, persistentVolume, request.claim, { volumePath: targetPath, staged, volumeCapability }, call);
     if (fsGroup !== undefined && !ownGroup && !wanted.block && wantsGroup(spec?.fsGroupPolicy, wanted, persistentVolume))
       await giveToGroup(targetPath, fsGroup, pod.spec?.securityContext?.fsGroupChangePolicy);
     return {
@@ -117,17 +113,32 @@ export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'un
     };
   }
 
+  /** What has been made larger before, and from now on. */
+  async #grow(
+    driver: CsiDriver,
+    volume: PersistentVolume,
+    claim: PersistentVolumeClaim | undefined,
+    target: ExpansionTarget,
+    call: VolumeCall,
+  ): Promise<void> {
+    const { expansion, growth } = this.#options;
+    await expansion.finish(driver, volume, claim, target, call);
+    const { namespace = '', name = '' } = claim?.metadata ?? {};
+    if (name !== '') growth.watch({ driver, claim: { namespace, name }, volumeName: volume.metadata?.name ?? '', ...target });
+  }
+
   async unmount({ path }: { readonly path: string }, call: VolumeCall = {}): Promise<void> {
     const published = await readPublished(path);
     if (published === undefined) return; // nothing was begun
     const { driver: name, volumeHandle, ephemeral } = published;
     const driver = this.#driver(name);
-    const { staging, inUse } = this.#options;
+    const { staging, inUse, growth } = this.#options;
     const staged = staging.of(name, volumeHandle);
     await staging.turn(staged, () =>
       asVolumeError('UnmountVolume', volumeHandle, async () => {
         await driver.client.nodeUnpublish(volumeHandle, join(path, 'mount'), call);
         if (!ephemeral && (await staging.letGo(staged, path))) {
+          growth.forget(staged);
           if (driver.nodeAbilities.has('STAGE_UNSTAGE_VOLUME')) await driver.client.nodeUnstage(volumeHandle, staging.target(staged), call);
           if ((await staging.about(staged))?.attachable === true) await inUse().release(name, volumeHandle);
           await staging.forget(staged);

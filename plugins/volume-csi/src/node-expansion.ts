@@ -13,6 +13,10 @@ import type { Staging } from './staging.ts';
 /** Where the resizer leaves off because the node has to go on. */
 export const nodeResize = { pending: 'NodeResizePending', underWay: 'NodeResizeInProgress', infeasible: 'NodeResizeInfeasible' };
 
+/** Conditions that end when a volume has grown. */
+const ofGrowing: ReadonlySet<string> = new Set(['FileSystemResizePending', 'Resizing', 'NodeResizeError', 'ControllerResizeError']);
+const infeasible: ReadonlySet<string> = new Set(['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'NOT_FOUND']);
+
 /** Whether a claim waits for the node that has its volume. */
 export const waitsForNode = ({ status }: PersistentVolumeClaim): boolean => {
   const at = status?.allocatedResourceStatuses?.['storage'];
@@ -67,41 +71,39 @@ export class NodeExpansion {
           { signal },
         );
       } catch (error) {
-        if (error instanceof GrpcError)
-          this.#recorder.event(
-            claim,
-            'Warning',
-            'VolumeResizeFailed',
-            `NodeExpandVolume failed for volume "${volume.metadata?.name}" : ${error.message}`,
-          );
+        if (error instanceof GrpcError) await this.#failed(volume, claim, error, signal);
         throw error;
       }
     }
-    const { namespace = '', name = '', uid } = claim.metadata ?? {};
     const { storage: _done, ...statuses } = claim.status?.allocatedResourceStatuses ?? {};
-    await this.#client
-      .patch(
-        persistentVolumeClaims,
-        { namespace, name },
-        'merge',
-        {
-          metadata: { uid },
-          status: {
-            capacity: { storage: size },
-            allocatedResourceStatuses: Object.keys(statuses).length > 0 ? { ...statuses, storage: null } : null,
-            conditions: (claim.status?.conditions ?? []).filter(({ type }) => type !== 'FileSystemResizePending' && type !== 'Resizing'),
-          },
-        },
-        { subresource: 'status', ...(signal && { signal }) },
-      )
-      .catch((error: unknown) => {
-        if (!isStatus(error, 'NotFound')) throw error;
-      });
+    const status = {
+      capacity: { storage: size },
+      allocatedResourceStatuses: Object.keys(statuses).length > 0 ? { ...statuses, storage: null } : null,
+      conditions: (claim.status?.conditions ?? []).filter(({ type }) => !ofGrowing.has(type)),
+    };
+    await this.#status(claim, status, signal);
     this.#recorder.event(
       claim,
       'Normal',
       'FileSystemResizeSuccessful',
       `MountVolume.NodeExpandVolume succeeded for volume "${volume.metadata?.name}"`,
     );
+  }
+
+  /** What no time will heal is said in the claim, which may then ask for less (KEP-1790). */
+  async #failed(volume: PersistentVolume, claim: PersistentVolumeClaim, error: GrpcError, signal: AbortSignal | undefined): Promise<void> {
+    const message = `NodeExpandVolume failed for volume "${volume.metadata?.name}" : ${error.message}`;
+    this.#recorder.event(claim, 'Warning', 'VolumeResizeFailed', message);
+    if (!infeasible.has(error.code)) return;
+    await this.#status(claim, { allocatedResourceStatuses: { storage: nodeResize.infeasible } }, signal);
+  }
+
+  async #status({ metadata }: PersistentVolumeClaim, status: object, signal: AbortSignal | undefined): Promise<void> {
+    const { namespace = '', name = '', uid } = metadata ?? {};
+    const body = { metadata: { uid }, status };
+    const options = { subresource: 'status', ...(signal && { signal }) } as const;
+    await this.#client.patch(persistentVolumeClaims, { namespace, name }, 'merge', body, options).catch((error: unknown) => {
+      if (!isStatus(error, 'NotFound')) throw error;
+    });
   }
 }

@@ -13,6 +13,7 @@ import { CsiVolumes } from './csi-volumes.ts';
 import { runDriver } from './driver-process.ts';
 import { firstUse } from './first-use.ts';
 import { NodeExpansion } from './node-expansion.ts';
+import { OnlineGrowth } from './online-growth.ts';
 import { PluginSockets } from '@oarlock/grpc/plugin-sockets';
 import { problemOf } from './registered-drivers.ts';
 import { announce, announceSnapshots, register, unregister } from './registration.ts';
@@ -43,6 +44,7 @@ export class VolumeCsi implements VolumeDriver {
   readonly #volumes: CsiVolumes;
   readonly #staging: Staging;
   readonly #expansion: NodeExpansion;
+  readonly #growth: OnlineGrowth;
   readonly #stop = new AbortController();
   readonly #processes: (() => Promise<void>)[] = [];
   readonly #leave = new Map<string, () => Promise<void>>();
@@ -53,16 +55,19 @@ export class VolumeCsi implements VolumeDriver {
   #provisions: Promise<boolean> | undefined;
 
   constructor(options: VolumeCsiOptions) {
-    const { config, client, dataDir, events } = options;
+    const { config, client, dataDir, events, clock, log } = options;
     this.#options = options;
     const { kubeletDir } = config;
     this.#staging = new Staging(kubeletDir === undefined ? join(dataDir, 'staging') : join(kubeletDir, 'plugins/kubernetes.io/csi'));
     this.#expansion = new NodeExpansion(client, this.#staging, events.recorder('kubelet'));
+    const [staging, expansion] = [this.#staging, this.#expansion];
+    this.#growth = new OnlineGrowth({ client, staging, expansion, clock, log, random: Math.random });
     this.#volumes = new CsiVolumes({
       client,
-      staging: this.#staging,
+      staging,
       drivers: this.#drivers,
-      expansion: this.#expansion,
+      expansion,
+      growth: this.#growth,
       inUse: () => {
         if (this.#inUse === undefined) throw new VolumeError('NotReady', 'the node is not known yet');
         return this.#inUse;
@@ -105,6 +110,7 @@ export class VolumeCsi implements VolumeDriver {
 
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
+    this.#growth.stop();
     await Promise.all(this.#meetings);
     await this.#sockets?.stop();
     for (const leave of this.#leave.values()) await leave();
