@@ -1,10 +1,11 @@
 import { cp, mkdir, open, rm, truncate } from 'node:fs/promises';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { VolumeStore } from './volume-store.ts';
 
 /** `COPYFILE_FICLONE`: shares blocks where the file system can. */
 const copyOnWrite = 2;
 
-/** Copies the content of one volume or snapshot to another; half a copy is removed. */
+/** Copies the content of one volume or snapshot to another; half a copy is removed. @throws GrpcError `RESOURCE_EXHAUSTED` */
 export async function copy(store: VolumeStore, from: string, to: string): Promise<void> {
   try {
     await cp(store.content(from), store.content(to), {
@@ -16,6 +17,9 @@ export async function copy(store: VolumeStore, from: string, to: string): Promis
     });
   } catch (error) {
     await rm(store.content(to), { recursive: true, force: true });
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOSPC' || code === 'EDQUOT')
+      throw new GrpcError('RESOURCE_EXHAUSTED', `there is no room on the disk for a copy of ${from}`);
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Methods } from '@oarlock/grpc/unix-server';
 import { attachService } from './attach-service.ts';
 import { fill } from './content.ts';
-import { OneAtATime } from './one-at-a-time.ts';
+import type { OneAtATime } from './one-at-a-time.ts';
 import { freeLoopDevice } from './mounts.ts';
 import type { Publications } from './publications.ts';
 import { isBlock, page, required } from './requests.ts';
@@ -21,12 +21,15 @@ export interface ControllerOptions {
   readonly topology: Topology | undefined;
   /** Whether volumes have to be attached to a node before they are used there. */
   readonly attach: boolean;
+  /** Whether directories have to be grown on the node, too. */
+  readonly nodeExpansion: boolean;
   /** Names of parameters that can be changed later. */
   readonly mutable: readonly string[];
   /** How many volumes a node may have attached; 0: any number. */
   readonly maxVolumes: number;
   /** What all volumes together may be promised. Bytes. */
   readonly capacityBytes: number;
+  readonly turns: OneAtATime;
   now(): number;
 }
 
@@ -46,9 +49,8 @@ const defaultBytes = 1 << 30;
 
 /** The controller service of CSI: what there is, how large it is and what it was made from. */
 export function controllerService(options: ControllerOptions): Methods {
-  const { store, publications, topology, capacityBytes, now, attach, mutable } = options;
+  const { store, publications, topology, capacityBytes, now, attach, mutable, nodeExpansion, turns } = options;
   const shared = topology === undefined;
-  const turns = new OneAtATime();
   const free = () => capacityBytes - store.usedBytes;
   const volumeMessage = ({ id, bytes, source }: StoredVolume): CsiVolume => ({
     volumeId: id,
@@ -188,7 +190,7 @@ export function controllerService(options: ControllerOptions): Methods {
           throw new GrpcError('OUT_OF_RANGE', `${bytes - volume.bytes} bytes more are asked for and ${free()} are free`);
         if (volume.block) await truncate(store.content(volumeId), bytes);
         if (bytes !== volume.bytes) await store.put({ ...volume, bytes });
-        return { capacityBytes: bytes, nodeExpansionRequired: volume.block };
+        return { capacityBytes: bytes, nodeExpansionRequired: volume.block || nodeExpansion };
       }),
   };
 }

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { existsSync, readFileSync, renameSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { GrpcError, type GrpcCode } from '@oarlock/grpc/grpc-error';
@@ -9,8 +10,11 @@ export interface Fault {
   readonly code?: GrpcCode;
   /** The process kills itself: before anything is done, or after all is done and before the answer. */
   readonly kill?: 'before' | 'after';
-  /** The call waits for as long as the file `FILE.METHOD` is there, which it makes: before anything is done, or after all is done. */
-  readonly hold?: 'before' | 'after';
+  /**
+   * The call waits for as long as the file `FILE.METHOD` is there, which it makes: before anything is done, within, when no other may begin for
+   * the same thing, or after all is done.
+   */
+  readonly hold?: 'before' | 'within' | 'after';
   /** `caller`: what is killed is what has started this process, which is then never answered. */
   readonly of?: 'caller';
   /** How many calls it happens to; 1 by default. */
@@ -21,6 +25,8 @@ export interface Fault {
 export class Faults {
   readonly #file: string;
   readonly #kill: (of: 'caller' | undefined) => void;
+  /** The method that is held within. */
+  readonly #within = new AsyncLocalStorage<string>();
 
   constructor(
     file: string,
@@ -40,13 +46,19 @@ export class Faults {
           if (fault?.code !== undefined) throw new GrpcError(fault.code, `${method} is to fail, a file says`);
           if (fault?.kill === 'before') await this.#end(fault);
           if (fault?.hold === 'before') await this.#held(method);
-          const response = await answer(request);
+          const response = await (fault?.hold === 'within' ? this.#within.run(method, () => answer(request)) : answer(request));
           if (fault?.kill === 'after') await this.#end(fault);
           if (fault?.hold === 'after') await this.#held(method);
           return response;
         },
       ]),
     );
+  }
+
+  /** Where a call has begun and nobody else may: waits when it is to be held there. */
+  async within(): Promise<void> {
+    const method = this.#within.getStore();
+    if (method !== undefined) await this.#held(method);
   }
 
   /** Nobody gets an answer any more. */

@@ -17,6 +17,8 @@ const { values } = parseArgs({
     shared: { type: 'boolean', default: false },
     /** A parameter that can be changed later. */
     mutable: { type: 'string', multiple: true, default: [] },
+    /** Directories, too, have to be grown on the node. */
+    'node-expansion': { type: 'boolean', default: false },
     /** How many volumes a node takes; 0: any number. */
     'max-volumes': { type: 'string', default: '0' },
     /** A file that says what is to go wrong, for tests. */
@@ -46,6 +48,7 @@ const server = await driver({
   shared,
   mutable,
   maxVolumes,
+  nodeExpansion: values['node-expansion'],
   ...(faults !== undefined && { faults: new Faults(faults) }),
   now: Date.now,
   failed: (path, error) => console.error(`${path}: ${error instanceof Error ? error.message : String(error)}`),

@@ -4,14 +4,17 @@ import type { ExpandRequest, PublishRequest, StageRequest, Topology, VolumeCapab
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Methods } from '@oarlock/grpc/unix-server';
 import { freeLoopDevice, growLoopDevice, hide, isThere, loopDevice, show } from './mounts.ts';
-import { OneAtATime } from './one-at-a-time.ts';
+import type { OneAtATime } from './one-at-a-time.ts';
 import type { Publications } from './publications.ts';
 import { isBlock, required } from './requests.ts';
+import type { Stagings } from './stagings.ts';
 import type { StoredVolume, VolumeStore } from './volume-store.ts';
 
 export interface NodeOptions {
   readonly store: VolumeStore;
   readonly publications: Publications;
+  readonly stagings: Stagings;
+  readonly turns: OneAtATime;
   readonly nodeId: string;
   /** Where its volumes can be reached; undefined: everywhere. */
   readonly topology: Topology | undefined;
@@ -31,9 +34,8 @@ const abilities: readonly NodeRpc[] = [
 const ephemeralKey = 'csi.storage.k8s.io/ephemeral';
 
 /** The node service of CSI: directories are shown where they are wanted, and files are block devices by way of a loop device. */
-export function nodeService({ store, publications, nodeId, topology, attach, maxVolumes }: NodeOptions): Methods {
+export function nodeService({ store, publications, stagings, turns, nodeId, topology, attach, maxVolumes }: NodeOptions): Methods {
   const shared = topology === undefined;
-  const turns = new OneAtATime();
   const find = async (id: string) => (shared ? store.fresh(id) : store.volume(id));
   const known = async (id: string, capability: VolumeCapability | undefined): Promise<StoredVolume> => {
     if (capability === undefined) throw new GrpcError('INVALID_ARGUMENT', 'volume_capability is missing');
@@ -64,6 +66,9 @@ export function nodeService({ store, publications, nodeId, topology, attach, max
       turns.run(required('volume_id', volumeId), async () => {
         required('staging_target_path', stagingTargetPath);
         const { block } = await known(volumeId, volumeCapability);
+        if (await stagings.differs(volumeId, stagingTargetPath, volumeCapability))
+          throw new GrpcError('ALREADY_EXISTS', `the volume ${volumeId} is staged at ${stagingTargetPath} in another way`);
+        await stagings.put(volumeId, stagingTargetPath, volumeCapability);
         // a directory needs nothing before it is shown
         if (block) await loopDevice(store.content(volumeId), { make: true });
         return {};
@@ -73,6 +78,7 @@ export function nodeService({ store, publications, nodeId, topology, attach, max
       turns.run(required('volume_id', volumeId), async () => {
         required('staging_target_path', stagingTargetPath);
         if ((await find(volumeId))?.block === true) await freeLoopDevice(store.content(volumeId));
+        await stagings.remove(volumeId);
         return {};
       }),
 
@@ -130,11 +136,17 @@ export function nodeService({ store, publications, nodeId, topology, attach, max
       };
     },
 
-    NodeExpandVolume: ({ volumeId, volumePath }: ExpandRequest) =>
+    NodeExpandVolume: ({ volumeId, volumePath, capacityRange = {} }: ExpandRequest) =>
       turns.run(required('volume_id', volumeId), async () => {
         required('volume_path', volumePath);
         const volume = await find(volumeId);
         if (volume === undefined) throw new GrpcError('NOT_FOUND', `there is no volume ${volumeId}`);
+        const { requiredBytes = 0, limitBytes = 0 } = capacityRange;
+        if (requiredBytes > volume.bytes || (limitBytes > 0 && limitBytes < volume.bytes))
+          throw new GrpcError(
+            'OUT_OF_RANGE',
+            `the volume ${volumeId} has ${volume.bytes} bytes: its controller has not made it another size`,
+          );
         if (volume.block) await growLoopDevice(store.content(volumeId));
         return { capacityBytes: volume.bytes };
       }),

@@ -47,7 +47,7 @@ export class VolumeStore {
   /** Reads what is there, and removes content that belongs to nothing: of what was begun and not acknowledged. */
   static async open(directory: string, { shared = false }: { readonly shared?: boolean } = {}): Promise<VolumeStore> {
     const store = new VolumeStore(directory);
-    for (const part of ['state', 'content', 'published']) await mkdir(join(directory, part), { recursive: true, mode: 0o700 });
+    for (const part of ['state', 'content', 'published', 'staged']) await mkdir(join(directory, part), { recursive: true, mode: 0o700 });
     for (const file of await readdir(join(directory, 'state'))) {
       const path = join(directory, 'state', file);
       if (file.endsWith('.json')) store.#remember(JSON.parse(await readFile(path, 'utf8')) as Stored);
@@ -117,7 +117,7 @@ export class VolumeStore {
 
   async remove({ kind, id, name }: Stored): Promise<void> {
     await rm(this.#file(id), { force: true });
-    await rm(join(this.#directory, 'published', `${id}.json`), { force: true });
+    for (const part of ['published', 'staged']) await rm(join(this.#directory, part, `${id}.json`), { force: true });
     await this.#sync();
     this.#volumes.delete(id);
     this.#snapshots.delete(id);

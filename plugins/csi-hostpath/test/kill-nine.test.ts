@@ -83,7 +83,7 @@ class Mortal {
     const devices = loops
       ? (await run('losetup', ['--list', '--noheadings'])).stdout.split('\n').filter((line) => line.includes(this.directory))
       : [];
-    const files = await Promise.all(['state', 'content', 'published'].map((part) => readdir(join(this.directory, 'data', part))));
+    const files = await Promise.all(['state', 'content', 'published', 'staged'].map((part) => readdir(join(this.directory, 'data', part))));
     return [...mounts, ...devices, ...files.flat()];
   }
 
@@ -111,6 +111,8 @@ async function inProcess(mortal: Mortal): Promise<Running> {
     version: 'test',
     now: Date.now,
     attach: true,
+    mutable: ['speed'],
+    nodeExpansion: true,
     faults: new Faults(mortal.faults, () => die()),
   });
   return { client: mortal.client, death: death.then(() => server.close()), kill: () => die() };
@@ -129,6 +131,9 @@ async function asProcess(mortal: Mortal): Promise<Running> {
     '--data-dir',
     join(mortal.directory, 'data'),
     '--attach',
+    '--node-expansion',
+    '--mutable',
+    'speed',
     '--faults',
     mortal.faults,
   ];
@@ -178,12 +183,25 @@ describe.each(lives)('killed $title', ({ kill, begin, dies }) => {
       const file = volumeCapability.mount === undefined ? targetPath : join(targetPath, 'file');
       await writeFile(file, 'here');
       await call('Controller', 'ControllerExpandVolume', { volumeId, capacityRange: { requiredBytes: 16 * 2 ** 20 } });
-      await call('Node', 'NodeExpandVolume', { volumeId, volumePath: targetPath });
+      await call('Node', 'NodeExpandVolume', { volumeId, volumePath: targetPath, capacityRange: { requiredBytes: 16 * 2 ** 20 } });
+      await call('Controller', 'ControllerModifyVolume', { volumeId, mutableParameters: { speed: 'high' } });
       const { snapshot } = await call<{ snapshot: CsiSnapshot }>('Controller', 'CreateSnapshot', {
         sourceVolumeId: volumeId,
         name: 'then',
       });
       expect((await readFile(file)).subarray(0, 4).toString()).toBe('here');
+      // others are made from it meanwhile
+      const copies: string[] = [];
+      for (const [at, volumeContentSource] of [{ snapshot: { snapshotId: snapshot.snapshotId } }, { volume: { volumeId } }].entries()) {
+        const { volume: copy } = await call<{ volume: CsiVolume }>('Controller', 'CreateVolume', {
+          name: `copy-${at}`,
+          volumeCapabilities: [volumeCapability],
+          capacityRange: { requiredBytes: 16 * 2 ** 20 },
+          volumeContentSource,
+        });
+        copies.push(copy.volumeId);
+      }
+      for (const copy of copies) await call('Controller', 'DeleteVolume', { volumeId: copy });
       await call('Node', 'NodeUnpublishVolume', { volumeId, targetPath });
       await call('Node', 'NodeUnstageVolume', { volumeId, stagingTargetPath });
       await call('Controller', 'ControllerUnpublishVolume', { volumeId, nodeId: 'here' });
