@@ -1,4 +1,3 @@
-import type { KubeObject } from '@oarlock/api/object';
 import {
   cronJobs,
   daemonSets,
@@ -15,9 +14,7 @@ import {
   services,
   statefulSets,
 } from '@oarlock/api/resources';
-import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
-import type { Plugin } from '@oarlock/kernel/plugin';
 import cronJob from '@oarlock/controllers/cron-job/cron-job-controller';
 import daemonSet from '@oarlock/controllers/daemon-set/daemon-set-controller';
 import deployment from '@oarlock/controllers/deployment/deployment-controller';
@@ -33,38 +30,9 @@ import persistentVolume from '@oarlock/controllers/persistent-volume/persistent-
 import replicaSet from '@oarlock/controllers/replica-set/replica-set-controller';
 import statefulSet from '@oarlock/controllers/stateful-set/stateful-set-controller';
 import taintEviction from '@oarlock/controllers/taint-eviction/taint-eviction-controller';
-import type { FakeClock } from '@oarlock/testing/fake-clock';
-import type { MemoryApi } from '@oarlock/testing/memory-api';
-import { describe, expect, it } from 'vitest';
-import { live } from './life.ts';
+import { container, labels, meta, node, of, once, selector, template, testRows, type Row } from './said.ts';
 
-/** Upstream's: who says it, of what, and how. */
-interface Row {
-  readonly loop: Plugin;
-  readonly does: string;
-  readonly seed: (api: MemoryApi, clock: FakeClock) => void;
-  /** Milliseconds until it is said. */
-  readonly after?: number;
-  readonly says: readonly [component: string, about: string, type: 'Normal' | 'Warning', reason: string, message: string | RegExp];
-}
-
-const meta = { namespace: 'd', name: 'x', uid: '6a3b0f8e-8a0c-4a53-9d4e-8d6ff3d8f001' };
-const of = <T extends KubeObject>(resource: Resource<T>, spec: unknown, more: Readonly<Record<string, unknown>> = {}): T =>
-  ({
-    apiVersion: resource.group === '' ? resource.version : `${resource.group}/${resource.version}`,
-    kind: resource.kind,
-    metadata: meta,
-    spec,
-    ...more,
-  }) as unknown as T;
-const container = { name: 'c', image: 'a' };
-const labels = { app: 'x' };
-const template = { metadata: { labels }, spec: { containers: [container], restartPolicy: 'Always' } };
-const once = { metadata: { labels }, spec: { containers: [container], restartPolicy: 'Never' } };
-const selector = { matchLabels: labels };
 const broken = failure('InternalError', 'no disk');
-const node = (conditions: readonly unknown[] = [], spec: unknown = {}) =>
-  of(nodes, spec, { metadata: { name: 'n', uid: 'uid-of-n' }, status: { conditions, allocatable: { pods: '10' } } });
 const service = (spec: unknown = { selector: labels, ports: [{ port: 80 }] }) => of(services, spec);
 const addresses = (count: number) => Array.from({ length: count }, (_, i) => ({ ip: `10.0.0.${i + 1}` }));
 
@@ -335,18 +303,4 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe('what loops say', () => {
-  it.each(rows.map((row) => [row.says[0], row.does, row] as const))('%s %s', async (_component, _does, { loop, seed, after, says }) => {
-    const { clock, told } = await live([loop], { defaults: false, seed });
-    if (after !== undefined) await clock.advance(after);
-    const [component, about, type, reason, message] = says;
-    const found = told.map((each) => ({ ...each, about: `${each.about.kind} ${each.about.metadata?.name}` }));
-    expect(found).toContainEqual({
-      component,
-      about,
-      type,
-      reason,
-      message: typeof message === 'string' ? message : expect.stringMatching(message),
-    });
-  });
-});
+testRows(rows);

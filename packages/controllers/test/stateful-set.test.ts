@@ -218,6 +218,17 @@ describe('stateful set', () => {
     expect(status(api)).toMatchObject({ readyReplicas: 1, availableReplicas: 1 });
   });
 
+  it('counts the partition from the first place, whatever its ordinal', async () => {
+    const life = await live([statefulSet]);
+    const { api } = life;
+    const updateStrategy = { type: 'RollingUpdate', rollingUpdate: { partition: 1 } };
+    await api.client().create(statefulSets, set({ ordinals: { start: 5 }, updateStrategy }));
+    await life.rest();
+    await patch(api, { template: template('a:2') });
+    await life.rest();
+    expect(images(api)).toEqual({ 'db-5': 'a:1', 'db-6': 'a:2', 'db-7': 'a:2' });
+  });
+
   it('keeps claims or lets them go, as the retention policy says', async () => {
     const life = await live([statefulSet]);
     const { api } = life;

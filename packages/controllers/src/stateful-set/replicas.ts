@@ -26,7 +26,7 @@ export function isOfOldRevision(set: StatefulSet, ordinal: number): boolean {
 export function toUpdate(set: StatefulSet, replicas: readonly (Pod | undefined)[], update: string, nowMs: number): readonly Pod[] {
   const allowed = Math.max(1, scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, replicasOf(set), false));
   const outdated = replicas
-    .slice(partitionOf(set) > startOf(set) ? partitionOf(set) - startOf(set) : 0)
+    .slice(partitionOf(set)) // counted from the first place, whatever its ordinal
     .filter((pod) => pod !== undefined)
     .filter((pod) => revisionOf(pod) !== update && !isTerminating(pod))
     .reverse();
