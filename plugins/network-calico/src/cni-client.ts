@@ -10,7 +10,8 @@ const perl = '/usr/bin/perl';
 
 /**
  * The executable that runtimes start: it hands the call to the node's process and prints the answer. Perl starts in a tenth of the time that Node
- * takes and is a part of every Debian; where it is not, the same is done by Node.
+ * takes and is a part of every Debian; where it is not, the same is done by Node. While the node's process is away: 11, try again later, and for STATUS 50,
+ * not available (CNI specification 1.1, section 5, "Error").
  */
 const perlClient = `#!${perl}
 # Hands a CNI call to the node's network plugin. Written by network-calico.
@@ -25,14 +26,15 @@ if ($command eq 'VERSION') {
   print '{"cniVersion":"' . ($version // '1.1.0') . '",${versions}}' . "\\n";
   exit 0;
 }
+my $away = $command eq 'STATUS' ? 50 : 11;
 my ($path) = $config =~ /"socket"\\s*:\\s*"([^"\\\\]+)"/ or refuse(7, 'the network configuration names no socket');
 socket(my $node, PF_UNIX, SOCK_STREAM, 0) or refuse(5, "socket: $!");
-connect($node, pack_sockaddr_un($path)) or refuse(11, "the node does not answer at $path: $!");
+connect($node, pack_sockaddr_un($path)) or refuse($away, "the node does not answer at $path: $!");
 my $request = join("\\0", map { $ENV{$_} // '' } qw(${variables.join(' ')})) . "\\0" . $config;
 for (my $sent = 0; $sent < length $request;) { $sent += syswrite($node, $request, length($request) - $sent, $sent) // refuse(5, "write: $!") }
 shutdown($node, 1);
 my $answer = <$node> // '';
-$answer =~ s/^([01])\\n// or refuse(11, 'the node went away before it answered');
+$answer =~ s/^([01])\\n// or refuse($away, 'the node went away before it answered');
 my $code = $1;
 print $answer;
 exit $code;
@@ -46,14 +48,15 @@ const refuse = (code, msg) => end(1, JSON.stringify({ cniVersion: '1.0.0', code,
 const config = readFileSync(0, 'utf8');
 const field = (name) => new RegExp('"' + name + '"\\\\s*:\\\\s*"([^"\\\\\\\\]+)"').exec(config)?.[1];
 if (process.env.CNI_COMMAND === 'VERSION') end(0, '{"cniVersion":"' + (field('cniVersion') ?? '1.1.0') + '",${versions}}\\n');
+const away = process.env.CNI_COMMAND === 'STATUS' ? 50 : 11;
 const path = field('socket') ?? refuse(7, 'the network configuration names no socket');
 const node = require('node:net').connect({ path, allowHalfOpen: true });
 const parts = [];
-node.on('error', (error) => refuse(11, 'the node does not answer at ' + path + ': ' + error.code));
+node.on('error', (error) => refuse(away, 'the node does not answer at ' + path + ': ' + error.code));
 node.on('data', (part) => parts.push(part));
 node.on('end', () => {
   const answer = Buffer.concat(parts).toString();
-  if (!/^[01]\\n/.test(answer)) refuse(11, 'the node went away before it answered');
+  if (!/^[01]\\n/.test(answer)) refuse(away, 'the node went away before it answered');
   end(Number(answer[0]), answer.slice(2));
 });
 node.end(${JSON.stringify(variables)}.map((name) => process.env[name] ?? '').join('\\0') + '\\0' + config);

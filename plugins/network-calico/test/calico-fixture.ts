@@ -29,6 +29,8 @@ export interface CalicoFixture extends NetworkFixture {
 export interface FixtureOptions {
   readonly config?: Partial<CalicoConfig>;
   readonly node?: Partial<NodeNetwork>;
+  /** Without portmap and bandwidth. */
+  readonly alone?: boolean;
   /** Absent: the node is alone, with its own ranges. */
   readonly api?: Api & { stop(): Promise<void> };
 }
@@ -47,13 +49,13 @@ async function counts(prefix: string): Promise<Record<string, number>> {
 }
 
 /** A driver with interfaces, directories and namespaces of its own. */
-export async function openCalico({ config = {}, node: more = {}, api }: FixtureOptions = {}): Promise<CalicoFixture> {
+export async function openCalico({ config = {}, node: more = {}, alone = false, api }: FixtureOptions = {}): Promise<CalicoFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'calico-'));
   const prefix = `c${randomBytes(2).toString('hex')}`;
   const settings: CalicoConfig = {
     ...calicoConfig.parse({}),
     confDir: join(directory, 'net.d'),
-    binDirs: [join(directory, 'bin'), '/usr/lib/cni'],
+    binDirs: [join(directory, 'bin'), ...(alone ? [] : ['/usr/lib/cni'])],
     interfacePrefix: prefix,
     ...config,
   };
