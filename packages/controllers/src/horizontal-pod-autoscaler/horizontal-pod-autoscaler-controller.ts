@@ -24,6 +24,7 @@ import { SelectorsInUse } from './selectors-in-use.ts';
 export interface AutoscalerSettings {
   readonly syncPeriodSeconds: number;
   readonly tolerance: number;
+  readonly downscaleStabilizationSeconds: number;
   readonly cpuInitializationSeconds: number;
   readonly initialReadinessSeconds: number;
 }
@@ -111,11 +112,11 @@ export class HorizontalPodAutoscalerController implements Controller {
 
   async #scale(key: ObjectKey, look: Look, { resource: of, scale }: Target): Promise<void> {
     const { autoscaler, client } = look;
-    const { recorder, clock } = this.#parts;
+    const { recorder, clock, settings } = this.#parts;
     const { minReplicas: min = 1, maxReplicas: max, behavior } = autoscaler.spec;
     const now = clock.monotonic();
     const current = scale.spec?.replicas ?? 0;
-    const history = this.#history.get(key) ?? new ScalingHistory();
+    const history = this.#history.get(key) ?? new ScalingHistory(settings.downscaleStabilizationSeconds * 1000);
     this.#history.set(key, history);
     history.begin(current, now);
     let desired = current;
@@ -297,6 +298,8 @@ export default Controllers.plugin({
     syncPeriodSeconds: z.number().int().min(1).default(15),
     /** How far from its target a metric may be without anything being done. */
     tolerance: z.number().min(0).default(0.1),
+    /** So long the highest recommendation holds before replicas are taken away, where no behaviour says otherwise. */
+    downscaleStabilizationSeconds: z.number().int().min(0).default(300),
     /** So long after its start a pod's processor time counts only when it is ready. */
     cpuInitializationSeconds: z.number().int().min(0).default(300),
     /** A pod that was never ready within this time of its start has still to become so. */

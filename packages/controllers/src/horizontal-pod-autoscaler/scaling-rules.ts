@@ -1,7 +1,5 @@
 import type { HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules } from '@oarlock/api/types/autoscaling-v2';
 
-const downWindowMs = 300_000; // upstream's --horizontal-pod-autoscaler-downscale-stabilization
-
 interface Recommendation {
   readonly replicas: number;
   readonly at: number;
@@ -37,9 +35,15 @@ const downLimit: Reason = {
 
 /** What one autoscaler has recommended and done lately: times of the monotonic clock. */
 export class ScalingHistory {
+  readonly #downWindowMs: number;
   #recommendations: Recommendation[] = [];
   #up: ScaleEvent[] = [];
   #down: ScaleEvent[] = [];
+
+  /** `downWindowMs`: how long a fall is smoothed where no behaviour says it. */
+  constructor(downWindowMs: number) {
+    this.#downWindowMs = downWindowMs;
+  }
 
   /** The first look sets the number from which a fall is slowed down. */
   begin(replicas: number, nowMs: number): void {
@@ -55,7 +59,9 @@ export class ScalingHistory {
   ): { readonly replicas: number; readonly why: Reason } {
     const upMs = (behavior?.scaleUp?.stabilizationWindowSeconds ?? 0) * 1000;
     const downMs =
-      behavior?.scaleDown?.stabilizationWindowSeconds === undefined ? downWindowMs : behavior.scaleDown.stabilizationWindowSeconds * 1000;
+      behavior?.scaleDown?.stabilizationWindowSeconds === undefined
+        ? this.#downWindowMs
+        : behavior.scaleDown.stabilizationWindowSeconds * 1000;
     let lowest = desired;
     let highest = desired;
     for (const { replicas, at } of this.#recommendations) {
