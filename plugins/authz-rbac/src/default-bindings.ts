@@ -41,15 +41,8 @@ export const clusterBindingRows: readonly BindingRow[] = [
   // what Kubernetes' roles for the same parts lack
   ...[
     'certificate-controller',
-    'pod-garbage-collector',
     'ip-blocks-controller',
-    'job-controller',
-    'persistent-volume-binder',
-    'pv-protection-controller',
-    'pvc-protection-controller',
-    'resourcequota-controller',
     'cloud-node-controller',
-    'route-controller',
     'service-controller',
     'storage-version-migrator-controller',
   ].map((account): BindingRow => ({ name: `oarlock:controller:${account}`, to: [`account kube-system/${account}`] })),

@@ -295,15 +295,10 @@ export const clusterRoleRows: readonly RoleRow[] = [
     name: 'oarlock:certificatesigningrequests:selfnodeserver',
     rules: ['create | certificates.k8s.io | certificatesigningrequests/selfnodeserver'],
   },
-  { name: 'oarlock:controller:pod-garbage-collector', rules: ['update | core | pods/status'] },
   {
     name: 'oarlock:controller:ip-blocks-controller',
     rules: ['create | apiextensions.k8s.io | customresourcedefinitions', 'delete,list,update | network.oarlock.dev | ipblocks'],
   },
-  { name: 'oarlock:controller:job-controller', rules: ['get | core | pods'] },
-  { name: 'oarlock:controller:persistent-volume-binder', rules: ['patch | core | persistentvolumeclaims'] },
-  { name: 'oarlock:controller:pv-protection-controller', rules: ['patch | core | persistentvolumes'] },
-  { name: 'oarlock:controller:pvc-protection-controller', rules: ['patch | core | persistentvolumeclaims'] },
   {
     name: 'oarlock:controller:cloud-node-controller',
     rules: [
@@ -312,11 +307,9 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,patch,update | core,events.k8s.io | events',
     ],
   },
-  { name: 'oarlock:controller:route-controller', rules: ['update | core | nodes/status'] },
   { name: 'oarlock:controller:service-controller', rules: ['patch,update | core | services'] },
   {
     name: 'oarlock:controller:storage-version-migrator-controller',
     rules: ['update | storagemigration.k8s.io | storageversionmigrations/status', 'get,list,patch | * | *'],
   },
-  { name: 'oarlock:controller:resourcequota-controller', rules: ['get | core | resourcequotas'] },
 ];

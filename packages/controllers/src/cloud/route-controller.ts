@@ -9,7 +9,6 @@ import { Cluster } from '@oarlock/spi/cluster';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { BlockList, isIPv6 } from 'node:net';
 import { z } from 'zod';
-import { typed } from '../pod-template.ts';
 
 /** All of them: what the cloud has is one list. */
 const key = 'routes';
@@ -63,8 +62,9 @@ export class RouteController implements Controller {
           recorder.event(node, 'Warning', 'FailedToCreateRoute', `Could not create route ${range} for node ${name}: ${because}`);
         }
       }
-      const next = this.#judged(node, !failed);
-      if (next !== undefined) await client.update(nodeResource, next, { subresource: 'status' });
+      const condition = this.#judged(node, !failed);
+      if (condition !== undefined)
+        await client.patch(nodeResource, { name }, 'strategic', { status: { conditions: [condition] } }, { subresource: 'status' });
     }
     return { requeueAfterMs: everyMs };
   }
@@ -74,13 +74,13 @@ export class RouteController implements Controller {
     return this.#ours.check(base, isIPv6(base) ? 'ipv6' : 'ipv4');
   }
 
-  /** The node with the condition as it should be; undefined when it is so already. */
-  #judged(node: Node, reachable: boolean): Node | undefined {
+  /** The node's condition as it should be; undefined when it is so already. */
+  #judged(node: Node, reachable: boolean): NodeCondition | undefined {
     const before = node.status?.conditions?.find(({ type }) => type === 'NetworkUnavailable');
     const status = reachable ? 'False' : 'True';
     if (before?.status === status) return undefined;
     const now = formatTime(this.#parts.clock.now());
-    const condition: NodeCondition = {
+    return {
       type: 'NetworkUnavailable',
       status,
       reason: reachable ? 'RouteCreated' : 'NoRouteCreated',
@@ -88,8 +88,6 @@ export class RouteController implements Controller {
       lastTransitionTime: now,
       lastHeartbeatTime: now,
     };
-    const others = (node.status?.conditions ?? []).filter(({ type }) => type !== 'NetworkUnavailable');
-    return { ...typed(nodeResource, node), status: { ...node.status, conditions: [...others, condition] } };
   }
 }
 

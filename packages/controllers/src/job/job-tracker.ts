@@ -158,11 +158,10 @@ export async function removeTracking(pod: Pod, client: Client): Promise<void> {
     // gone, or another pod of the name by now
     if (!isStatus(error, 'NotFound', 'Invalid', 'Conflict')) throw error;
     if (isStatus(error, 'Conflict')) {
-      const fresh = await client.get(podResource, nameOf(pod)).catch((again: unknown) => {
-        if (isStatus(again, 'NotFound')) return undefined;
-        throw again;
-      });
-      if (fresh?.metadata?.uid === pod.metadata?.uid) throw error;
+      // Kubernetes' role for Jobs lets them list pods, not get one
+      const { namespace = '', name } = nameOf(pod);
+      const { items } = await client.list(podResource, { namespace, fieldSelector: `metadata.name=${name}` });
+      if (items[0]?.metadata?.uid === pod.metadata?.uid) throw error;
     }
   }
 }

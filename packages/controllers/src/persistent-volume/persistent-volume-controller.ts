@@ -6,7 +6,7 @@ import type { StorageClass } from '@oarlock/api/types/storage-v1';
 import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { nameOf, typed } from '../pod-template.ts';
+import { typed } from '../pod-template.ts';
 import { byClaim, claimsOfPod } from '../pods-by-claim.ts';
 import { bind, setClaimPhase, setPhase, unbind } from './binding.ts';
 import { Recycler, recycledBy } from './recycler.ts';
@@ -172,7 +172,10 @@ export class PersistentVolumeController implements Controller {
     const told = Object.entries(notes).every(([key, value]) => claim.metadata?.annotations?.[key] === value);
     const asked = told
       ? claim
-      : await client.patch(persistentVolumeClaims, nameOf(claim), 'merge', { metadata: { uid: claim.metadata?.uid, annotations: notes } });
+      : await client.update(persistentVolumeClaims, {
+          ...typed(persistentVolumeClaims, claim),
+          metadata: { ...claim.metadata, annotations: { ...claim.metadata?.annotations, ...notes } },
+        });
     recorder.event(
       claim,
       'Normal',

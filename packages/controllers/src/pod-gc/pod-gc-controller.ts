@@ -7,7 +7,7 @@ import { Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { isTerminal, isTerminating } from '../pod-state.ts';
-import { nameOf, typed } from '../pod-template.ts';
+import { nameOf } from '../pod-template.ts';
 import { byNode, nodeOf } from '../pods-by-node.ts';
 
 const ended = 'ended';
@@ -48,7 +48,6 @@ export default Controllers.plugin({
       if (isTerminal(pod) && isTerminating(pod) && pod.metadata?.deletionGracePeriodSeconds === 0) return;
       try {
         if (mark && !isTerminal(pod)) {
-          const conditions = (pod.status?.conditions ?? []).filter(({ type }) => type !== 'DisruptionTarget');
           const disrupted = {
             type: 'DisruptionTarget',
             status: 'True',
@@ -56,8 +55,16 @@ export default Controllers.plugin({
             message: 'PodGC: node no longer exists',
             lastTransitionTime: formatTime(clock.now()),
           };
-          const status = { ...pod.status, phase: 'Failed', ...(lostNode && { conditions: [...conditions, disrupted] }) };
-          await client.update(podResource, { ...typed(podResource, pod), status }, { subresource: 'status' });
+          const { uid, resourceVersion } = pod.metadata ?? {};
+          const status = { phase: 'Failed', ...(lostNode && { conditions: [disrupted] }) };
+          // Kubernetes' role for it lets it patch, not update
+          await client.patch(
+            podResource,
+            nameOf(pod),
+            'strategic',
+            { metadata: { uid, resourceVersion }, status },
+            { subresource: 'status' },
+          );
         }
         await client.delete(podResource, nameOf(pod), { gracePeriodSeconds: 0, preconditions });
       } catch (error) {

@@ -17,7 +17,6 @@ import {
   services,
   statefulSets,
 } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
 import type { ResourceQuota } from '@oarlock/api/types/core-v1';
 import { Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
@@ -110,14 +109,10 @@ export default Controllers.plugin({
       ],
       async reconcile(key, { client }) {
         const [namespace = '', name = ''] = key.split('/');
-        let quota: ResourceQuota;
-        try {
-          // the newest: counting on an old one would undo what was charged since
-          quota = await client.get(resourceQuotas, { namespace, name });
-        } catch (error) {
-          if (isStatus(error, 'NotFound')) return;
-          throw error;
-        }
+        // the newest: counting on an old one would undo what was charged since. Kubernetes' role for it lets it list, not get.
+        const { items } = await client.list(resourceQuotas, { namespace, fieldSelector: `metadata.name=${name}` });
+        const [quota] = items;
+        if (quota === undefined) return undefined;
         const hard = quota.spec?.hard ?? {};
         const used = Object.fromEntries([...(await usedBy(client, quota, namespace))].map(([each, amount]) => [each, amount.toString()]));
         const before = quota.status ?? {};

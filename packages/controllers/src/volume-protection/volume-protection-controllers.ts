@@ -5,7 +5,7 @@ import { isStatus } from '@oarlock/api/status';
 import { Informers, type Client } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { nameOf } from '../pod-template.ts';
+import { typed } from '../pod-template.ts';
 import { byClaim, claimsOfPod } from '../pods-by-claim.ts';
 
 const claimFinalizer = 'kubernetes.io/pvc-protection';
@@ -25,13 +25,7 @@ async function protect<T extends KubeObject>(
   if (leaving !== present || (leaving && (await inUse()))) return;
   const wanted = leaving ? finalizers.filter((each) => each !== finalizer) : [...finalizers, finalizer];
   try {
-    await client.patch(resource, nameOf(object), 'merge', {
-      metadata: {
-        uid: object.metadata?.uid,
-        resourceVersion: object.metadata?.resourceVersion,
-        finalizers: wanted.length > 0 ? wanted : null,
-      },
-    });
+    await client.update(resource, { ...typed(resource, object), metadata: { ...object.metadata, finalizers: wanted } });
   } catch (error) {
     if (!isStatus(error, 'NotFound')) throw error;
   }
