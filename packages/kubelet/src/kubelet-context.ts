@@ -58,6 +58,8 @@ export interface KubeletQuestions {
   facts(pod: Pod): PodFacts;
   allocatable(pod: Pod): Amounts;
   onDisk(pod: Pod, volume: Volume, why: string): void;
+  /** A local volume is another group's than the pod's. */
+  onShared(pod: Pod, volume: Volume, said: string): void;
   imagesChanged(): void;
   devicesChanged(): void;
 }
@@ -104,7 +106,10 @@ export function kubeletParts(
   const paths = new NodePaths(rootDir, config.logDir ?? join(rootDir, 'logs'), config.volatileDir ?? rootDir);
   const drivers = new Map([
     ...needs.volumes,
-    ...builtinDrivers({ objects, tokens, trust, clock, facts: asked.facts, allocatable: asked.allocatable }, { onDisk: asked.onDisk }),
+    ...builtinDrivers(
+      { objects, tokens, trust, clock, facts: asked.facts, allocatable: asked.allocatable },
+      { onDisk: asked.onDisk, onShared: asked.onShared },
+    ),
   ]);
   const context: KubeletContext = {
     clock,

@@ -76,6 +76,7 @@ export class Kubelet {
           'VolumeOnDisk',
           `emptyDir "${volume.name}" asks for memory and is on disk, because ${why}`,
         ),
+      onShared: (pod, _volume, said) => this.#agentOf(pod)?.context.recorder.event(pod, 'Warning', 'AlreadyMountedVolume', said),
       imagesChanged: () => this.#situation?.imagesChanged(),
       devicesChanged: () => {
         this.#situation?.devicesChanged();

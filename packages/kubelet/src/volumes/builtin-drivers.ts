@@ -1,15 +1,16 @@
 import type { VolumeDriver } from '@oarlock/spi/volume';
 import { EmptyDirDriver, type EmptyDirOptions } from './empty-dir.ts';
 import { ImageVolumeDriver } from './image-volumes.ts';
-import { HostPathDriver, LocalDriver } from './host-path.ts';
+import { HostPathDriver } from './host-path.ts';
+import { LocalDriver, type LocalOptions } from './local.ts';
 import { ConfigMapDriver, DownwardApiDriver, ProjectedDriver, SecretDriver, type ObjectVolumeSources } from './object-volumes.ts';
 
 /** The kinds of volumes that every kubelet knows, by the name of their field. */
-export function builtinDrivers(sources: ObjectVolumeSources, emptyDir: EmptyDirOptions): ReadonlyMap<string, VolumeDriver> {
+export function builtinDrivers(sources: ObjectVolumeSources, told: EmptyDirOptions & LocalOptions): ReadonlyMap<string, VolumeDriver> {
   return new Map<string, VolumeDriver>([
-    ['emptyDir', new EmptyDirDriver(emptyDir)],
+    ['emptyDir', new EmptyDirDriver(told)],
     ['hostPath', new HostPathDriver()],
-    ['local', new LocalDriver()],
+    ['local', new LocalDriver(told)],
     ['image', new ImageVolumeDriver()],
     ['configMap', new ConfigMapDriver(sources)],
     ['secret', new SecretDriver(sources)],

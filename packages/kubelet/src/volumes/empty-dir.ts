@@ -1,8 +1,8 @@
-import { chmod, mkdir, rm } from 'node:fs/promises';
+import { chmod, mkdir, rm, stat } from 'node:fs/promises';
 import { value } from '@oarlock/api/quantity';
 import type { Pod, Volume } from '@oarlock/api/types/core-v1';
 import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
-import { mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
+import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
 import { giveToGroup, mayChangeOwners } from './ownership.ts';
 
 export interface EmptyDirOptions {
@@ -24,7 +24,8 @@ export class EmptyDirDriver implements VolumeDriver {
 
   async mount({ pod, volume, path, fsGroup }: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const { medium = '', sizeLimit } = volume.emptyDir ?? {};
-    if (medium !== '' && medium !== 'Memory')
+    const huge = /^HugePages(-.+)?$/.test(medium);
+    if (medium !== '' && medium !== 'Memory' && !huge)
       throw new VolumeError('InvalidArgument', `storage medium ${JSON.stringify(medium)} is not supported`);
     const fresh = (await mkdir(path, { recursive: true })) !== undefined;
     if (medium === 'Memory' && !(await mountsBelow(path)).includes(path)) {
@@ -36,7 +37,10 @@ export class EmptyDirDriver implements VolumeDriver {
         : 'the kubelet does not run as root';
       if (failure !== undefined && fresh) this.#options.onDisk?.(pod, volume, failure);
     }
-    await chmod(path, 0o777); // what mkdir made went through the umask
+    if (huge && !(await mountsBelow(path)).includes(path)) await mountHugepages(path, pageSizeOf(pod, medium));
+    // what mkdir made went through the umask; tmpfs adds the sticky bit and the group its own, which stay
+    const { mode } = await stat(path);
+    if ((mode & 0o777) !== 0o777) await chmod(path, (mode & 0o7777) | 0o777);
     if (fresh && fsGroup !== undefined) await giveToGroup(path, fsGroup);
     return { hostPath: path };
   }
@@ -45,4 +49,17 @@ export class EmptyDirDriver implements VolumeDriver {
     await unmountAll(path);
     await rm(path, { recursive: true, force: true });
   }
+}
+
+/** `HugePages-2Mi` says the size itself; `HugePages` is the one that the pod's containers have limits of. @throws VolumeError when that is not one */
+function pageSizeOf({ spec }: Pod, medium: string): number {
+  const said = /^HugePages-(.+)$/.exec(medium)?.[1];
+  if (said !== undefined) return value(said);
+  const all = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];
+  const names = all.flatMap(({ resources }) => Object.keys(resources?.limits ?? {})).filter((name) => name.startsWith('hugepages-'));
+  const sizes = new Set(names.map((name) => name.slice('hugepages-'.length)));
+  const [size] = sizes;
+  if (size === undefined || sizes.size > 1)
+    throw new VolumeError('InvalidArgument', `medium "HugePages" needs containers with huge pages of one size; there are ${sizes.size}`);
+  return value(size);
 }

@@ -45,21 +45,3 @@ export class HostPathDriver implements VolumeDriver {
     // nothing was made
   }
 }
-
-/** A directory of this node that a persistent volume of the kind `local` names. */
-export class LocalDriver implements VolumeDriver {
-  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
-    return persistentVolume?.spec?.local !== undefined;
-  }
-
-  async mount({ persistentVolume }: VolumeRequest): Promise<{ readonly hostPath: string }> {
-    const path = persistentVolume?.spec?.local?.path ?? '';
-    const stats = isAbsolute(path) ? await stat(path).catch(missing) : undefined;
-    if (!stats?.isDirectory()) throw new VolumeError('Failed', `path "${path}" does not exist or is no directory`);
-    return { hostPath: path };
-  }
-
-  async unmount(): Promise<void> {
-    // nothing was made
-  }
-}

@@ -35,3 +35,21 @@ export async function unmountAll(directory: string): Promise<void> {
     });
   }
 }
+
+/** Mounts with options of mount(8), `bind` among them. */
+export async function mountWith(source: string, target: string, options: readonly string[], type?: string): Promise<void> {
+  const asked = [...(type === undefined ? [] : ['-t', type]), ...(options.length === 0 ? [] : ['-o', options.join(',')])];
+  await run('mount', [...asked, '--', source, target], { timeout: timeoutMs });
+}
+
+/** Where else the directory is mounted that is mounted at `target`: of a device the same, and the same place on it. */
+export async function mountedAlsoAt(target: string): Promise<readonly string[]> {
+  const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' '));
+  const mounts = lines.map(([, , device = '', root = '', point = '']) => ({ what: `${device} ${root}`, point: unescape(point) }));
+  const own = mounts.findLast(({ point }) => point === target)?.what;
+  return mounts.filter(({ what, point }) => what === own && point !== target).map(({ point }) => point);
+}
+
+/** Huge pages of one size, in bytes. */
+export const mountHugepages = (target: string, pageSize: number): Promise<void> =>
+  mountWith('hugetlbfs', target, [`pagesize=${pageSize / 1024}K`], 'hugetlbfs');

@@ -12,12 +12,19 @@ export const mayChangeOwners = (): boolean => process.getuid?.() === 0;
 export async function giveToGroup(path: string, group: number, { readonly = false }: { readonly readonly?: boolean } = {}): Promise<void> {
   if (!mayChangeOwners()) return;
   const stats = await lstat(path);
+  // a directory after what is in it: what was interrupted is begun anew
+  if (stats.isDirectory()) for (const entry of await readdir(path)) await giveToGroup(join(path, entry), group, { readonly });
   await lchown(path, stats.uid, group);
   if (stats.isSymbolicLink()) return;
   const bits = readonly ? readOnly : readWrite;
   await chmod(path, (stats.mode & 0o7777) | (stats.isDirectory() ? bits | directoryBits : bits));
-  if (!stats.isDirectory()) return;
-  for (const entry of await readdir(path)) await giveToGroup(join(path, entry), group, { readonly });
+}
+
+/** Whether a directory is the group's already, as `fsGroupChangePolicy: OnRootMismatch` asks. */
+export async function belongsToGroup(path: string, group: number): Promise<boolean> {
+  const { gid, mode } = await lstat(path);
+  const wanted = readWrite | directoryBits;
+  return gid === group && (mode & wanted) === wanted;
 }
 
 /** Gives one file to a user, who alone may read it. */

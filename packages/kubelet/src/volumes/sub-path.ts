@@ -97,7 +97,7 @@ export interface SubPathRequest {
  */
 export async function prepareSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
   const { base, inside, missing } = await placeOf(volumePath, subPath);
-  const handle = await openBelow(base, inside, missing ? (await stat(base)).mode & 0o777 : undefined);
+  const handle = await openBelow(base, inside, missing ? (await stat(base)).mode & 0o7777 : undefined);
   try {
     const seen = await realpath(`/proc/self/fd/${handle.fd}`);
     if (leaves(relative(base, seen)))

@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process';
+import { mkdir, realpath, rmdir, stat } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
+import { promisify } from 'node:util';
+import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
+import { VolumeError, type Mounted, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { mountedAlsoAt, mountsBelow, mountWith, unmountAll } from './mount-points.ts';
+import { belongsToGroup, giveToGroup, mayChangeOwners } from './ownership.ts';
+
+const run = promisify(execFile);
+const timeoutMs = 300_000;
+/** Of mkfs: a word, and no path of another program. */
+const fileSystem = /^[a-z][a-z0-9]{0,15}$/;
+/** What blkid ends with when it finds nothing on a device. */
+const nothingFound = 2;
+
+export interface LocalOptions {
+  /** Told when a volume is another group's than the pod's, because pods of that group use it. */
+  onShared?(pod: Pod, volume: Volume, said: string): void;
+}
+
+/**
+ * What a persistent volume of the kind `local` names on this node: a directory, or a block device, which pods get as such or as
+ * the file system that is on it or is made there. What is there is never removed. The first pod's `fsGroup` owns it until no pod
+ * uses it any more; who uses it is in the node's table of mounts alone.
+ */
+export class LocalDriver implements VolumeDriver {
+  readonly #options: LocalOptions;
+
+  constructor(options: LocalOptions = {}) {
+    this.#options = options;
+  }
+
+  supports(_volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
+    return persistentVolume?.spec?.local !== undefined;
+  }
+
+  async mount(request: VolumeRequest): Promise<Mounted> {
+    const { persistentVolume, path, readOnly, fsGroup } = request;
+    const spec = persistentVolume?.spec;
+    const source = spec?.local?.path ?? '';
+    const stats = isAbsolute(source) ? await stat(source).catch(missing) : undefined;
+    if (stats === undefined) throw new VolumeError('Failed', `path "${source}" does not exist`);
+    if (spec?.volumeMode === 'Block') {
+      if (!stats.isBlockDevice()) throw new VolumeError('Failed', `path "${source}" is not a block device`);
+      return { hostPath: await realpath(source), device: true };
+    }
+    if (!stats.isDirectory() && !stats.isBlockDevice())
+      throw new VolumeError('Failed', `path "${source}" is neither a directory nor a block device`);
+    if (!mayChangeOwners()) return { hostPath: source }; // who may not mount shows the directory itself
+    await mkdir(path, { recursive: true, mode: 0o750 });
+    if (!(await mountsBelow(path)).includes(path)) {
+      const options = [...(spec?.mountOptions ?? []), ...(readOnly ? ['ro'] : [])];
+      if (stats.isBlockDevice()) await mountDevice(source, path, spec?.local?.fsType ?? 'ext4', options);
+      else await mountWith(source, path, ['bind', ...options]);
+      if (fsGroup !== undefined && !readOnly) await this.#give(request, fsGroup);
+    }
+    return { hostPath: path };
+  }
+
+  async #give({ pod, volume, path, persistentVolume }: VolumeRequest, group: number): Promise<void> {
+    const pods = path.slice(0, path.indexOf(`/${pod.metadata?.uid}/`) + 1);
+    const others = (await mountedAlsoAt(path)).some((point) => point.startsWith(pods));
+    if (others) {
+      const { gid } = await stat(path);
+      if (gid === group) return;
+      const name = persistentVolume?.metadata?.name;
+      const said = `The requested fsGroup is ${group}, but the volume ${name} has GID ${gid}. The volume may not be shareable.`;
+      this.#options.onShared?.(pod, volume, said);
+      return;
+    }
+    const onMismatch = pod.spec?.securityContext?.fsGroupChangePolicy === 'OnRootMismatch';
+    if (!onMismatch || !(await belongsToGroup(path, group))) await giveToGroup(path, group);
+  }
+
+  async unmount({ path }: { readonly path: string }): Promise<void> {
+    await unmountAll(path);
+    // never what is in it: that would be the volume's
+    await rmdir(path).catch(missing);
+  }
+}
+
+function missing(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+  throw error;
+}
+
+/** Mounts the file system of a device, and makes one first where there is none. @throws VolumeError */
+async function mountDevice(device: string, target: string, type: string, options: readonly string[]): Promise<void> {
+  if (!fileSystem.test(type)) throw new VolumeError('InvalidArgument', `fsType ${JSON.stringify(type)} is not supported`);
+  const found = await run('blkid', ['-p', '-s', 'TYPE', '-s', 'PTTYPE', '-o', 'value', device], { timeout: timeoutMs }).then(
+    ({ stdout }) => stdout.trim(),
+    (error: unknown) => {
+      if ((error as { code?: unknown }).code === nothingFound) return '';
+      throw new VolumeError('Failed', `failed to find out what is on ${device}`, { cause: error });
+    },
+  );
+  if (found === '') {
+    if (options.includes('ro'))
+      throw new VolumeError('Failed', `cannot mount unformatted disk ${device} as we are manipulating it in read-only mode`);
+    const asked = type.startsWith('ext') ? ['-F', '-m0', device] : [device];
+    await run(`mkfs.${type}`, asked, { timeout: timeoutMs });
+  }
+  await mountWith(device, target, options, type);
+}

@@ -1,0 +1,33 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { EmptyDirDriver } from '../src/volumes/empty-dir.ts';
+import { prepareSubPath } from '../src/volumes/sub-path.ts';
+
+describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir that belongs to a group', () => {
+  it.each([
+    ['', 0o2777],
+    ['Memory', 0o3777],
+  ])('of medium %j are kept when the kubelet comes back, and parts of it get the same', async (medium, mode) => {
+    const path = await mkdtemp(join(tmpdir(), 'oarlock-modes-'));
+    const driver = new EmptyDirDriver();
+    const pod = { metadata: { name: 'p', namespace: 'default', uid: 'u' }, spec: { containers: [] } };
+    const request = { pod, volume: { name: 'v', emptyDir: { medium } }, path: join(path, 'v'), readOnly: false, fsGroup: 123 };
+    const seen = async (place: string) => {
+      const { mode: bits, gid } = await stat(place);
+      return { mode: bits & 0o7777, gid };
+    };
+    try {
+      const { hostPath } = await driver.mount(request);
+      expect(await seen(hostPath)).toEqual({ mode, gid: 123 });
+      await driver.mount(request);
+      expect(await seen(hostPath)).toEqual({ mode, gid: 123 });
+      const part = await prepareSubPath({ volumePath: hostPath, subPath: 'a/b', target: undefined });
+      expect(await seen(part)).toEqual({ mode, gid: 123 });
+    } finally {
+      await driver.unmount(request);
+      await rm(path, { recursive: true });
+    }
+  });
+});
