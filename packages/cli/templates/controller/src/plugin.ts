@@ -7,10 +7,7 @@ import { z } from 'zod';
 /** Gives a label to every namespace that does not have it. The key of its work is the namespace. */
 export default Controllers.plugin({
   id: '__ID__',
-  config: z.strictObject({
-    label: z.string().min(1).default('example.com/__NAME__'),
-    value: z.string().min(1).default('managed'),
-  }),
+  config: z.strictObject({ label: z.string().min(1).default('example.com/__NAME__'), value: z.string().min(1).default('managed') }),
   needs: { informers: Informers },
   create({ config: { label, value }, informers }) {
     const all = informers.of(namespaces);
