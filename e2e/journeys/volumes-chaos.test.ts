@@ -97,7 +97,7 @@ describe.skipIf(reason !== undefined)(
       faults = machine.path('faults.json');
       await writeFile(faults, '{}');
       const driver = {
-        run: [process.execPath, join(root, 'plugins/csi-hostpath/dist/main.js'), '--attach', '--faults', faults],
+        run: [process.execPath, join(root, 'plugins/csi-hostpath/dist/main.js'), '--attach', '--node-expansion', '--faults', faults],
         csiDriver: { attachRequired: true },
         storageClass: { name: 'standard' },
       };
@@ -136,9 +136,11 @@ describe.skipIf(reason !== undefined)(
           await gone(`/apis/${snapshotGroup}/v1/volumesnapshotcontents`);
         });
 
-        it('a volume grows', async () => {
+        it('a volume grows, in the driver and on the node', async () => {
           const patch = JSON.stringify({ spec: size('16Mi') });
-          await through(when, ['ControllerExpandVolume'], () => cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', patch]));
+          await through(when, ['ControllerExpandVolume', 'NodeExpandVolume'], () =>
+            cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', patch]),
+          );
           await untilValue(
             'its size',
             async () => (await cluster.api.get<Claim>('/api/v1/namespaces/default/persistentvolumeclaims/kept')).status.capacity?.storage,

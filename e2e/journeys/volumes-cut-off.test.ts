@@ -147,7 +147,7 @@ describe.skipIf(reason !== undefined)(
       // it ends with its input, which a pipe with two ends of its own never does
       const input = join(own, `input-${of}`);
       await mustRun('mkfifo', [input]);
-      const words = [main, '--name', driverName, '--attach', '--shared', '--faults', faults(of), ...places];
+      const words = [main, '--name', driverName, '--attach', '--shared', '--node-expansion', '--faults', faults(of), ...places];
       const daemon = new Daemon('sh', ['-c', 'exec "$@" <> "$0"', input, process.execPath, ...words]);
       machine.undo(`driver of ${of}`, () => daemon.stop('SIGKILL').then(() => undefined));
       await daemon.line(/^ready$/);
@@ -231,7 +231,13 @@ describe.skipIf(reason !== undefined)(
 
     it('does not hold up what the cluster does: a volume grows, and a snapshot is taken', async () => {
       const size = JSON.stringify({ spec: { resources: { requests: { storage: '16Mi' } } } });
-      await through([['node-a', 'ControllerExpandVolume']], () => cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', size]));
+      await through(
+        [
+          ['node-a', 'ControllerExpandVolume'],
+          ['node-b', 'NodeExpandVolume'],
+        ],
+        () => cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', size]),
+      );
       await untilValue(
         'its size',
         async () =>
