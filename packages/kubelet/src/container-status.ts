@@ -115,6 +115,7 @@ function seen(
     containerID: `${sources.runtimeName}://${status.id}`,
     started: isStarted(container, status, sources.verdicts),
     ...(container.resources?.requests && { allocatedResources: container.resources.requests }),
+    ...(status.user && { user: { linux: status.user } }),
     ...(resources && Object.keys(resources).length > 0 && { resources }),
     ...(devices.length > 0 && { allocatedResourcesStatus: devices }),
     ...(mounts.length > 0 && {

@@ -12,7 +12,7 @@ import { containerAnnotations, containerLabels, names, sandboxLabels } from './l
 import { dottedSysctl } from './node/sysctls.ts';
 import type { NodeContext, PodRuntime } from './node-context.ts';
 import { allContainers, isHostNetwork } from './pods.ts';
-import { linuxResources } from './resources.ts';
+import { linuxResources, sandboxResources } from './resources.ts';
 import { containerSecurity, sandboxSecurity } from './security.ts';
 import { readBelow } from './volumes/sub-path.ts';
 import type { PodVolumes } from './volumes/volume-manager.ts';
@@ -68,6 +68,7 @@ export async function sandboxConfig(
     annotations: { ...pod.metadata?.annotations, ...(podIPs && { [names.podIPs]: podIPs.join(',') }) },
     linux: {
       ...(parent !== undefined && { cgroupParent: parent }),
+      ...sandboxResources(pod),
       security: sandboxSecurity(pod, { rootDir: node.paths.root, nodeNetwork, users: await node.users.of(pod) }),
       ...(sysctls &&
         sysctls.length > 0 && { sysctls: Object.fromEntries(sysctls.map(({ name: key, value }) => [dottedSysctl(key), value])) }),

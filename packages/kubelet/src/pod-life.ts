@@ -36,8 +36,8 @@ export interface PodLifeOptions {
   readonly found?: { readonly runtime: PodRuntime; readonly found: Found } | undefined;
   /** The pod is not in the API: only its remains are. */
   readonly orphan?: boolean;
-  /** Asked once, before the pod gets anything; a verdict refuses it. */
-  admit(pod: Pod): Verdict | undefined;
+  /** Asked before the pod gets anything; a verdict refuses it. `later`: others have to go first, and it is woken when they have. */
+  admit(pod: Pod): Verdict | 'later' | undefined;
   /** Everything was stopped: what the pod took of the node is free. */
   released(): void;
   wake(cause: Cause | undefined): void;
@@ -161,6 +161,7 @@ export class PodLife {
     const { pod } = record;
     if (!this.#admitted) {
       const refusal = this.#options.admit(pod);
+      if (refusal === 'later') return;
       if (refusal) {
         this.#refuse(pass, refusal);
         return;

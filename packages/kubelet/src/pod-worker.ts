@@ -151,7 +151,7 @@ export class PodWorker implements RuntimeListener {
   /** Ends the pod for the node's sake: it has failed then, and whoever made it may make another elsewhere. */
   evict(message: string, graceSeconds: number, reason = 'Evicted'): void {
     if (this.stage !== 'syncing') return;
-    if (reason === 'Evicted') this.record.event('Warning', reason, message);
+    if (reason === 'Evicted' || reason === 'Preempting') this.record.event('Warning', reason, message);
     this.#life.condemn({ reason, message, graceSeconds, disrupts: true });
     this.#terminate(undefined, false, true);
   }

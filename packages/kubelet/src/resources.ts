@@ -1,7 +1,8 @@
 import { qosClass } from '@oarlock/api/pod-qos';
 import { addQuantity, milliValue, parseQuantity, value, zero, type Amount } from '@oarlock/api/quantity';
 import type { Container, EphemeralContainer, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
-import type { LinuxResources } from '@oarlock/spi/runtime';
+import type { Quantity } from '@oarlock/api/types/meta-v1';
+import type { LinuxResources, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { isSidecar } from './pods.ts';
 
 export type Amounts = Readonly<Record<string, Amount>>;
@@ -51,6 +52,22 @@ export function podLimit(pod: Pod, name: string): Amount | undefined {
   );
 }
 
+/** What all containers of a pod may take, and what its RuntimeClass adds: runtimes with a machine for each pod make it so large. */
+export function sandboxResources(pod: Pod): Pick<PodSandboxConfig['linux'], 'resources' | 'overhead'> {
+  const { overhead } = pod.spec ?? {};
+  const bare: Pod = overhead === undefined || pod.spec === undefined ? pod : { ...pod, spec: { ...pod.spec, overhead: {} } };
+  const [cpu, memory] = [podLimit(bare, 'cpu'), podLimit(bare, 'memory')];
+  return {
+    resources: { cpuShares: cpuShares(milliValue(podRequest(bare, 'cpu'))), ...bounded(cpu, memory) },
+    ...(overhead && { overhead: bounded(overhead['cpu'], overhead['memory']) }),
+  };
+}
+
+const bounded = (cpu: Quantity | Amount | undefined, memory: Quantity | Amount | undefined): LinuxResources => ({
+  ...(cpu !== undefined && milliValue(cpu) > 0 && { cpuPeriod: period, cpuQuota: cpuQuota(milliValue(cpu)) }),
+  ...(memory !== undefined && value(memory) > 0 && { memoryLimitBytes: value(memory) }),
+});
+
 const minShares = 2;
 const maxShares = 262_144;
 const period = 100_000;
@@ -74,6 +91,16 @@ export function oomScoreAdjust(pod: Pod, container: Container | EphemeralContain
   return adjust < 3 ? 3 : Math.min(adjust, 999);
 }
 
+const hugepages = 'hugepages-';
+/** `2Mi` as the kernel names files of huge pages: `2MB`. */
+export const hugepageSize = (size: string): string => size.replace(/i$/, 'B');
+
+function hugepageLimits({ limits: of = {} }: ResourceRequirements = {}): Pick<LinuxResources, 'hugepageLimits'> {
+  const found = Object.entries(of).filter(([name]) => name.startsWith(hugepages));
+  if (found.length === 0) return {};
+  return { hugepageLimits: found.map(([name, limit]) => ({ pageSize: hugepageSize(name.slice(hugepages.length)), limit: value(limit) })) };
+}
+
 export function linuxResources(
   pod: Pod,
   container: Container | EphemeralContainer,
@@ -86,8 +113,8 @@ export function linuxResources(
     requests?.['cpu'] === undefined && limits?.['cpu'] !== undefined ? milliValue(limits['cpu']) : milliValue(requests?.['cpu'] ?? '0');
   return {
     cpuShares: cpuShares(milliRequest),
-    ...(cpuLimit !== undefined && milliValue(cpuLimit) > 0 && { cpuPeriod: period, cpuQuota: cpuQuota(milliValue(cpuLimit)) }),
-    ...(memoryLimit !== undefined && value(memoryLimit) > 0 && { memoryLimitBytes: value(memoryLimit) }),
+    ...bounded(cpuLimit, memoryLimit),
+    ...hugepageLimits(container.resources),
     oomScoreAdj: oomScoreAdjust(pod, container, node.memoryCapacity),
     // all processes of a container die together rather than leave half of it
     ...(node.cgroupV2 && { unified: { 'memory.oom.group': '1' } }),

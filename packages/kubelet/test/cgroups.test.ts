@@ -191,9 +191,10 @@ describe('cgroups of pods', () => {
       `systemctl start ${slice}`,
       `systemctl set-property --runtime a_b-kubepods-burstable.slice CPUWeight=17`,
       `systemctl set-property --runtime ${slice} CPUWeight=17 CPUQuota=20% MemoryMax=134217728 TasksMax=50`,
+      'systemctl stop a_b-kubepods-besteffort.slice',
     ]);
     await pods.keep((uid) => uid === 'uid-web');
-    expect(calls).toHaveLength(3);
+    expect(calls).toHaveLength(4);
     await pods.keep(() => false);
     expect(calls.at(-1)).toBe(`systemctl stop ${slice}`);
   });

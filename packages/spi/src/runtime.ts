@@ -81,6 +81,8 @@ export interface LinuxResources {
   readonly cpusetCpus?: string;
   readonly cpusetMems?: string;
   readonly unified?: Readonly<Record<string, string>>;
+  /** Bytes of huge pages by size, as `2MB`. */
+  readonly hugepageLimits?: readonly { readonly pageSize: string; readonly limit: number }[];
 }
 export interface Mount {
   readonly containerPath: string;

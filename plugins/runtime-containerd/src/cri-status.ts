@@ -54,6 +54,9 @@ export interface WireContainerStatus extends Omit<WireContainer, 'podSandboxId'>
     readonly propagation: string;
   }[];
   readonly logPath: string;
+  readonly user: {
+    readonly linux: { readonly uid: number; readonly gid: number; readonly supplementalGroups: readonly number[] } | null;
+  } | null;
 }
 export interface WireContainerStats {
   readonly attributes: { readonly id: string };
@@ -117,6 +120,7 @@ export function containerStatus(wire: WireContainerStatus, sandboxId: string): C
       }),
     ),
     logPath: wire.logPath,
+    ...(wire.user?.linux && { user: wire.user.linux }),
   };
 }
 

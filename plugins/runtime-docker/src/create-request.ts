@@ -74,7 +74,7 @@ export async function sandboxRequest(
   config: PodSandboxConfig,
   { image, labels, cgroupParent, lowestOom }: SandboxRequest,
 ): Promise<object> {
-  const { security, sysctls, resources: limits } = config.linux;
+  const { security, sysctls } = config.linux;
   const onNode = security.namespaces.network === 'NODE';
   return present({
     Image: image,
@@ -95,7 +95,8 @@ export async function sandboxRequest(
       SecurityOpt: await securityOptions(security),
       OomScoreAdj: Math.max(sandboxOomScore, lowestOom),
       LogConfig: { Type: 'none', Config: {} },
-      ...resources({ ...(limits?.cpuShares !== undefined ? { cpuShares: limits.cpuShares } : { cpuShares: 2 }) }),
+      // it does nothing
+      ...resources({ cpuShares: 2 }),
     }),
   });
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { LinuxResources } from '@oarlock/spi/runtime';
@@ -72,11 +72,12 @@ export class ControlGroups {
 
   /** What held groups that are gone. */
   removeEmpty(path: string): void {
-    for (const directory of this.#directories(path)) {
+    const everywhere = this.version === 2 ? this.#directories(path) : readdirSync(root).map((hierarchy) => join(root, hierarchy, path));
+    for (const directory of everywhere) {
       try {
         rmdirSync(directory);
       } catch (error) {
-        if (!['ENOENT', 'EBUSY', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+        if (!['ENOENT', 'ENOTDIR', 'EBUSY', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
       }
     }
   }

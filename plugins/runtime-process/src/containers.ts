@@ -263,6 +263,15 @@ export class Containers {
     this.#around.cgroups?.removeEmpty(ownParent(sandboxId));
   }
 
+  /** Nothing runs any more, and nobody asks for anything: what held the groups of sandboxes goes, as far as it is empty. */
+  leave(sandboxes: Iterable<SandboxRecord>): void {
+    const { cgroups } = this.#around;
+    for (const { config } of sandboxes) {
+      const names = (config.linux.cgroupParent ?? '').split('/').filter((part) => part !== '');
+      for (let depth = names.length; depth > 0; depth--) cgroups?.removeEmpty(names.slice(0, depth).join('/'));
+    }
+  }
+
   update(id: string, resources: LinuxResources): void {
     const entry = this.#entry(id);
     try {

@@ -101,6 +101,7 @@ export class SupervisorServer {
       shutdown: () => {
         if (containers.anyRunning) throw new Refusal('FailedPrecondition', 'containers are running');
         this.#closing = true;
+        containers.leave(sandboxes.list());
         return null;
       },
     };

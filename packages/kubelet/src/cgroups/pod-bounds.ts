@@ -1,13 +1,10 @@
 import { qosClass } from '@oarlock/api/pod-qos';
 import { milliValue, parseQuantity, value } from '@oarlock/api/quantity';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { cpuQuota, cpuShares, podLimit, podRequest } from '../resources.ts';
+import { cpuQuota, cpuShares, hugepageSize, podLimit, podRequest } from '../resources.ts';
 import type { CgroupBounds } from './cgroup-tree.ts';
 
 const hugepages = 'hugepages-';
-
-/** `2Mi` as the kernel names files of huge pages: `2MB`. */
-export const hugepageSize = (size: string): string => size.replace(/i$/, 'B');
 
 /** What a pod may take of huge pages as a whole, by the kernel's names of their sizes. */
 function hugepagesOf(pod: Pod): Readonly<Record<string, number>> {

@@ -128,10 +128,13 @@ export class PodCgroups {
     const { cgroups, root, log } = this.#options;
     await this.#writing;
     try {
-      const left = await Promise.all(
-        Object.values(classes).map(async (name) => (await cgroups.children(join(this.#all, name))).filter((one) => one.startsWith('pod'))),
-      );
-      if (left.flat().length === 0) await cgroups.remove(root === '/' ? this.#all : root);
+      let left = false;
+      for (const name of [classes.Burstable, classes.BestEffort, classes.Guaranteed]) {
+        const path = join(this.#all, name);
+        if ((await cgroups.children(path)).some((child) => child.startsWith('pod'))) left = true;
+        else if (name !== classes.Guaranteed) await cgroups.remove(path);
+      }
+      if (!left) await cgroups.remove(root === '/' ? this.#all : root);
     } catch (error) {
       log.warn({ err: error }, 'the cgroups of pods stay');
     }

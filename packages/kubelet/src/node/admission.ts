@@ -15,9 +15,12 @@ export interface Refusal {
 }
 
 const counted = ['cpu', 'memory', 'ephemeral-storage'] as const;
-type Counted = (typeof counted)[number];
-type Usage = Readonly<Record<Counted, number>> & { readonly ports: readonly string[] };
-const units = (name: Counted, amount: Amount) => (name === 'cpu' ? milliValue(amount) : value(amount));
+/** What a pod takes: thousandths of a cpu, bytes, or pieces of what only some nodes have; and host ports. */
+interface Usage {
+  readonly amounts: ReadonlyMap<string, number>;
+  readonly ports: readonly string[];
+}
+const units = (name: string, amount: Amount) => (name === 'cpu' ? milliValue(amount) : value(amount));
 
 /**
  * Whether a pod that was bound to the node may run on it. The scheduler has looked already; this catches what it could not know: pods bound by
@@ -25,7 +28,7 @@ const units = (name: Counted, amount: Amount) => (name === 'cpu' ? milliValue(am
  */
 export class NodeAdmission {
   readonly #pods = new Map<string, Usage>();
-  readonly #used: Record<Counted, number> = { cpu: 0, memory: 0, 'ephemeral-storage': 0 };
+  readonly #used = new Map<string, number>();
   /** How many pods hold each: pods that were found running may collide. */
   readonly #ports = new Map<string, number>();
   readonly #allocatable: () => Amounts;
@@ -51,6 +54,10 @@ export class NodeAdmission {
   get pods(): number {
     return this.#pods.size;
   }
+  /** Whether a pod counts. */
+  has(uid: string): boolean {
+    return this.#pods.has(uid);
+  }
 
   /** Takes the pod in, or says why not. */
   admit(pod: Pod): Refusal | undefined {
@@ -59,10 +66,10 @@ export class NodeAdmission {
     const allocatable = this.#allocatable();
     const pods = parseQuantity(allocatable['pods'] ?? '0').scaled(1);
     if (this.#pods.size + 1 > pods) return outOf('pods', 1, this.#pods.size, pods);
-    for (const name of counted) {
-      const asked = usage[name];
-      const capacity = allocatable[name] === undefined ? 0 : units(name, allocatable[name]);
-      if (asked > 0 && this.#used[name] + asked > capacity) return outOf(name, asked, this.#used[name], capacity);
+    for (const [name, asked] of usage.amounts) {
+      const capacity = this.#capacityOf(name);
+      if (capacity !== undefined && asked > 0 && this.#usedOf(name) + asked > capacity)
+        return outOf(name, asked, this.#usedOf(name), capacity);
     }
     const node = this.#node();
     if (node && !matchesNode(pod, node))
@@ -100,26 +107,49 @@ export class NodeAdmission {
     return undefined;
   }
 
+  /** How much the node has too little of for a pod. */
+  lackFor(pod: Pod): ReadonlyMap<string, number> {
+    const lack = new Map<string, number>();
+    for (const [name, asked] of [...usageOf(pod).amounts, ['pods', 1] as const]) {
+      const used = name === 'pods' ? this.#pods.size : this.#usedOf(name);
+      const missing = asked === 0 ? 0 : used + asked - (this.#capacityOf(name) ?? Infinity);
+      if (missing > 0) lack.set(name, missing);
+    }
+    return lack;
+  }
+
+  /** Undefined for what this node does not know: it may have been taken away since the pod was bound. */
+  #capacityOf(name: string): number | undefined {
+    const own = this.#allocatable()[name];
+    if (isBasic(name)) return own === undefined ? 0 : units(name, own);
+    // of what plugins have told the manager of devices keeps the books
+    if (own !== undefined) return undefined;
+    const told = this.#node()?.status?.allocatable?.[name];
+    return told === undefined ? undefined : value(told);
+  }
+  #usedOf(name: string): number {
+    return this.#used.get(name) ?? 0;
+  }
+
   /** Gives a pod that was taken in other resources, or says why not. What is made smaller always fits. */
   resize(pod: Pod): ResizeRefusal | undefined {
     const usage = usageOf(pod);
     const held = this.#pods.get(podUid(pod)) ?? nothing;
-    const allocatable = this.#allocatable();
-    const capacityOf = (name: Counted) => (allocatable[name] === undefined ? 0 : units(name, allocatable[name]));
-    const larger = counted.filter((name) => usage[name] > held[name]);
-    for (const name of larger) {
-      const capacity = capacityOf(name);
-      if (usage[name] > capacity)
-        return {
-          reason: 'Infeasible',
-          message: `Node didn't have enough capacity: ${name}, requested: ${usage[name]}, capacity: ${capacity}`,
-        };
-    }
-    for (const name of larger) {
-      const capacity = capacityOf(name);
-      const used = this.#used[name] - held[name];
-      if (used + usage[name] > capacity)
-        return { reason: 'Deferred', message: `Node didn't have enough resource: ${lack(name, usage[name], used, capacity)}` };
+    const larger = counted
+      .map((name) => ({
+        name,
+        asked: usage.amounts.get(name) ?? 0,
+        has: held.amounts.get(name) ?? 0,
+        capacity: this.#capacityOf(name) ?? 0,
+      }))
+      .filter(({ asked, has }) => asked > has);
+    for (const { name, asked, capacity } of larger)
+      if (asked > capacity)
+        return { reason: 'Infeasible', message: `Node didn't have enough capacity: ${name}, requested: ${asked}, capacity: ${capacity}` };
+    for (const { name, asked, has, capacity } of larger) {
+      const used = this.#usedOf(name) - has;
+      if (used + asked > capacity)
+        return { reason: 'Deferred', message: `Node didn't have enough resource: ${lack(name, asked, used, capacity)}` };
     }
     this.release(podUid(pod));
     this.#take(pod, usage);
@@ -135,7 +165,7 @@ export class NodeAdmission {
     const usage = this.#pods.get(uid);
     if (!usage) return;
     this.#pods.delete(uid);
-    for (const name of counted) this.#used[name] -= usage[name];
+    for (const [name, amount] of usage.amounts) this.#used.set(name, this.#usedOf(name) - amount);
     for (const port of usage.ports) {
       const holders = this.#ports.get(port) ?? 0;
       if (holders > 1) this.#ports.set(port, holders - 1);
@@ -145,7 +175,7 @@ export class NodeAdmission {
 
   #take(pod: Pod, usage: Usage): void {
     this.#pods.set(podUid(pod), usage);
-    for (const name of counted) this.#used[name] += usage[name];
+    for (const [name, amount] of usage.amounts) this.#used.set(name, this.#usedOf(name) + amount);
     for (const port of usage.ports) this.#ports.set(port, (this.#ports.get(port) ?? 0) + 1);
   }
 }
@@ -159,14 +189,18 @@ function underPressure(pod: Pod, { memory, disk, pids }: Pressure): string | und
   return qosClass(pod.spec) === 'BestEffort' && !tolerates ? 'MemoryPressure' : undefined;
 }
 
-const usageOf = (pod: Pod): Usage => ({
-  cpu: milliValue(podRequest(pod, 'cpu')),
-  memory: value(podRequest(pod, 'memory')),
-  'ephemeral-storage': value(podRequest(pod, 'ephemeral-storage')),
-  ports: hostPorts(pod),
-});
+/** What every node has, or would have said that it has. */
+const isBasic = (name: string) => name === 'pods' || (counted as readonly string[]).includes(name) || name.startsWith('hugepages-');
 
-const nothing: Usage = { cpu: 0, memory: 0, 'ephemeral-storage': 0, ports: [] };
+function usageOf(pod: Pod): Usage {
+  const { containers = [], initContainers = [], resources } = pod.spec ?? {};
+  const names = new Set<string>(counted);
+  for (const one of [resources, ...containers.map((each) => each.resources), ...initContainers.map((each) => each.resources)])
+    for (const name of Object.keys({ ...one?.requests, ...one?.limits })) names.add(name);
+  return { amounts: new Map([...names].map((name) => [name, units(name, podRequest(pod, name))])), ports: hostPorts(pod) };
+}
+
+const nothing: Usage = { amounts: new Map(), ports: [] };
 const lack = (name: string, requested: number, used: number, capacity: number) =>
   `${name}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const outOf = (name: string, requested: number, used: number, capacity: number): Refusal => ({

@@ -1,4 +1,4 @@
-import { readFile, statfs } from 'node:fs/promises';
+import { readdir, readFile, statfs } from 'node:fs/promises';
 import { arch, cpus, networkInterfaces, release, totalmem } from 'node:os';
 import { Amount } from '@oarlock/api/quantity';
 import type { Amounts } from '../resources.ts';
@@ -31,13 +31,14 @@ const textOf = (file: string) =>
   );
 
 export async function readMachine(rootDir: string): Promise<MachineFacts> {
-  const [osRelease, machineID, systemUUID, bootID, controllers, disk] = await Promise.all([
+  const [osRelease, machineID, systemUUID, bootID, controllers, disk, hugepages] = await Promise.all([
     textOf('/etc/os-release'),
     textOf('/etc/machine-id'),
     textOf('/sys/class/dmi/id/product_uuid'),
     textOf('/proc/sys/kernel/random/boot_id'),
     textOf('/sys/fs/cgroup/cgroup.controllers'),
     statfs(rootDir),
+    hugepagesOf('/sys/kernel/mm/hugepages'),
   ]);
   return {
     architecture: architectures[arch()] ?? arch(),
@@ -51,10 +52,21 @@ export async function readMachine(rootDir: string): Promise<MachineFacts> {
       cpu: Amount.of(cpus().length),
       memory: Amount.of(Math.floor(totalmem() / 1024) * 1024, 1, 'BinarySI'),
       'ephemeral-storage': Amount.of(Math.floor((disk.blocks * disk.bsize) / 1024) * 1024, 1, 'BinarySI'),
-      'hugepages-1Gi': Amount.of(0),
-      'hugepages-2Mi': Amount.of(0),
+      ...hugepages,
     },
   };
+}
+
+/** What the machine has set aside of huge pages, by the names of their sizes. */
+export async function hugepagesOf(directory: string): Promise<Amounts> {
+  const found: Record<string, Amount> = { 'hugepages-1Gi': Amount.of(0), 'hugepages-2Mi': Amount.of(0) };
+  for (const name of await readdir(directory).catch(() => [])) {
+    const kibi = Number(/^hugepages-(\d+)kB$/.exec(name)?.[1] ?? 0);
+    if (kibi === 0) continue;
+    const pages = Number(await textOf(`${directory}/${name}/nr_hugepages`));
+    found[`hugepages-${Amount.of(kibi * 1024, 1, 'BinarySI').toString()}`] = Amount.of(pages * kibi * 1024, 1, 'BinarySI');
+  }
+  return found;
 }
 
 /** The first address of an interface that others can reach, IPv4 before IPv6; or else one that was given to `lo`. */

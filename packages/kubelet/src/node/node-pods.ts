@@ -7,6 +7,8 @@ import { isTerminalPhase, podUid } from '../pods.ts';
 import { PodWorker } from '../pod-worker.ts';
 import type { Found } from '../runtime-hub.ts';
 import { NodeAdmission, type Refusal } from './admission.ts';
+import { isCritical } from './eviction-order.ts';
+import { remaining, toPreempt } from './preemption.ts';
 
 export interface FoundPod {
   readonly runtime: PodRuntime;
@@ -20,7 +22,7 @@ export class NodePods {
   readonly #workers = new Map<string, PodWorker>();
   /** By `namespace/name`: for requests that name a pod. The last one that came, when one replaces another. */
   readonly #byKey = new Map<string, PodWorker>();
-  /** Pods that wait for room to be resized, in the order in which they came. */
+  /** Pods that wait for room, to be resized or because they are critical, in the order in which they came. */
   readonly #deferred = new Set<PodWorker>();
   #gone: ((key: string) => void) | undefined;
 
@@ -61,7 +63,7 @@ export class NodePods {
       pod,
       static: isStatic,
       found,
-      admit: (one) => this.#admit(one),
+      admit: (one) => this.#admit(worker, one),
       resize: (one) => this.#resize(worker, one),
       released: () => this.#release(uid),
       finished: () => this.#forget(uid),
@@ -129,10 +131,28 @@ export class NodePods {
     for (const worker of this.#workers.values()) worker.close();
   }
 
-  #admit(pod: Pod): Refusal | undefined {
+  #admit(worker: PodWorker, pod: Pod): Refusal | 'later' | undefined {
     const refusal = this.#admission.admit(pod) ?? this.#node.devices?.take(pod);
     if (refusal) this.#admission.release(podUid(pod));
-    return refusal;
+    if (!refusal?.reason.startsWith('OutOf') || !isCritical(pod) || !this.#preempt(pod)) return refusal;
+    this.#deferred.add(worker);
+    return 'later';
+  }
+
+  /** Has pods go that matter less than a critical one for which there is no room. Returns whether that will be enough. */
+  #preempt(pod: Pod): boolean {
+    const byPod = new Map<Pod, PodWorker>();
+    const going: Pod[] = [];
+    for (const worker of this.#workers.values()) {
+      const { record, stage } = worker;
+      if (record.uid === podUid(pod) || !this.#admission.has(record.uid)) continue;
+      if (stage === 'syncing') byPod.set(record.pod, worker);
+      else going.push(record.pod);
+    }
+    // what is on its way out gives what it has
+    const chosen = toPreempt(pod, byPod.keys(), remaining(this.#admission.lackFor(pod), going));
+    for (const one of chosen ?? []) byPod.get(one)?.evict('Preempted in order to admit critical pod', 1, 'Preempting');
+    return chosen !== undefined;
   }
 
   #resize(worker: PodWorker, pod: Pod): ResizeRefusal | undefined {
