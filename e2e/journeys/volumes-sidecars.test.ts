@@ -21,7 +21,6 @@ import {
   provisionerFinalizer,
   snapshot,
   snapshotClass,
-  snapshots,
   snapshotsPath,
   contentFor,
   volumeFor,
