@@ -41,6 +41,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   // what Kubernetes' roles for the same parts lack
   ...[
     'certificate-controller',
+    'device-taint-eviction-controller',
     'ip-blocks-controller',
     'cloud-node-controller',
     'service-controller',

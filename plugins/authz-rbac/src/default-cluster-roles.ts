@@ -243,6 +243,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'get,list,patch,update,watch | storage.k8s.io | volumeattachments',
       'patch | storage.k8s.io | volumeattachments/status',
       'list,watch | storage.k8s.io | csinodes',
+      'create,delete,get,update | storage.k8s.io | csistoragecapacities',
       'get,list,watch | apiextensions.k8s.io | customresourcedefinitions',
       'get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshots',
       'create,delete,get,list,patch,watch | snapshot.storage.k8s.io | volumesnapshotcontents',
@@ -294,6 +295,11 @@ export const clusterRoleRows: readonly RoleRow[] = [
   {
     name: 'oarlock:certificatesigningrequests:selfnodeserver',
     rules: ['create | certificates.k8s.io | certificatesigningrequests/selfnodeserver'],
+  },
+  // Kubernetes has these with the feature gate DRADeviceTaintRules, here the kind is served on request
+  {
+    name: 'oarlock:controller:device-taint-eviction-controller',
+    rules: ['get,list,watch | resource.k8s.io | devicetaintrules', 'patch,update | resource.k8s.io | devicetaintrules/status'],
   },
   {
     name: 'oarlock:controller:ip-blocks-controller',

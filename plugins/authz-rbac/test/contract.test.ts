@@ -228,7 +228,7 @@ describe('default roles and bindings', () => {
     await host.start();
     const at = (asked: Attributes) => authorizer?.authorize(asked);
     expect(at(ask(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({ decision: 'allow' });
-    expect(at(ask(robot('kube-system', 'pod-garbage-collector'), 'update', 'pods/status', 'x', 'p'))).toMatchObject({ decision: 'allow' });
+    expect(at(ask(robot('kube-system', 'pod-garbage-collector'), 'patch', 'pods/status', 'x', 'p'))).toMatchObject({ decision: 'allow' });
     expect(at(ask(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system'))).toMatchObject({
       decision: 'allow',
     });
