@@ -1,11 +1,14 @@
+import { LruMap } from '@oarlock/client/lru-map';
 import { replicaSets, replicationControllers, services, statefulSets } from '@oarlock/api/resources';
 import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Informers } from '@oarlock/spi/client';
 
+const keptSelectors = 1000;
+
 export interface OwnerSelector {
   ready(signal: AbortSignal): Promise<void>;
-  /** By what the services and the controller of a pod select it and its like: undefined when there are none. */
+  /** By what the services and the controller of a pod select it and its like: undefined when there are none. The same one for all of a namespace that are alike. */
   selectorOf(pod: Pod): Selector | undefined;
 }
 
@@ -19,6 +22,8 @@ export function ownerSelector(informers: Informers): OwnerSelector {
   const ready = async (signal: AbortSignal) => {
     await Promise.all(Object.values(known).map((informer) => informer.whenSynced(signal)));
   };
+  // the pods of one owner come one after the other
+  const selectors = new LruMap<string, Selector>(keptSelectors);
   const selectorOf = ({ metadata }: Pod): Selector | undefined => {
     const labels = metadata?.labels;
     const namespace = metadata?.namespace ?? '';
@@ -39,7 +44,10 @@ export function ownerSelector(informers: Informers): OwnerSelector {
       expressions = [...(selector?.matchExpressions ?? [])];
     }
     if (expressions.length === 0 && Object.keys(matchLabels).length === 0) return undefined;
-    return selectorFromObject({ matchLabels, matchExpressions: expressions });
+    const text = JSON.stringify([namespace, matchLabels, expressions]);
+    let selector = selectors.get(text);
+    if (selector === undefined) selectors.set(text, (selector = selectorFromObject({ matchLabels, matchExpressions: expressions })));
+    return selector;
   };
   return { ready, selectorOf };
 }

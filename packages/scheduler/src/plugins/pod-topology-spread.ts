@@ -1,5 +1,4 @@
-import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
-import type { Node, Pod, TopologySpreadConstraint } from '@oarlock/api/types/core-v1';
+import type { Pod, TopologySpreadConstraint } from '@oarlock/api/types/core-v1';
 import { Informers } from '@oarlock/spi/client';
 import {
   Scheduling,
@@ -10,34 +9,22 @@ import {
   type CycleState,
   type NodeInfo,
   type PodInfo,
-  type PodSelection,
   type SchedulingPlugin,
 } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 import { configurable } from '../plugin-args.ts';
 import { onNode } from './node-changes.ts';
-import { matchesRequired } from './node-affinity-match.ts';
 import { ownerSelector } from './owner-selector.ts';
-import { untolerated } from './tolerations.ts';
+import { compiledOnce, defaulted, type Constraint } from './spread-constraint.ts';
 
 const hostname = 'kubernetes.io/hostname';
 const refused = "node(s) didn't match pod topology spread constraints";
-const hard: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute']);
 
 /** What upstream's system defaulting scores pods by that say nothing themselves (KEP-1258). */
 const systemDefaults: readonly TopologySpreadConstraint[] = [
   { topologyKey: hostname, whenUnsatisfiable: 'ScheduleAnyway', maxSkew: 3 },
   { topologyKey: 'topology.kubernetes.io/zone', whenUnsatisfiable: 'ScheduleAnyway', maxSkew: 5 },
 ];
-
-interface Constraint {
-  readonly key: string;
-  readonly maxSkew: number;
-  readonly minDomains: number;
-  readonly selection: PodSelection;
-  /** Whether the pods of a node count at all (KEP-3094). Undefined: those of all nodes do. */
-  readonly includes: ((node: Node) => boolean) | undefined;
-}
 
 interface Filtered {
   readonly constraint: Constraint;
@@ -55,55 +42,6 @@ interface Scored {
 
 const hasAll = (info: NodeInfo, constraints: readonly { readonly key: string }[]) =>
   constraints.every(({ key }) => info.label(key) !== undefined);
-
-function selectorOf({ metadata }: Pod, { labelSelector, matchLabelKeys = [] }: TopologySpreadConstraint): Selector {
-  const own = matchLabelKeys.flatMap((key) => {
-    const value = metadata?.labels?.[key];
-    return value === undefined ? [] : [{ key, operator: 'In', values: [value] }];
-  });
-  return selectorFromObject(
-    labelSelector === undefined || own.length === 0
-      ? labelSelector
-      : { ...labelSelector, matchExpressions: [...(labelSelector.matchExpressions ?? []), ...own] },
-  );
-}
-
-function constraintOf(pod: Pod, from: TopologySpreadConstraint, selector = selectorOf(pod, from)): Constraint {
-  const namespace = pod.metadata?.namespace ?? '';
-  const byAffinity =
-    from.nodeAffinityPolicy !== 'Ignore' &&
-    (pod.spec?.nodeSelector ?? pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution) !== undefined;
-  const byTaints = from.nodeTaintsPolicy === 'Honor';
-  return {
-    key: from.topologyKey,
-    maxSkew: from.maxSkew,
-    minDomains: from.minDomains ?? 1,
-    selection: {
-      key: `spread ${namespace} ${selector.none ? '<none>' : selector.toString()}`,
-      namespaces: new Set([namespace]),
-      selects: ({ metadata }) => metadata?.deletionTimestamp === undefined && selector.matches(metadata?.labels),
-    },
-    includes:
-      byAffinity || byTaints
-        ? (node) =>
-            (!byAffinity || matchesRequired(pod, node)) &&
-            (!byTaints || untolerated(node.spec?.taints, pod.spec?.tolerations ?? [], hard) === undefined)
-        : undefined,
-  };
-}
-
-const own = ({ spec }: Pod, when: string) =>
-  (spec?.topologySpreadConstraints ?? []).filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
-
-const known = new WeakMap<Pod, Map<string, readonly Constraint[]>>();
-/** Those that a pod itself asks for, compiled once. */
-function stated(pod: Pod, when: string): readonly Constraint[] {
-  const compiled = known.get(pod) ?? new Map<string, readonly Constraint[]>();
-  known.set(pod, compiled);
-  let found = compiled.get(when);
-  if (found === undefined) compiled.set(when, (found = own(pod, when).map((each) => constraintOf(pod, each))));
-  return found;
-}
 
 const defaultConstraint = z.strictObject({
   maxSkew: z.number().int().min(1),
@@ -158,10 +96,10 @@ export const podTopologySpread = Scheduling.plugin({
     const make = ({ defaultingType, defaultConstraints }: z.output<typeof args>): SchedulingPlugin => {
       const defaults = defaultingType === 'System' ? systemDefaults : defaultConstraints;
       const constraintsOf = (pod: Pod, when: string): readonly Constraint[] => {
-        if ((pod.spec?.topologySpreadConstraints?.length ?? 0) > 0) return stated(pod, when);
+        if ((pod.spec?.topologySpreadConstraints?.length ?? 0) > 0) return compiledOnce(pod, when);
         const meant = defaults.filter(({ whenUnsatisfiable }) => whenUnsatisfiable === when);
         const selector = meant.length === 0 ? undefined : owners.selectorOf(pod);
-        return selector === undefined ? [] : meant.map((each) => constraintOf(pod, each, selector));
+        return selector === undefined ? [] : meant.map((each) => defaulted(pod, each, selector));
       };
 
       return {
