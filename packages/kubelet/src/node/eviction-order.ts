@@ -23,7 +23,7 @@ export function isCritical({ metadata, spec }: Pod): boolean {
 function excess({ pod, usage }: Candidate, resource: ShortResource): number {
   if (resource === 'memory') return usage.memory - value(podRequest(pod, 'memory'));
   if (resource === 'ephemeral-storage') return usage.disk - value(podRequest(pod, 'ephemeral-storage'));
-  return resource === 'inodes' ? usage.inodes : 0;
+  return resource === 'inodes' ? usage.inodes : (usage.processes ?? 0);
 }
 
 /** Who has to go first: who takes more than was asked for, then who matters less, then who takes most beyond it. */

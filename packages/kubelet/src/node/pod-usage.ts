@@ -1,8 +1,10 @@
 import type { Dirent } from 'node:fs';
-import { lstat, readdir } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerStats } from '@oarlock/spi/runtime';
 import type { PodRecord } from '../pod-record.ts';
+import { isHostNetwork } from '../pods.ts';
+import { interfacesOf, type NetworkUsage } from '../server/node-usage.ts';
 
 /** What one pod takes of its node at a moment. Bytes. */
 export interface PodUsage {
@@ -11,6 +13,10 @@ export interface PodUsage {
   readonly inodes: number;
   /** By container name. `disk`: writable layer and logs. */
   readonly containers: ReadonlyMap<string, { readonly memory: number; readonly disk: number }>;
+  /** Absent where pods have no cgroups of their own to count in. */
+  readonly processes?: number;
+  /** Of the pod's own network; absent where it has none, or nobody knows. */
+  readonly interfaces?: readonly NetworkUsage[];
   /** emptyDir volumes on disk, by name. */
   readonly volumes: ReadonlyMap<string, number>;
 }
@@ -63,5 +69,19 @@ export async function podUsage(record: PodRecord, stats: ReadonlyMap<string, Con
       sum.disk += bytes;
       sum.inodes += inodes;
     }
-  return { ...sum, containers, volumes };
+  return { ...sum, ...(await ofProcesses(record)), containers, volumes };
+}
+
+/** What is known of a pod by the processes in its cgroup. */
+export async function ofProcesses({ node, runtime, pod }: PodRecord): Promise<Pick<PodUsage, 'processes' | 'interfaces'>> {
+  const pids = await node.cgroups.of(runtime)?.processes(pod);
+  if (pids === undefined) return {};
+  const processes = pids.length;
+  if (isHostNetwork(pod) || runtime?.hub.driver.traits.networkNamespaces !== true) return { processes };
+  for (const pid of pids) {
+    // one that ends meanwhile leaves its network to others
+    const table = await readFile(`/proc/${pid}/net/dev`, 'utf8').catch(() => undefined);
+    if (table !== undefined) return { processes, interfaces: interfacesOf(table) };
+  }
+  return { processes };
 }

@@ -56,7 +56,8 @@ export async function nodeUsage(now: number): Promise<NodeUsage> {
   };
 }
 
-function interfacesOf(table: string): readonly NetworkUsage[] {
+/** Of a table as in `/proc/net/dev`, without the loopback. */
+export function interfacesOf(table: string): readonly NetworkUsage[] {
   return [...table.matchAll(/^\s*([^:\s]+):\s*(.+)$/gm)].flatMap(([, name = '', numbers = '']) => {
     const [rxBytes = 0, , rxErrors = 0, , , , , , txBytes = 0, , txErrors = 0] = numbers.trim().split(/\s+/).map(Number);
     return name === 'lo' ? [] : [{ name, rxBytes, rxErrors, txBytes, txErrors }];

@@ -1,9 +1,13 @@
+import { parseQuantity, value, type Amount } from '@oarlock/api/quantity';
 import { formatTime } from '@oarlock/api/time';
+import type { Pod } from '@oarlock/api/types/core-v1';
 import type { ContainerStats } from '@oarlock/spi/runtime';
 import type { Kubelet } from '../kubelet.ts';
 import { podUsage } from '../node/pod-usage.ts';
 import type { PodWorker } from '../pod-worker.ts';
-import { diskUsage, nodeUsage, type NodeUsage } from './node-usage.ts';
+import { findContainer } from '../pods.ts';
+import { podLimit } from '../resources.ts';
+import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from './node-usage.ts';
 
 /** Usage of everything that runs, at one moment. */
 export interface Snapshot {
@@ -42,6 +46,16 @@ export async function snapshot(kubelet: Kubelet, signal: AbortSignal): Promise<S
   }
   return { at: now, node, pods };
 }
+
+/** Of a limit, as upstream says it: absent without one. */
+const availableOf = (limit: Amount | undefined, used: number) =>
+  limit !== undefined && limit.sign > 0 ? { availableBytes: Math.max(0, value(limit) - used) } : {};
+const limitOf = (pod: Pod, container: string) => {
+  const limit = findContainer(pod, container)?.container.resources?.limits?.['memory'];
+  return limit === undefined ? undefined : parseQuantity(limit);
+};
+/** The interface that stands for all, as upstream's summary has it. */
+const primary = (interfaces: readonly NetworkUsage[]) => interfaces.find(({ name }) => name === 'eth0') ?? interfaces[0] ?? {};
 
 /** How fast something counted up between two looks. */
 class Rates {
@@ -96,7 +110,7 @@ export class StatsSummary {
           workingSetBytes: node ? node.memoryTotal - node.memoryAvailable : sum((one) => one.memoryWorkingSetBytes),
         },
         ...(node && {
-          network: { time, ...(node.interfaces[0] && { ...node.interfaces[0] }), interfaces: node.interfaces },
+          network: { time, ...primary(node.interfaces), interfaces: node.interfaces },
           swap: { time, swapAvailableBytes: node.swapTotal - node.swapUsage, swapUsageBytes: node.swapUsage },
           rlimit: { time, maxpid: node.maxProcesses, curproc: node.processes },
         }),
@@ -125,6 +139,7 @@ export class StatsSummary {
           workingSetBytes: stats.memoryWorkingSetBytes,
           rssBytes: stats.memoryRssBytes,
           usageBytes: stats.memoryWorkingSetBytes,
+          ...availableOf(limitOf(record.pod, container), stats.memoryWorkingSetBytes),
         },
         rootfs: { time, usedBytes: stats.writableLayerBytes, inodesUsed: stats.writableLayerInodes },
         ...(disk && {
@@ -144,7 +159,14 @@ export class StatsSummary {
         usageCoreNanoSeconds: cpu,
         ...(rates.every((rate) => rate !== undefined) && { usageNanoCores: rates.reduce((total: number, rate) => total + (rate ?? 0), 0) }),
       },
-      memory: { time, workingSetBytes: usage.memory, usageBytes: usage.memory },
+      memory: {
+        time,
+        workingSetBytes: usage.memory,
+        usageBytes: usage.memory,
+        ...availableOf(podLimit(record.pod, 'memory'), usage.memory),
+      },
+      ...(usage.interfaces && { network: { time, ...primary(usage.interfaces), interfaces: usage.interfaces } }),
+      ...(usage.processes !== undefined && { process_stats: { process_count: usage.processes } }),
       ...(disk && {
         'ephemeral-storage': { time, usedBytes: usage.disk, inodesUsed: usage.inodes },
         volume: [...usage.volumes].map(([volume, usedBytes]) => ({ time, name: volume, usedBytes })),
