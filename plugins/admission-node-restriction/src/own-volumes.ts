@@ -9,7 +9,7 @@ import { allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/a
 const quoted = JSON.stringify;
 
 /** A volume of a CSI driver that only this node reaches. */
-function isOn(node: string, { spec }: PersistentVolume): boolean {
+export function isOn(node: string, { spec }: PersistentVolume): boolean {
   const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
   return (
     spec?.csi !== undefined &&

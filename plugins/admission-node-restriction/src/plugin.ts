@@ -11,6 +11,7 @@ import { certificateRequest } from './certificate-request.ts';
 import { changedLabels, isForbidden } from './node-labels.ts';
 import { addressBlock } from './own-blocks.ts';
 import { eviction, pod, podStatus, token } from './own-pods.ts';
+import { storageCapacity, volumeSnapshot } from './own-snapshots.ts';
 import { attachment, claim, persistentVolume, snapshotContent } from './own-volumes.ts';
 
 const prefix = 'system:node:';
@@ -124,6 +125,9 @@ export default Admission.plugin({
           'volumeattachments.storage.k8s.io/status',
           'volumesnapshotcontents.snapshot.storage.k8s.io',
           'volumesnapshotcontents.snapshot.storage.k8s.io/status',
+          'volumesnapshots.snapshot.storage.k8s.io',
+          'volumesnapshots.snapshot.storage.k8s.io/status',
+          'csistoragecapacities.storage.k8s.io',
           'ipblocks.network.oarlock.dev',
           'leases.coordination.k8s.io',
           'csinodes.storage.k8s.io',
@@ -161,6 +165,11 @@ export default Admission.plugin({
         case 'volumesnapshotcontents.snapshot.storage.k8s.io':
         case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
           return snapshotContent(node, request);
+        case 'volumesnapshots.snapshot.storage.k8s.io':
+        case 'volumesnapshots.snapshot.storage.k8s.io/status':
+          return volumeSnapshot(client, node, request);
+        case 'csistoragecapacities.storage.k8s.io':
+          return storageCapacity(node, request);
         case 'ipblocks.network.oarlock.dev':
           return addressBlock(client, node, request);
         case 'persistentvolumeclaims/status':

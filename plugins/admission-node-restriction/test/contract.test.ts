@@ -4,6 +4,7 @@ import { resource } from '@oarlock/api/resource';
 import {
   certificateSigningRequests,
   csiNodes,
+  csiStorageCapacities,
   endpointSlices,
   leases,
   nodes,
@@ -39,6 +40,8 @@ const csrOf = (request: string, signerName = 'kubernetes.io/kubelet-serving') =>
     { identity },
   );
 
+const volumeSnapshots = resource('snapshot.storage.k8s.io', 'v1', 'volumesnapshots', 'VolumeSnapshot', true);
+const snapshotContents = resource('snapshot.storage.k8s.io', 'v1', 'volumesnapshotcontents', 'VolumeSnapshotContent', false);
 const identity = { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] };
 const nameless = { name: 'system:node:', groups: ['system:nodes'] };
 const owner = { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'uid-n1', controller: true };
@@ -64,6 +67,19 @@ const volume = (source: object, on?: readonly string[]): PersistentVolume => ({
 const chosenClaim = (selected: string | undefined, storage: string) => ({
   metadata: { namespace: 'd', name: 'c', annotations: { ...(selected && { 'volume.kubernetes.io/selected-node': selected }) } },
   spec: { resources: { requests: { storage } } },
+});
+/** A snapshot of the claim `of-VOLUME`, and what is looked up about it: see below. */
+const snapshot = (of: string, more: object = {}, finalizers: readonly string[] = []) => ({
+  metadata: { namespace: 'd', name: 's', uid: `uid-of-${of}`, finalizers },
+  spec: { source: { persistentVolumeClaimName: `of-${of}` }, ...more },
+});
+const holds = ['snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'];
+const snapshotChange = (object: object, old: object, subresource = '') =>
+  admissionRequest('UPDATE', volumeSnapshots, object, { ...as, old, ...(subresource !== '' && { subresource }) });
+const capacity = (...places: readonly string[]) => ({
+  metadata: { namespace: 'kube-system', name: 'csisc-1' },
+  storageClassName: 'standard',
+  nodeTopology: { matchLabels: Object.fromEntries(places.map((place, at) => [`topology/${at}`, place])) },
 });
 const token = (boundObjectRef?: object) =>
   admissionRequest(
@@ -309,6 +325,36 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
         'can only write PersistentVolumes of CSI drivers that no other node reaches',
       ] as const,
   ),
+  ...(
+    [
+      ['of a volume of another node', snapshotChange(snapshot('theirs', {}, holds), snapshot('theirs'))],
+      ['that another node looks after', snapshotChange(snapshot('taken', {}, holds), snapshot('taken'))],
+      [
+        'that another node looks after, and how it goes',
+        snapshotChange({ ...snapshot('taken'), status: { readyToUse: true } }, snapshot('taken'), 'status'),
+      ],
+      [
+        'with a content that is not its own',
+        snapshotChange({ ...snapshot('ours'), status: { boundVolumeSnapshotContentName: 'x' } }, snapshot('ours'), 'status'),
+      ],
+      [
+        'and another class than was asked for',
+        snapshotChange(snapshot('ours', { volumeSnapshotClassName: 'b' }), snapshot('ours', { volumeSnapshotClassName: 'a' })),
+      ],
+      ['and who else holds it', snapshotChange(snapshot('ours'), snapshot('ours', {}, ['somebody.else/holds']))],
+    ] as const
+  ).map(
+    ([title, request]) =>
+      [`a snapshot ${title}`, request, 'can only look after VolumeSnapshots of volumes that no other node reaches'] as const,
+  ),
+  ...[capacity('n2'), capacity()].map(
+    (object) =>
+      [
+        `the room that there is ${object.nodeTopology.matchLabels['topology/0'] ?? 'everywhere'}`,
+        admissionRequest('CREATE', csiStorageCapacities, object, as),
+        'can only write CSIStorageCapacities of its own',
+      ] as const,
+  ),
   [
     'a claim that asks for more',
     admissionRequest('UPDATE', persistentVolumeClaims, chosenClaim('n1', '2Gi'), { ...as, old: chosenClaim('n1', '1Gi') }),
@@ -363,6 +409,18 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
 ];
 const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ...blocksAllowed,
+  ['a hold on a snapshot of its volume', snapshotChange(snapshot('ours', {}, holds), snapshot('ours'))],
+  ['the class of a snapshot of its volume', snapshotChange(snapshot('ours', { volumeSnapshotClassName: 'a' }), snapshot('ours'))],
+  [
+    'how a snapshot of its volume goes',
+    snapshotChange(
+      { ...snapshot('ours'), status: { boundVolumeSnapshotContentName: 'snapcontent-uid-of-ours' } },
+      snapshot('ours'),
+      'status',
+    ),
+  ],
+  ['that there is nothing to take a snapshot of', snapshotChange({ ...snapshot('nobody'), status: {} }, snapshot('nobody'), 'status')],
+  ['the room that there is on it', admissionRequest('CREATE', csiStorageCapacities, capacity('n1'), as)],
   ['a mirror pod', admissionRequest('CREATE', pods, pod('n1'), as)],
   ['deletion of its pod', admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n1'), namespace: 'd', name: 'm' })],
   [
@@ -393,6 +451,17 @@ admissionContract('admission-node-restriction', () => {
     ['there', 'n2'],
   ] as const)
     api.seed(pods, { metadata: { namespace: 'd', name, uid: `uid-${name}` }, spec: { nodeName, containers: [] } });
+  for (const [name, on] of [
+    ['ours', 'n1'],
+    ['theirs', 'n2'],
+    ['taken', 'n1'],
+  ] as const) {
+    api.seed(persistentVolumes, { ...volume(onNode, [on]), metadata: { name } });
+    api.seed(persistentVolumeClaims, { metadata: { namespace: 'd', name: `of-${name}` }, spec: { volumeName: name } });
+  }
+  api.seed(snapshotContents, {
+    metadata: { name: 'snapcontent-uid-of-taken', labels: { 'snapshot.storage.kubernetes.io/managed-by': 'n2' } },
+  });
   const [created] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Admission);
   if (created === undefined) throw new Error('not created');
   return {
