@@ -2,6 +2,27 @@ import type { status } from '@grpc/grpc-js';
 
 export type GrpcCode = keyof typeof status;
 
+/** The number of each status, as it is sent. */
+export const grpcStatus = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const satisfies Readonly<Record<GrpcCode, number>>;
+
 /** How a call of gRPC ended, by the name of its status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';

@@ -2,8 +2,9 @@ import { csiNodes, persistentVolumes, volumeAttachments } from '@oarlock/api/res
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
 import type { PersistentVolume } from '@oarlock/api/types/core-v1';
-import type { CSINode, VolumeAttachment } from '@oarlock/api/types/storage-v1';
+import type { CSINode, VolumeAttachment, VolumeError as VolumeErrorStatus } from '@oarlock/api/types/storage-v1';
 import type { Strings } from '@oarlock/csi/csi-types';
+import { GrpcError, grpcStatus as status } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
 import { capability } from './capability.ts';
 import { readSecrets } from './secrets.ts';
@@ -215,8 +216,13 @@ export class Attacher implements Sidecar {
       .catch(gone);
   }
 
-  #told(error: unknown): { readonly message: string; readonly time: string } {
-    return { message: error instanceof Error ? error.message : String(error), time: formatTime(this.#options.clock.now()) };
+  #told(error: unknown): VolumeErrorStatus {
+    const code = error instanceof GrpcError ? status[error.code] : undefined;
+    return {
+      message: error instanceof Error ? error.message : String(error),
+      time: formatTime(this.#options.clock.now()),
+      ...(code !== undefined && { errorCode: code }),
+    };
   }
 }
 

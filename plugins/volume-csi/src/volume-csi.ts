@@ -13,6 +13,7 @@ import { CsiVolumes } from './csi-volumes.ts';
 import { runDriver } from './driver-process.ts';
 import { firstUse } from './first-use.ts';
 import { NodeExpansion } from './node-expansion.ts';
+import { NodeLimits } from './node-limits.ts';
 import { OnlineGrowth } from './online-growth.ts';
 import { PluginSockets } from '@oarlock/grpc/plugin-sockets';
 import { problemOf } from './registered-drivers.ts';
@@ -47,6 +48,7 @@ export class VolumeCsi implements VolumeDriver {
   readonly #growth: OnlineGrowth;
   readonly #stop = new AbortController();
   readonly #processes: (() => Promise<void>)[] = [];
+  readonly #limits = new Map<string, NodeLimits>();
   readonly #leave = new Map<string, () => Promise<void>>();
   readonly #meetings: Promise<void>[] = [];
   #inUse: VolumesInUse | undefined;
@@ -92,6 +94,7 @@ export class VolumeCsi implements VolumeDriver {
       clock,
       node: () => informers.of(nodes, { fieldSelector: `metadata.name=${nodeName}` }),
       patienceMs: attachPatienceMs,
+      exhausted: (driver) => this.#limits.get(driver)?.exhausted(),
     });
     this.#inUse = inUse;
     this.#meet('what was mounted before cannot be said', () => this.#adopt(inUse));
@@ -218,6 +221,9 @@ export class VolumeCsi implements VolumeDriver {
       throw error;
     }
     this.#drivers.set(name, driver);
+    const limits = new NodeLimits({ driver, nodeName, client, informers, clock, log });
+    this.#limits.set(name, limits);
+    limits.start();
     let begun: readonly Sidecar[] = [];
     let left = false;
     const end = async () => {
@@ -226,6 +232,8 @@ export class VolumeCsi implements VolumeDriver {
     this.#leave.set(name, async () => {
       left = true;
       this.#drivers.delete(name);
+      this.#limits.delete(name);
+      await limits.stop();
       await end();
       driver.client.close();
     });

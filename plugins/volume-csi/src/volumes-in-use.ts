@@ -2,6 +2,8 @@ import { nodes, volumeAttachments } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Node } from '@oarlock/api/types/core-v1';
 import { createHash } from 'node:crypto';
+import { grpcStatus } from '@oarlock/grpc/grpc-error';
+import type { VolumeAttachment } from '@oarlock/api/types/storage-v1';
 import type { Strings } from '@oarlock/csi/csi-types';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client, Informer } from '@oarlock/spi/client';
@@ -12,6 +14,8 @@ export const uniqueName = (driver: string, volumeHandle: string) => `kubernetes.
 /** What the attachment of a volume to a node is called. */
 export const attachmentName = (driver: string, volumeHandle: string, nodeName: string) =>
   `csi-${createHash('sha256').update(`${volumeHandle}${driver}${nodeName}`).digest('hex')}`;
+
+const resourceExhausted = grpcStatus.RESOURCE_EXHAUSTED;
 
 export interface Attachable {
   readonly driver: string;
@@ -28,6 +32,8 @@ export interface VolumesInUseOptions {
   readonly node: () => Informer<Node>;
   /** How long to wait for an attachment before whoever asks is told to come again. Milliseconds. */
   readonly patienceMs: number;
+  /** Told of a driver that has no room for another volume on the node. */
+  exhausted?(driver: string): void;
 }
 
 /**
@@ -80,15 +86,13 @@ export class VolumesInUse {
         await this.#untilShown(name, until);
         node = await client.get(nodes, { name: nodeName }, { signal: until });
       }
+    } catch (error) {
+      if (patience.signal.aborted) await this.#attachment(driver, volumeHandle, undefined);
+      throw error;
     } finally {
       timer.cancel();
     }
-    const attachment = await client
-      .get(volumeAttachments, { name: attachmentName(driver, volumeHandle, nodeName) }, { ...(signal && { signal }) })
-      .catch((error: unknown) => {
-        if (isStatus(error, 'NotFound')) return undefined;
-        throw error;
-      });
+    const attachment = await this.#attachment(driver, volumeHandle, signal);
     if (attachment?.status?.attached === true && attachment.metadata?.deletionTimestamp === undefined)
       return attachment.status.attachmentMetadata ?? {};
     throw this.#notAttached(volumeName);
@@ -104,6 +108,17 @@ export class VolumesInUse {
       this.#used.add(name);
       throw error;
     }
+  }
+
+  async #attachment(driver: string, volumeHandle: string, signal: AbortSignal | undefined): Promise<VolumeAttachment | undefined> {
+    const { client, nodeName, exhausted } = this.#options;
+    const name = attachmentName(driver, volumeHandle, nodeName);
+    const attachment = await client.get(volumeAttachments, { name }, { ...(signal && { signal }) }).catch((error: unknown) => {
+      if (isStatus(error, 'NotFound')) return undefined;
+      throw error;
+    });
+    if (attachment?.status?.attachError?.errorCode === resourceExhausted) exhausted?.(driver);
+    return attachment;
   }
 
   #notAttached(volumeName: string): VolumeError {
