@@ -1,3 +1,4 @@
+import { isObject } from '@oarlock/api/json';
 import { selectorFromObject } from '@oarlock/api/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import { ParseError } from '@oarlock/api/parse-error';
@@ -23,12 +24,16 @@ const maxDisrupted = 2000;
 const maxAttempts = 20;
 const budgetCause = 'DisruptionBudget';
 
+/** Of policy/v1beta1, too, of which nothing else is served any more: older clients drain nodes with it. */
+const asServed = (body: unknown): unknown =>
+  isObject(body) && body['apiVersion'] === 'policy/v1beta1' ? { ...body, apiVersion: 'policy/v1' } : body;
+
 /** POST of pods/eviction: a deletion that asks the pod's disruption budget. https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/ */
 export async function evict(machinery: Machinery, pods: ServedKind, call: Call): Promise<PipelineResponse> {
   const { request } = call;
   const { admission, reader } = machinery;
   checkWriteOptions(request.query, 'CreateOptions');
-  let eviction = decodeBody<Eviction>(request.body, { gvk, schema });
+  let eviction = decodeBody<Eviction>(asServed(request.body), { gvk, schema });
   const admitted = {
     operation: 'CREATE' as const,
     resource: pods.resource,

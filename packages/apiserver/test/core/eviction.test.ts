@@ -51,6 +51,15 @@ describe('eviction', () => {
     });
   });
 
+  it('is taken of the version before, which older clients send, and of no other', async () => {
+    await running('a');
+    const send = (apiVersion: string) =>
+      server.create('pods', { kind: 'Eviction', apiVersion, metadata: { name: 'a' } }, { subresource: 'eviction', name: 'a' });
+    expect((await refusal(send('policy/v1alpha1'))).status.code).toBe(400);
+    expect(await send('policy/v1beta1')).toMatchObject({ status: 'Success' });
+    expect((await server.get('pods', 'a')).metadata?.deletionTimestamp).toBeDefined();
+  });
+
   it('is refused where the budget allows none', async () => {
     await running('a');
     await budget({});

@@ -123,3 +123,9 @@ describe.skipIf(samples.length === 0)('samples of every kind', () => {
     if (!jsonEqual(again, object)) expect(again).toEqual(object);
   });
 });
+
+it('takes evictions of the version before, which older clients send', () => {
+  const eviction = { kind: 'Eviction', apiVersion: 'policy/v1', metadata: { name: 'a' }, deleteOptions: { gracePeriodSeconds: 3 } };
+  const older = Buffer.from(enveloped(eviction).toString('latin1').replace('\n\x15\n\tpolicy/v1', '\n\x1a\n\x0epolicy/v1beta1'), 'latin1');
+  expect(decodeProtobuf(older)).toEqual({ ...eviction, apiVersion: 'policy/v1beta1' });
+});
