@@ -303,7 +303,11 @@ export const clusterRoleRows: readonly RoleRow[] = [
   },
   {
     name: 'oarlock:controller:ip-blocks-controller',
-    rules: ['create | apiextensions.k8s.io | customresourcedefinitions', 'delete,list,update | network.oarlock.dev | ipblocks'],
+    rules: [
+      'get | core | nodes',
+      'create,get | apiextensions.k8s.io | customresourcedefinitions',
+      'delete,list,update | network.oarlock.dev | ipblocks',
+    ],
   },
   {
     name: 'oarlock:controller:cloud-node-controller',

@@ -74,14 +74,43 @@ export function without({ spec, ...block }: IPBlock, node: string): IPBlock | un
   return !stays && Object.keys(claims).length === 0 ? undefined : { ...block, spec: { ...rest, claims, ...(stays && { node: owner }) } };
 }
 
-async function release(client: Client, node: string): Promise<void> {
+const nodesOf = ({ spec }: IPBlock): readonly string[] => [
+  ...new Set([...(spec.node === undefined ? [] : [spec.node]), ...Object.keys(spec.claims ?? {})]),
+];
+
+/** Takes back what nodes have of blocks that `isGone` says are not there any more. */
+async function release(client: Client, isGone: (node: string) => Promise<boolean> | boolean): Promise<void> {
   const { items } = await client.list(ipBlocks);
-  for (const block of items.filter(({ spec }) => spec.node === node || spec.claims?.[node] !== undefined)) {
-    const left = without(block, node);
+  for (const block of items) {
+    let left: IPBlock | undefined = block;
+    for (const node of nodesOf(block)) if (left !== undefined && (await isGone(node))) left = without(left, node);
     const { name = '', resourceVersion = '' } = block.metadata ?? {};
-    if (left) await client.update(ipBlocks, left);
-    else await client.delete(ipBlocks, { name }, { preconditions: { resourceVersion } });
+    if (left === undefined) await client.delete(ipBlocks, { name }, { preconditions: { resourceVersion } });
+    else if (left !== block) await client.update(ipBlocks, left);
   }
+}
+
+/** Whether a read finds nothing. @throws whatever else goes wrong */
+async function isMissing(read: Promise<unknown>): Promise<boolean> {
+  try {
+    await read;
+    return false;
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+    return true;
+  }
+}
+
+/** Has the kind served; where it was already, nodes may have gone while nobody looked. */
+async function begin(client: Client, isKnown: (node: string) => boolean): Promise<void> {
+  if (await isMissing(client.get(customResourceDefinitions, { name: definition.metadata?.name ?? '' }))) {
+    await client.create(customResourceDefinitions, definition).catch((error: unknown) => {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+    });
+    return;
+  }
+  // a node that has only just come may have a block before this cache knows it
+  await release(client, (name) => !isKnown(name) && isMissing(client.get(nodeResource, { name })));
 }
 
 /** Serves the blocks of addresses that nodes share, once a node wants them, and takes back those of nodes that are gone. */
@@ -93,7 +122,7 @@ export default Controllers.plugin({
     const all = informers.of(nodeResource);
     const asks = (node: { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } } | undefined) =>
       node?.metadata?.annotations?.[blocksAnnotation] !== undefined;
-    let served = false;
+    let begun = false;
     return {
       name: 'ip-blocks',
       workers: 1,
@@ -104,13 +133,11 @@ export default Controllers.plugin({
         }),
       ],
       async reconcile(name, { client }) {
-        if (!served) {
-          await client.create(customResourceDefinitions, definition).catch((error: unknown) => {
-            if (!isStatus(error, 'AlreadyExists')) throw error;
-          });
-          served = true;
+        if (!begun) {
+          await begin(client, (node) => all.get(node) !== undefined);
+          begun = true;
         }
-        if (all.get(name) === undefined) await release(client, name);
+        if (all.get(name) === undefined) await release(client, (node) => node === name);
       },
     };
   },
