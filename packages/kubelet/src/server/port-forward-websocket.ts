@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock } from '@oarlock/kernel/clock';
@@ -37,6 +38,7 @@ function message(channel: number, bytes: Buffer): Buffer {
 
 async function serveChannels(socket: WebSocket, ports: readonly number[], target: ForwardTarget, { stopped }: Sitting): Promise<void> {
   const gone = new LinkedSignal(stopped);
+  setMaxListeners(0, gone.signal); // each port listens
   const leave = () => gone.abort(new Error('the client went away'));
   socket.on('close', leave);
   socket.on('error', leave);

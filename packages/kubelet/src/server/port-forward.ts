@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '@oarlock/kernel/clock';
 import { SpdyConnection } from '@oarlock/spdy/connection';
@@ -36,6 +37,7 @@ export async function servePortForward(
   { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
 ): Promise<void> {
   const gone = new LinkedSignal(stopped);
+  setMaxListeners(0, gone.signal); // each forwarded connection listens
   const pairs = new Map<string, Pair>();
   const connection = new SpdyConnection(socket, { role: 'server', maxStreams, onStream: (stream) => accept(stream) }, head);
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { PodWorker } from '../pod-worker.ts';
@@ -22,6 +23,7 @@ export class Sessions {
   #count = 0;
 
   constructor({ signal, clock, log }: { readonly signal: AbortSignal; readonly clock: Clock; readonly log: Logger }) {
+    setMaxListeners(0, signal); // each session listens
     this.#sitting = { stopped: signal, clock };
     this.#log = log;
   }
