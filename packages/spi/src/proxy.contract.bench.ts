@@ -31,6 +31,8 @@ export type ProxyCapability = 'udp' | 'affinity' | 'nodePort' | 'external' | 'so
 const patience = 5_000; // milliseconds until a connection that gets no answer counts as dropped
 const silence = 700; // milliseconds without an answer after which nothing is taken to come any more
 
+const udpOf = (address: string) => (address.includes(':') ? 'udp6' : 'udp4');
+
 /** What came of dialling: who answered, or how it was turned away. */
 export type Dialled = { readonly by: string } | { readonly refused: string } | { readonly dropped: true };
 
@@ -77,7 +79,7 @@ export class ProxyBench {
 
   async serveUdp(addresses: readonly string[], port = this.freshPort()): Promise<readonly ProxyEndpoint[]> {
     for (const address of addresses) {
-      const socket = createSocket('udp4');
+      const socket = createSocket(udpOf(address));
       socket.on('message', (data, from) => socket.send(`${address} ${data.toString()}`, from.port, from.address));
       socket.bind({ address, port });
       await once(socket, 'listening');
@@ -141,7 +143,7 @@ export class ProxyBench {
 
   /** A UDP client of its own port: sends and reads the name of whoever answers, or undefined when nobody does. */
   async udpClient(from?: string): Promise<{ ask(ip: string, port: number): Promise<string | undefined>; close(): void }> {
-    const socket = createSocket('udp4');
+    const socket = createSocket(udpOf(this.service(0)));
     this.#sockets.add(socket);
     socket.on('error', () => {});
     socket.bind({ ...(from !== undefined && { address: from }) });

@@ -313,7 +313,7 @@ export function proxyContract(
       const { externalAddress = '', clientAddresses: [one, two] = ['', ''] } = bench.fixture;
       const endpoints = await bench.serve(pods(0));
       const port = moved(
-        web(endpoints, { loadBalancerIPs: [externalAddress], loadBalancerSourceRanges: [`${one}/32`] }),
+        web(endpoints, { loadBalancerIPs: [externalAddress], loadBalancerSourceRanges: [`${one}/${one.includes(':') ? 128 : 32}`] }),
         bench.freshPort(),
       );
       await begin(port);

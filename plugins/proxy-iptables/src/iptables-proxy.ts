@@ -11,6 +11,7 @@ export const iptablesProxy = ({ log, ...options }: KernelProxyOptions & { readon
   new KernelProxy(new IptablesRules(options), options.families, log);
 
 class IptablesRules implements RuleWriter {
+  readonly mode = 'iptables';
   readonly #options: KernelProxyOptions;
   readonly #dispatch: Record<Family, string> = { ip: dispatches[0], ip6: dispatches[0] };
   #masqueradeAll = false;

@@ -10,6 +10,7 @@ export const nftablesProxy = ({ log, ...options }: KernelProxyOptions & { readon
   new KernelProxy(new NftablesRules(options), options.families, log);
 
 class NftablesRules implements RuleWriter {
+  readonly mode = 'nftables';
   readonly #options: KernelProxyOptions;
   #masqueradeAll = false;
 

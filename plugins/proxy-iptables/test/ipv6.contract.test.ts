@@ -1,0 +1,19 @@
+import { silentLogger } from '@oarlock/kernel/logger';
+import { kernelProxyContract } from '@oarlock/testing/kernel-proxy-contract';
+import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
+import { execa } from 'execa';
+import { iptablesProxy } from '../src/iptables-proxy.ts';
+
+/** How many rules and chains there are, of ours and of others. */
+async function census(): Promise<Record<string, number>> {
+  const lines = (await execa('ip6tables-save')).stdout.split('\n');
+  return { chains: lines.filter((line) => line.startsWith(':')).length, rules: lines.filter((line) => line.startsWith('-A')).length };
+}
+
+if (!isolated) inOwnNetwork(import.meta.url);
+else
+  kernelProxyContract(
+    'proxy-iptables, IPv6 beside IPv4',
+    { make: (options) => iptablesProxy({ ...options, log: silentLogger }), census },
+    'ip6',
+  );
