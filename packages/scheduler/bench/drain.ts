@@ -1,5 +1,5 @@
-// Pods per second over fakes in memory: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread]
-// `spread`: behind one Service, so that they are spread over hosts and zones by default.
+// Pods per second over fakes in memory: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread|zones]
+// `spread`: behind one Service, so that they are spread over hosts and zones by default. `zones`: they ask for it, of zones without fail.
 import { silentLogger } from '@oarlock/kernel/logger';
 import { systemClock } from '@oarlock/kernel/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
@@ -18,7 +18,7 @@ import { Scheduler } from '../src/scheduler.ts';
 import { SchedulerMetrics } from '../src/scheduler-metrics.ts';
 
 const [nodeCount = 1000, podCount = 3000] = process.argv.slice(2, 4).map(Number);
-const spread = process.argv[4] === 'spread';
+const mode = process.argv[4];
 const api = memoryApi({ clock: new FakeClock() });
 const spec = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '10m', memory: '10Mi' } } }] };
 for (let i = 0; i < nodeCount; i++)
@@ -27,8 +27,17 @@ for (let i = 0; i < nodeCount; i++)
     status: { allocatable: { cpu: '8', memory: '32Gi', pods: '110' } },
   });
 const labels = { app: 'a' };
-if (spread) api.seed(services, { metadata: { namespace: 'b', name: 's' }, spec: { selector: labels } });
-for (let i = 0; i < podCount; i++) api.seed(pods, { metadata: { namespace: 'b', name: `p${i}`, labels }, spec });
+const constraint = { maxSkew: 1, labelSelector: { matchLabels: labels } };
+const constraints = [
+  { ...constraint, topologyKey: 'topology.kubernetes.io/zone', whenUnsatisfiable: 'DoNotSchedule' },
+  { ...constraint, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' },
+];
+if (mode === 'spread') api.seed(services, { metadata: { namespace: 'b', name: 's' }, spec: { selector: labels } });
+for (let i = 0; i < podCount; i++)
+  api.seed(pods, {
+    metadata: { namespace: 'b', name: `p${i}`, labels },
+    spec: mode === 'zones' ? { ...spec, topologySpreadConstraints: constraints } : spec,
+  });
 const host = new PluginHost()
   .provide(Client, api.client())
   .provide(Informers, api.informers)

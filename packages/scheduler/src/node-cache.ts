@@ -134,7 +134,7 @@ export class NodeCache implements Snapshot {
   readonly #counts = new PodCounts((node, label) => this.get(node)?.node.metadata?.labels?.[label]);
   #list: NodeState[] | undefined;
 
-  /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. */
+  /** Nodes in an order that mixes zones, so that a search that stops early has seen each of them. Another list as soon as one has other labels. */
   get nodes(): readonly NodeState[] {
     return (this.#list ??= byZoneInTurn([...this.#states.values()].filter(({ present }) => present)));
   }
@@ -157,10 +157,11 @@ export class NodeCache implements Snapshot {
 
   setNode(node: Node): void {
     const state = this.#state(node.metadata?.name ?? '');
-    const moved = !state.present || zoneOf(state.node) !== zoneOf(node);
-    if (!state.present || !sameLabels(state.node, node)) this.#counts.relabelled();
+    const relabelled = !state.present || !sameLabels(state.node, node);
     state.setNode(node);
-    if (moved) this.#list = undefined;
+    if (!relabelled) return;
+    this.#counts.relabelled();
+    this.#list = undefined;
   }
 
   removeNode(name: string): void {

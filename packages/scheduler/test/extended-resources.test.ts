@@ -181,4 +181,22 @@ describe('the devices that stand for an extended resource are scored', () => {
   it('or empty nodes first', async () => {
     expect(await scored('LeastAllocated', 'a', 'b', 'c')).toEqual(['many', 'few', 'many']);
   });
+
+  it('by how evenly they are used beside CPU', async () => {
+    const resources = [{ name: 'cpu' }, { name: resource }];
+    w = world({ profiles: [{ pluginConfig: [{ name: 'NodeResourcesBalancedAllocation', args: { resources } }] }] });
+    w.seedNodes(node('few'), node('many'));
+    w.api.seed(deviceClasses, deviceClass('gpu', resource));
+    w.api.seed(resourceSlices, slice('few', 2), slice('many', 8));
+    await w.start();
+    const scores = () => {
+      const half = { requests: { cpu: '2', [resource]: '1' }, limits: { [resource]: '1' } };
+      const found = w.explain(pod('new', { containers: [{ name: 'c', resources: half }] }));
+      return Object.fromEntries(found.map(({ node: name, scores: own }) => [name, own?.['NodeResourcesBalancedAllocation']]));
+    };
+    // half of the CPU, and of the devices 1 of 2 and 1 of 8
+    expect(scores()).toEqual({ few: 100, many: 81 });
+    await w.submit(pod('p', { ...asking('p', '3').spec, nodeSelector: { 'kubernetes.io/hostname': 'many' } }));
+    expect(scores()).toEqual({ few: 100, many: 99 });
+  });
 });

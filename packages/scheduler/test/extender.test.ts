@@ -1,10 +1,12 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { z } from 'zod';
 import type { configuration } from '@oarlock/scheduler/configuration';
+import { selfSigned } from './self-signed.ts';
 import { node, pod, world } from './world.ts';
 
 type Extender = NonNullable<z.input<typeof configuration>['extenders']>[number];
@@ -26,25 +28,28 @@ let answers: Record<string, (body: Asked['body']) => unknown>;
 beforeEach(async () => {
   asked = [];
   answers = {};
-  server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const verb = (request.url ?? '').split('/').at(-1) ?? '';
-      const body = JSON.parse(Buffer.concat(chunks).toString()) as Asked['body'];
-      asked.push({ verb, body });
-      const answer = answers[verb];
-      response.statusCode = answer === undefined ? 500 : 200;
-      response.end(JSON.stringify(answer?.(body) ?? null));
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  server = createServer(serve);
+  await listening(server);
 });
 afterEach(async () => {
   await w.stop();
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
 });
+
+const listening = (some: Server) => new Promise<void>((resolve) => some.listen(0, '127.0.0.1', resolve));
+const serve: RequestListener = (request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    const verb = (request.url ?? '').split('/').at(-1) ?? '';
+    const body = JSON.parse(Buffer.concat(chunks).toString()) as Asked['body'];
+    asked.push({ verb, body });
+    const answer = answers[verb];
+    response.statusCode = answer === undefined ? 500 : 200;
+    response.end(JSON.stringify(answer?.(body) ?? null));
+  });
+};
 
 const start = async (more: Partial<Extender>) => {
   const { port } = server.address() as AddressInfo;
@@ -109,6 +114,47 @@ describe('an extender', () => {
     await eventually(() => expect(asked).toHaveLength(1));
     expect(asked[0]?.body).toMatchObject({ PodName: 'p', PodNamespace: 'd', Node: expect.any(String) });
     expect(w.placeOf('p')).toBeUndefined();
+  });
+
+  it('that cannot bind fails the pod, unless it can be done without', async () => {
+    await start({ bindVerb: 'bind' });
+    await w.submit(pod('p'));
+    await eventually(() => expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({ reason: 'SchedulerError' }));
+    await w.stop();
+    await start({ bindVerb: 'bind', ignorable: true });
+    await w.submit(pod('p'));
+    await eventually(() => expect(w.placeOf('p')).toBeDefined());
+  });
+
+  it('is known by its certificate, and knows the scheduler by one', async () => {
+    answers = { filter: ({ NodeNames }) => ({ NodeNames }) };
+    const [own, ours] = await Promise.all([selfSigned('extender.example'), selfSigned('scheduler')]);
+    const secure = createSecureServer({ ...own, ca: ours.cert, requestCert: true, rejectUnauthorized: true }, serve);
+    await listening(secure);
+    try {
+      const { port } = secure.address() as AddressInfo;
+      const data = (text: string) => Buffer.from(text).toString('base64');
+      const urlPrefix = `https://127.0.0.1:${port}`;
+      const tls = { serverName: 'extender.example', caData: data(own.cert), certData: data(ours.cert), keyData: data(ours.key) };
+      const via = async (tlsConfig: Extender['tlsConfig']) => {
+        await start({ urlPrefix, filterVerb: 'filter', nodeCacheCapable: true, tlsConfig });
+        await w.submit(pod('p'));
+      };
+      await via(tls);
+      await eventually(() => expect(w.placeOf('p')).toBeDefined());
+      for (const wrong of [
+        { ...tls, serverName: 'another.example' },
+        { ...tls, caData: data(ours.cert) },
+        { serverName: tls.serverName, caData: tls.caData },
+      ]) {
+        await w.stop();
+        await via(wrong);
+        await eventually(() => expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({ reason: 'SchedulerError' }));
+      }
+    } finally {
+      secure.closeAllConnections();
+      await new Promise((resolve) => secure.close(resolve));
+    }
   });
 
   it('that fails fails the pod, unless it can be done without', async () => {

@@ -35,3 +35,15 @@ describe('counts of pods by a label of their nodes', () => {
     expect(Object.fromEntries(cache.count(selection))).toEqual({ a2: 1, b1: 1, c1: 1 });
   });
 });
+
+describe('the list of nodes', () => {
+  it('is another one when a node has other labels, and only then', () => {
+    const cache = new NodeCache();
+    cache.setNode(node('a', { rack: '1' }));
+    const first = cache.nodes;
+    cache.setNode({ ...node('a', { rack: '1' }), status: { conditions: [] } });
+    expect(cache.nodes).toBe(first);
+    cache.setNode(node('a', { rack: '2' }));
+    expect(cache.nodes).not.toBe(first);
+  });
+});

@@ -15,10 +15,13 @@ import { z } from 'zod';
 import { configurable } from '../plugin-args.ts';
 import { onNode } from './node-changes.ts';
 import { ownerSelector } from './owner-selector.ts';
-import { compiledOnce, defaulted, type Constraint } from './spread-constraint.ts';
+import { compiledOnce, defaulted, hasAll, type Constraint } from './spread-constraint.ts';
+import { domainCounts, type DomainCounts } from './spread-domains.ts';
 
 const hostname = 'kubernetes.io/hostname';
 const refused = "node(s) didn't match pod topology spread constraints";
+const unlabelled = unresolvable(`${refused} (missing required label)`);
+const skewed = unschedulable(refused);
 
 /** What upstream's system defaulting scores pods by that say nothing themselves (KEP-1258). */
 const systemDefaults: readonly TopologySpreadConstraint[] = [
@@ -26,22 +29,11 @@ const systemDefaults: readonly TopologySpreadConstraint[] = [
   { topologyKey: 'topology.kubernetes.io/zone', whenUnsatisfiable: 'ScheduleAnyway', maxSkew: 5 },
 ];
 
-interface Filtered {
-  readonly constraint: Constraint;
-  readonly self: 0 | 1;
-  readonly byDomain: Map<string, number>;
-  /** The fewest in a domain; undefined when it is to be looked for again. */
-  fewest: number | undefined;
-}
-
 interface Scored {
   readonly constraint: Constraint;
   readonly weight: number;
   readonly count: (node: NodeInfo, domain: string) => number;
 }
-
-const hasAll = (info: NodeInfo, constraints: readonly { readonly key: string }[]) =>
-  constraints.every(({ key }) => info.label(key) !== undefined);
 
 const defaultConstraint = z.strictObject({
   maxSkew: z.number().int().min(1),
@@ -75,7 +67,7 @@ export const podTopologySpread = Scheduling.plugin({
     const owners = ownerSelector(informers);
 
     const change = (state: CycleState, changed: PodInfo, info: NodeInfo, by: 1 | -1, pod: PodInfo) => {
-      const all = state.read<readonly Filtered[]>(filtering) ?? [];
+      const all = state.read<readonly DomainCounts[]>(filtering) ?? [];
       if (changed.pod.metadata?.namespace !== pod.pod.metadata?.namespace) return;
       if (
         !hasAll(
@@ -85,11 +77,9 @@ export const podTopologySpread = Scheduling.plugin({
       )
         return;
       for (const each of all) {
-        const { constraint, byDomain } = each;
+        const { constraint } = each;
         if (constraint.includes?.(info.node) === false || !constraint.selection.selects(changed.pod)) continue;
-        const domain = info.label(constraint.key) ?? '';
-        byDomain.set(domain, (byDomain.get(domain) ?? 0) + by);
-        each.fewest = undefined;
+        each.change(info.label(constraint.key) ?? '', by);
       }
     };
 
@@ -123,19 +113,9 @@ export const podTopologySpread = Scheduling.plugin({
         preFilter(state, { pod }) {
           const constraints = constraintsOf(pod, 'DoNotSchedule');
           if (constraints.length === 0) return skip;
-          const nodes = state.snapshot.nodes.filter((info) => hasAll(info, constraints));
-          state.write<readonly Filtered[]>(
+          state.write<readonly DomainCounts[]>(
             filtering,
-            constraints.map((constraint) => {
-              const byNode = state.snapshot.count(constraint.selection);
-              const byDomain = new Map<string, number>();
-              for (const info of nodes) {
-                if (constraint.includes?.(info.node) === false) continue;
-                const domain = info.label(constraint.key) ?? '';
-                byDomain.set(domain, (byDomain.get(domain) ?? 0) + (byNode.get(info.name) ?? 0));
-              }
-              return { constraint, byDomain, self: constraint.selection.selects(pod) ? 1 : 0, fewest: undefined };
-            }),
+            constraints.map((constraint) => domainCounts(constraint, constraints, pod, state.snapshot)),
           );
           return success;
         },
@@ -143,12 +123,11 @@ export const podTopologySpread = Scheduling.plugin({
         removePod: (state, pod, removed, node) => change(state, removed, node, -1, pod),
 
         filter(state, _pod, info) {
-          for (const each of state.read<readonly Filtered[]>(filtering) ?? []) {
-            const { constraint, byDomain, self } = each;
+          for (const each of state.read<readonly DomainCounts[]>(filtering) ?? []) {
+            const { constraint, self } = each;
             const domain = info.label(constraint.key);
-            if (domain === undefined) return unresolvable(`${refused} (missing required label)`);
-            each.fewest ??= byDomain.size < constraint.minDomains ? 0 : Math.min(...byDomain.values());
-            if ((byDomain.get(domain) ?? 0) + self - each.fewest > constraint.maxSkew) return unschedulable(refused);
+            if (domain === undefined) return unlabelled;
+            if (each.of(domain) + self - each.fewest > constraint.maxSkew) return skewed;
           }
           return success;
         },

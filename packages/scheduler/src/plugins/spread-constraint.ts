@@ -1,6 +1,6 @@
 import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
 import type { Node, Pod, TopologySpreadConstraint } from '@oarlock/api/types/core-v1';
-import type { PodSelection } from '@oarlock/spi/scheduling';
+import type { NodeInfo, PodSelection } from '@oarlock/spi/scheduling';
 import { matchesRequired } from './node-affinity-match.ts';
 import { untolerated } from './tolerations.ts';
 
@@ -15,6 +15,9 @@ export interface Constraint {
   /** Whether the pods of a node count at all (KEP-3094). Undefined: those of all nodes do. */
   readonly includes: ((node: Node) => boolean) | undefined;
 }
+
+export const hasAll = (info: NodeInfo, constraints: readonly { readonly key: string }[]): boolean =>
+  constraints.every(({ key }) => info.label(key) !== undefined);
 
 function selectorOf({ metadata }: Pod, { labelSelector, matchLabelKeys = [] }: TopologySpreadConstraint): Selector {
   const own = matchLabelKeys.flatMap((key) => {
