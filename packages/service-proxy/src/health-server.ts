@@ -6,6 +6,8 @@ import type { Registry } from 'prom-client';
 
 export interface HealthServerOptions {
   readonly services: { readonly error: string | undefined; readonly node: Node | undefined };
+  /** Of the proxy; undefined where it does not say. */
+  readonly mode: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
   readonly healthzBindAddress: string | undefined;
@@ -19,7 +21,7 @@ function isEligible(node: Node | undefined): boolean {
   return node?.metadata?.deletionTimestamp === undefined && node?.spec?.taints?.some(({ key }) => key === leaving) !== true;
 }
 
-/** `/healthz`, `/livez` and `/metrics` of kube-proxy. */
+/** `/healthz`, `/livez`, `/metrics` and `/proxyMode` of kube-proxy. */
 export class HealthServer {
   readonly #options: HealthServerOptions;
   #servers: readonly Server[] = [];
@@ -30,7 +32,7 @@ export class HealthServer {
 
   /** @throws when an address cannot be had */
   async start(): Promise<void> {
-    const { healthzBindAddress, metricsBindAddress, registry } = this.#options;
+    const { healthzBindAddress, metricsBindAddress, registry, mode } = this.#options;
     this.#servers = await Promise.all([
       ...listen(healthzBindAddress, (path, response) => {
         if (path === '/healthz') this.#health(response, isEligible(this.#options.services.node));
@@ -39,6 +41,7 @@ export class HealthServer {
       }),
       ...listen(metricsBindAddress, (path, response) => {
         if (path === '/healthz') response.end('ok');
+        else if (path === '/proxyMode' && mode !== undefined) response.end(mode);
         else if (path !== '/metrics') response.writeHead(404).end();
         else
           void registry.metrics().then(

@@ -32,7 +32,7 @@ export default Roles.plugin({
     const health = new ServiceHealth({ healthy: () => services?.error === undefined, log });
     const services: ServiceProxyLoop | undefined =
       proxy && new ServiceProxyLoop({ informers, proxy, nodeName, minSyncMs, clock, log, tracer, health, metrics });
-    const server = services && new HealthServer({ services, registry, clock, healthzBindAddress, metricsBindAddress });
+    const server = services && new HealthServer({ services, mode: proxy?.mode, registry, clock, healthzBindAddress, metricsBindAddress });
     const names = dns && {
       loop: new ClusterDnsLoop({ informers, dns, minSyncMs, clock, log }),
       service: new DnsService({ client, dns, serviceIP: facts.dnsServiceIP, nodeName, clock, log }),

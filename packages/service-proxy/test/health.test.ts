@@ -62,7 +62,14 @@ it('kube-proxy is asked at its own addresses', async () => {
   new ProxyMetrics(registry).applied(0.1, 5);
   const services: { error: string | undefined; node: Node | undefined } = { error: undefined, node: undefined };
   const [healthz, metrics] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-  const server = new HealthServer({ services, registry, clock: new FakeClock(), healthzBindAddress: healthz, metricsBindAddress: metrics });
+  const server = new HealthServer({
+    services,
+    mode: 'nftables',
+    registry,
+    clock: new FakeClock(),
+    healthzBindAddress: healthz,
+    metricsBindAddress: metrics,
+  });
   await server.start();
   expect(JSON.parse((await get(`http://${healthz}/healthz`)).body)).toMatchObject({ nodeEligible: true });
   services.node = {
@@ -76,5 +83,6 @@ it('kube-proxy is asked at its own addresses', async () => {
   services.error = 'the kernel says no';
   expect((await get(`http://${healthz}/livez`)).status).toBe(503);
   expect((await get(`http://${metrics}/metrics`)).body).toContain('kubeproxy_sync_proxy_rules_last_timestamp_seconds 5');
+  expect(await get(`http://${metrics}/proxyMode`)).toMatchObject({ status: 200, body: 'nftables' });
   await server.stop();
 });

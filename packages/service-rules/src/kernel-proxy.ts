@@ -12,6 +12,8 @@ export interface PortChange {
 
 /** Writes rules into the kernel, in a language of its own. */
 export interface RuleWriter {
+  /** The proxy's own. */
+  readonly mode: string;
   /** Finds out what its rules depend on. */
   start(): Promise<void>;
   /** Replaces whatever there was, in one step. */
@@ -33,6 +35,10 @@ export class KernelProxy implements ServiceProxy {
     this.#writer = writer;
     this.#families = families;
     this.#log = log;
+  }
+
+  get mode(): string {
+    return this.#writer.mode;
   }
 
   start(): Promise<void> {

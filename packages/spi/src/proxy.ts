@@ -45,6 +45,8 @@ export interface ProxyChanges {
  * to endpoints that went are.
  */
 export interface ServiceProxy {
+  /** What kube-proxy calls this way of doing it, for those who ask a node's `/proxyMode`: `nftables`. */
+  readonly mode?: string;
   apply(changes: ProxyChanges): Promise<void>;
 }
 

@@ -17,6 +17,7 @@ interface Address {
 
 /** Serves Services by listening on their addresses and passing traffic on. Addresses have to be ones this host can bind. */
 export class UserspaceProxy implements ServiceProxy {
+  readonly mode = 'userspace';
   readonly #served = new Map<string, Served>();
   readonly #clock: Clock;
   readonly #log: Logger;
