@@ -1,6 +1,7 @@
 import { endpoints, endpointSlices, nodes, pods, services } from '@oarlock/api/resources';
 import type { Endpoints, Pod, Service } from '@oarlock/api/types/core-v1';
 import endpointSlice from '@oarlock/controllers/endpoint-slice/endpoint-slice-controller';
+import endpointsLoop from '@oarlock/controllers/endpoints/endpoints-controller';
 import mirroring from '@oarlock/controllers/endpoint-slice-mirroring/endpoint-slice-mirroring-controller';
 import { cutEveryWrite } from '@oarlock/testing/controller-cuts';
 import type { MemoryApi } from '@oarlock/testing/memory-api';
@@ -44,6 +45,51 @@ describe('endpoint slices', () => {
     await api.client().delete(pods, at('p'));
     await clock.settle();
     expect(slices(api)[0]?.endpoints?.[0]?.conditions).toEqual({ ready: false, serving: true, terminating: true });
+  });
+
+  it('prefer the node also where no zone is known', async () => {
+    const { api, clock } = await live([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } });
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
+    });
+    await api.client().create(services, service({ selector: { app: 'web' }, trafficDistribution: 'PreferSameNode' }));
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.hints).toEqual({ forNodes: [{ name: 'n1' }] });
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferSameZone' } });
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.hints).toBeUndefined();
+  });
+
+  it('and Endpoints tell when that happened which they were changed for', async () => {
+    const { api, clock } = await live([endpointSlice, endpointsLoop], plain);
+    const noted = () =>
+      [slices(api)[0], api.object(endpoints, at('web'))].map(
+        (each) => each?.metadata?.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+      );
+    const ready = (name: string, ip: string, lastTransitionTime: string) =>
+      api.seed(
+        pods,
+        pod(name, [ip], {
+          status: { phase: 'Running', podIP: ip, podIPs: [{ ip }], conditions: [{ type: 'Ready', status: 'True', lastTransitionTime }] },
+        }),
+      );
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await clock.settle();
+    const made = api.object(services, at('web'))?.metadata?.creationTimestamp;
+    expect(noted()).toEqual([made, made]);
+    ready('p', '10.0.0.1', '2026-01-01T00:00:07Z');
+    await clock.settle();
+    expect(noted()).toEqual(['2026-01-01T00:00:07Z', '2026-01-01T00:00:07Z']);
+    ready('q', '10.0.0.2', '2026-01-01T00:00:09Z');
+    await clock.settle();
+    expect(noted()).toEqual(['2026-01-01T00:00:09Z', '2026-01-01T00:00:09Z']);
+    // what goes has no time
+    api.remove(pods, at('q'));
+    await clock.settle();
+    expect(noted()).toEqual([undefined, undefined]);
   });
 
   it('tell who should be sent where, as the Service says', async () => {

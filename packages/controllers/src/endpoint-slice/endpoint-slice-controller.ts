@@ -11,14 +11,12 @@ import { Expectations } from '../expectations.ts';
 import { byNode, nodeOf } from '../pods-by-node.ts';
 import { countsAsEndpoint, addressOf, endpointPorts, familiesOf, toEndpoint, type Family } from './pod-endpoint.ts';
 import { SelectorIndex } from './selector-index.ts';
+import { managedBy, manager, sameEndpoints, sameLabels, samePorts, serviceLabel, sliceLabels } from './slice-shape.ts';
 import { isShared, withHints } from './topology-hints.ts';
+import { TriggerTimes, withTrigger } from './trigger-times.ts';
 import { shareOut, shareText, zoneShares, type ShareRefusal, type ZoneShares } from './zone-shares.ts';
 import { tellingFailure } from '../telling-failure.ts';
 
-const serviceLabel = 'kubernetes.io/service-name';
-const managedBy = 'endpointslice.kubernetes.io/managed-by';
-const manager = 'endpointslice-controller.k8s.io';
-const skipped: ReadonlySet<string> = new Set([serviceLabel, managedBy, 'service.kubernetes.io/headless']);
 const byService = 'slices-of-service';
 const shared = 'services-shared-out';
 const serviceOf = (slice: EndpointSlice) =>
@@ -33,6 +31,14 @@ interface Parts {
   readonly maxEndpoints: number;
   readonly clock: Clock;
 }
+/** One Service at work. */
+interface Work {
+  readonly key: string;
+  readonly service: Service;
+  /** What its slices are changed for. */
+  readonly trigger: string | undefined;
+  readonly client: Client;
+}
 /** Endpoints that share ports and family go into the same slices. */
 interface Group {
   readonly family: Family;
@@ -46,6 +52,7 @@ export class EndpointSliceController implements Controller {
   readonly watches;
   readonly #parts: Parts;
   readonly #selectors: SelectorIndex;
+  readonly #triggers = new TriggerTimes();
   readonly #expectations: Expectations;
   /** Of the nodes as they were last. */
   #shares: { readonly of: ZoneShares } | undefined;
@@ -92,6 +99,7 @@ export class EndpointSliceController implements Controller {
     if (service === undefined || service.metadata?.deletionTimestamp !== undefined) {
       this.#expectations.forget(key);
       this.#refused.delete(key);
+      this.#triggers.forget(key);
       return;
     }
     // what was made and removed last is still on its way to the cache, and will wake this key when it is there
@@ -105,20 +113,21 @@ export class EndpointSliceController implements Controller {
   }
 
   async #update(key: string, service: Service, present: readonly EndpointSlice[], client: Client): Promise<void> {
-    const groups = this.#groups(service);
+    const pods = this.#selectors.podsOf(service);
+    const groups = this.#groups(service, pods.filter(countsAsEndpoint));
+    const trigger = this.#triggers.next(key, service, pods);
     const unused = new Set(present);
     for (const group of groups.values()) {
       const own = present.filter((slice) => slice.addressType === group.family && samePorts(slice.ports ?? [], group.ports));
       for (const slice of own) unused.delete(slice);
-      await this.#bring(key, service, group, own, client);
+      await this.#bring({ key, service, trigger, client }, group, own);
     }
     for (const slice of unused) await this.#remove(key, slice, client);
   }
 
-  #groups(service: Service): ReadonlyMap<string, Group> {
+  #groups(service: Service, pods: readonly Pod[]): ReadonlyMap<string, Group> {
     const groups = new Map<string, Group>();
     const families = familiesOf(service);
-    const pods = this.#selectors.podsOf(service).filter(countsAsEndpoint);
     for (const pod of pods) {
       const ports = endpointPorts(service, pod);
       const node = this.#parts.nodes.get(pod.spec?.nodeName ?? '');
@@ -167,7 +176,8 @@ export class EndpointSliceController implements Controller {
   }
 
   /** Changes as few slices as possible: first what is there is corrected, then the rest goes where there is room. */
-  async #bring(key: string, service: Service, group: Group, own: readonly EndpointSlice[], client: Client): Promise<void> {
+  async #bring(work: Work, group: Group, own: readonly EndpointSlice[]): Promise<void> {
+    const { key, service, trigger, client } = work;
     const waiting = new Map(group.endpoints);
     const labels = sliceLabels(service);
     const planned = own.map((slice) => {
@@ -196,18 +206,18 @@ export class EndpointSliceController implements Controller {
           ...slice,
           apiVersion: 'discovery.k8s.io/v1',
           kind: 'EndpointSlice',
-          metadata: { ...slice.metadata, labels },
+          metadata: { ...slice.metadata, labels, annotations: withTrigger(slice.metadata?.annotations, trigger) },
           endpoints: kept,
         });
       }
     }
     const rest = [...waiting.values()];
     for (let at = 0; at < rest.length || (left === 0 && at === 0); at += this.#parts.maxEndpoints) {
-      await this.#make(key, service, group, rest.slice(at, at + this.#parts.maxEndpoints), client);
+      await this.#make(work, group, rest.slice(at, at + this.#parts.maxEndpoints));
     }
   }
 
-  async #make(key: string, service: Service, group: Group, endpoints: readonly Endpoint[], client: Client): Promise<void> {
+  async #make({ key, service, trigger, client }: Work, group: Group, endpoints: readonly Endpoint[]): Promise<void> {
     this.#expectations.creations(key, 1);
     try {
       await client.create(endpointSlices, {
@@ -220,6 +230,7 @@ export class EndpointSliceController implements Controller {
           generateName: `${service.metadata?.name}-`,
           ...(service.metadata?.namespace !== undefined && { namespace: service.metadata.namespace }),
           labels: sliceLabels(service),
+          ...(trigger !== undefined && { annotations: withTrigger(undefined, trigger) }),
           ownerReferences: [controllerRef({ ...service, apiVersion: 'v1', kind: 'Service' })],
         },
       });
@@ -259,37 +270,6 @@ function matters(pod: Pod, old: Pod): boolean {
     pod.status?.conditions !== old.status?.conditions
   );
 }
-
-function sliceLabels(service: Service): Record<string, string> {
-  const labels: Record<string, string> = {};
-  for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!skipped.has(key)) labels[key] = value;
-  return {
-    ...labels,
-    [serviceLabel]: service.metadata?.name ?? '',
-    [managedBy]: manager,
-    ...(service.spec?.clusterIP === 'None' && { 'service.kubernetes.io/headless': '' }),
-  };
-}
-
-const portText = (ports: readonly EndpointPort[]) =>
-  JSON.stringify(ports.map(({ name, protocol, port, appProtocol }) => [name ?? '', protocol ?? 'TCP', port, appProtocol ?? '']).sort());
-const samePorts = (a: readonly EndpointPort[], b: readonly EndpointPort[]) => portText(a) === portText(b);
-const endpointText = ({ addresses, conditions, nodeName, zone, hostname, targetRef, hints }: Endpoint) =>
-  JSON.stringify([
-    addresses,
-    conditions?.ready,
-    conditions?.serving,
-    conditions?.terminating,
-    nodeName,
-    zone,
-    hostname,
-    targetRef?.uid,
-    hints ?? null,
-  ]);
-const sameEndpoints = (a: readonly Endpoint[], b: readonly Endpoint[]) =>
-  a.length === b.length && a.every((endpoint, index) => b[index] !== undefined && endpointText(endpoint) === endpointText(b[index]));
-const sameLabels = (a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>) =>
-  Object.keys(a).length === Object.keys(b).length && Object.entries(b).every(([key, value]) => a[key] === value);
 
 export default Controllers.plugin({
   id: 'controller-endpoint-slice',

@@ -8,19 +8,19 @@ export function isShared({ metadata }: Service): boolean {
   return mode === 'Auto' || mode === 'auto';
 }
 
+const isNear: ReadonlySet<string> = new Set(['PreferClose', 'PreferSameZone', 'PreferSameNode']);
+
 /**
  * The endpoint with what `trafficDistribution` of its Service makes of it: who is to be sent there first (KEP-2433, KEP-3015). Only ready endpoints are
  * recommended to anybody.
  */
 export function withHints(endpoint: Endpoint, service: Service): Endpoint {
-  const { spec } = service;
-  if (isShared(service)) return endpoint;
-  const { zone, nodeName, conditions } = endpoint;
-  const near = spec?.trafficDistribution;
-  if (conditions?.ready === false || !zone || (near !== 'PreferClose' && near !== 'PreferSameZone' && near !== 'PreferSameNode'))
-    return endpoint;
-  return {
-    ...endpoint,
-    hints: { forZones: [{ name: zone }], ...(near === 'PreferSameNode' && nodeName !== undefined && { forNodes: [{ name: nodeName }] }) },
+  const near = service.spec?.trafficDistribution;
+  if (isShared(service) || endpoint.conditions?.ready === false || near === undefined) return endpoint;
+  const { zone, nodeName } = endpoint;
+  const hints = {
+    ...(zone && isNear.has(near) && { forZones: [{ name: zone }] }),
+    ...(nodeName && near === 'PreferSameNode' && { forNodes: [{ name: nodeName }] }),
   };
+  return Object.keys(hints).length === 0 ? endpoint : { ...endpoint, hints };
 }

@@ -7,6 +7,7 @@ import { Controllers, watch, type Controller, type ReconcileContext } from '@oar
 import { z } from 'zod';
 import { addressOf, countsAsEndpoint, endpointPorts, familiesOf } from '../endpoint-slice/pod-endpoint.ts';
 import { SelectorIndex } from '../endpoint-slice/selector-index.ts';
+import { TriggerTimes, withTrigger } from '../endpoint-slice/trigger-times.ts';
 import { isReady, isTerminating } from '../pod-state.ts';
 import { isNamespaceTerminating } from '../pod-template.ts';
 import { tellingFailure } from '../telling-failure.ts';
@@ -27,6 +28,7 @@ export class EndpointsController implements Controller {
   readonly watches;
   readonly #parts: Parts;
   readonly #selectors: SelectorIndex;
+  readonly #triggers = new TriggerTimes();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -42,6 +44,7 @@ export class EndpointsController implements Controller {
     const service = this.#parts.services.get(key);
     const present = this.#parts.endpoints.get(key);
     if (service === undefined) {
+      this.#triggers.forget(key);
       // those nobody made for a Service, such as of a leader election, are not ours
       if (present?.metadata?.labels?.[managedBy] === undefined) return;
       try {
@@ -56,7 +59,9 @@ export class EndpointsController implements Controller {
       return;
     }
     if (service.metadata?.deletionTimestamp !== undefined || Object.keys(service.spec?.selector ?? {}).length === 0) return;
-    const { subsets, cut } = this.#subsets(service);
+    const pods = this.#selectors.podsOf(service);
+    const { subsets, cut } = this.#subsets(service, pods.filter(countsAsEndpoint));
+    const trigger = this.#triggers.next(key, service, pods);
     const labels = {
       ...service.metadata?.labels,
       [managedBy]: 'endpoint-controller',
@@ -65,17 +70,19 @@ export class EndpointsController implements Controller {
     const annotations: Record<string, string> = { ...present?.metadata?.annotations };
     if (cut) annotations[overCapacity] = 'truncated';
     else delete annotations[overCapacity];
+    const noted = withTrigger(annotations, trigger);
+    const { annotations: _former, ...kept } = present?.metadata ?? {};
     const wanted: Endpoints = {
       ...present,
       apiVersion: 'v1',
       kind: 'Endpoints',
       subsets,
       metadata: {
-        ...present?.metadata,
+        ...kept,
         name: service.metadata?.name ?? '',
         namespace: service.metadata?.namespace ?? '',
         labels,
-        ...(Object.keys(annotations).length > 0 && { annotations }),
+        ...(Object.keys(noted).length > 0 && { annotations: noted }),
       },
     };
     const told = (reason: string, what: string, work: () => Promise<unknown>) =>
@@ -93,7 +100,7 @@ export class EndpointsController implements Controller {
       await told('FailedToUpdateEndpoint', 'update endpoint', () => client.update(endpointsResource, wanted));
   }
 
-  #subsets(service: Service): { readonly subsets: readonly EndpointSubset[]; readonly cut: boolean } {
+  #subsets(service: Service, pods: readonly Pod[]): { readonly subsets: readonly EndpointSubset[]; readonly cut: boolean } {
     const [family = 'IPv4'] = familiesOf(service);
     const groups = new Map<
       string,
@@ -101,7 +108,7 @@ export class EndpointsController implements Controller {
     >();
     let count = 0;
     let cut = false;
-    for (const pod of this.#selectors.podsOf(service).filter(countsAsEndpoint)) {
+    for (const pod of pods) {
       const ip = addressOf(pod, family);
       if (ip === undefined || (isTerminating(pod) && service.spec?.publishNotReadyAddresses !== true)) continue;
       if (++count > maxAddresses) {
