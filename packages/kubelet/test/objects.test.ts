@@ -4,7 +4,7 @@ import type { PodSpec } from '@oarlock/api/types/core-v1';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { kubeletConfig } from '../src/kubelet-config.ts';
-import { app, Bench, container, podOf, withTraits } from './bench.ts';
+import { app, Bench, container, isReady, podOf, withTraits } from './bench.ts';
 
 describe('what the runtime can do', () => {
   it('is in the status of the node, and pods that need it are taken in', async () => {
@@ -335,6 +335,57 @@ describe('what a container is given', () => {
     await bench.clock.advance(20_000);
     expect(node()?.status?.capacity).not.toHaveProperty(resource);
     expect(node()?.status?.allocatable).not.toHaveProperty(resource);
+  });
+
+  it('takes no more pods in than there is of what others say the node has, and of huge pages', async () => {
+    const resource = 'example.com/dongle';
+    const asking = (name: string, count: string, of = resource) =>
+      podOf(name, { containers: [app({ resources: { requests: { [of]: count }, limits: { [of]: count } } })] });
+    await bench.api
+      .client()
+      .patch(nodes, { name: 'node-a' }, 'strategic', { status: { capacity: { [resource]: '3' } } }, { subresource: 'status' });
+    await bench.clock.advance(20_000);
+    bench.create(asking('a', '2'));
+    await bench.ready('a');
+    bench.create(asking('b', '2'));
+    expect((await bench.until('b', (one) => one?.status?.phase === 'Failed')).status).toMatchObject({
+      reason: `OutOf${resource}`,
+      message: `Pod was rejected: Node didn't have enough resource: ${resource}, requested: 2, used: 2, capacity: 3`,
+    });
+    bench.create(asking('c', '4Mi', 'hugepages-64Ki'));
+    expect((await bench.until('c', (one) => one?.status?.phase === 'Failed')).status?.reason).toBe('OutOfhugepages-64Ki');
+    // what the node has never said that it has is nobody's to refuse
+    bench.create(asking('d', '7', 'example.com/other'));
+    await bench.ready('d');
+    await bench.delete('a');
+    await bench.until('a', (one) => one === undefined);
+    bench.create(asking('e', '3'));
+    await bench.ready('e');
+  });
+
+  it('has others go for a critical pod: no more than needed, and the least deserving', async () => {
+    await bench.dispose();
+    bench = await new Bench({ config: { capacity: { cpu: '1' } } }).start();
+    const asking = (name: string, cpu: string, priority = 0) =>
+      podOf(name, { priority, containers: [app({ resources: { requests: { cpu } } })] });
+    for (const [name, cpu] of [
+      ['small', '200m'],
+      ['fits', '300m'],
+      ['large', '500m'],
+    ] as const) {
+      bench.create(asking(name, cpu));
+      await bench.ready(name);
+    }
+    bench.create(asking('agent', '300m', 2_000_001_000));
+    const gone = await bench.until('fits', (one) => one?.status?.phase === 'Failed');
+    expect(gone.status).toMatchObject({ reason: 'Preempting', message: 'Preempted in order to admit critical pod' });
+    expect(gone.status?.conditions).toContainEqual(expect.objectContaining({ type: 'DisruptionTarget', status: 'True' }));
+    await bench.ready('agent');
+    expect([isReady(bench.pod('small')), isReady(bench.pod('large'))]).toEqual([true, true]);
+    // all the others together would not be enough
+    bench.create(asking('too-large', '900m', 2_000_001_000));
+    expect((await bench.until('too-large', (one) => one?.status?.phase === 'Failed')).status?.reason).toBe('OutOfcpu');
+    expect([isReady(bench.pod('small')), isReady(bench.pod('large'))]).toEqual([true, true]);
   });
 
   it("obtains addresses itself where the network plugin works on the node's network", async () => {
