@@ -7,9 +7,12 @@ const defaultAffinitySeconds = 10_800; // of ClientIP affinity, as the API defau
 
 const isAddress = (ip: string | undefined): ip is string => ip !== undefined && ip !== '' && ip !== 'None';
 
+/** With any value, kube-proxy leaves a Service alone that has one of these. */
+const notOurs = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
+
 /**
  * The ports of one Service with where their traffic goes, from its EndpointSlices. Nothing for headless and ExternalName Services and
- * for those another proxy is to serve (`service.kubernetes.io/service-proxy-name`).
+ * for those that say by a label that another proxy serves them, or none.
  */
 export function servicePorts(service: Service, slices: readonly EndpointSlice[], node: ProxyNode): ServicePort[] {
   const { spec, metadata, status } = service;
@@ -18,7 +21,7 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
     spec === undefined ||
     spec.type === 'ExternalName' ||
     clusterIPs.length === 0 ||
-    metadata?.labels?.['service.kubernetes.io/service-proxy-name'] !== undefined
+    notOurs.some((label) => metadata?.labels?.[label] !== undefined)
   )
     return [];
   const external = spec.type === 'NodePort' || spec.type === 'LoadBalancer';

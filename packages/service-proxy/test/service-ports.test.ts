@@ -83,6 +83,7 @@ describe('the ports of a Service', () => {
         {},
         { metadata: { namespace: 'd', name: 'web', labels: { 'service.kubernetes.io/service-proxy-name': 'mesh' } } },
       ),
+      'headless by its label': service({}, { metadata: { namespace: 'd', name: 'web', labels: { 'service.kubernetes.io/headless': '' } } }),
     }))
       expect(servicePorts(of, [slice([at('10.244.0.1')])], { name: 'n1' }), title).toEqual([]);
   });
