@@ -23,21 +23,35 @@ export function parseTime(text: string): number | undefined {
   if (match === null) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
   const at = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${fraction === '' ? '' : `.${fraction.slice(0, 3)}`}${zone}`);
+  if (Number.isNaN(at) || Number(hour) > 23) return undefined;
+  const date = text.slice(0, 10);
+  if (date === known) return at;
   // Date.parse takes February 30th for March 2nd; years are alike every 400, and Date.UTC takes those below 100 for others
   const days = new Date(Date.UTC(Number(year) + 400, Number(month), 0)).getUTCDate();
-  return Number.isNaN(at) || Number(day) > days || Number(hour) > 23 ? undefined : at;
+  if (Number(day) > days) return undefined;
+  known = date;
+  return at;
 }
+
+/** A day that there is: most times are of today. */
+let known = '';
+
+const wholeSeconds = '2026-01-31T12:00:00Z'.length;
 
 /** The whole seconds of a time as the server stores them, in UTC; undefined when it is no RFC 3339 text. */
 export function canonicalTime(text: string): Time | undefined {
   const at = parseTime(text);
-  return at === undefined ? undefined : formatTime(Math.floor(at / 1000) * 1000);
+  if (at === undefined) return undefined;
+  return text.length === wholeSeconds ? text : formatTime(Math.floor(at / 1000) * 1000);
 }
+
+const microTime = /\.\d{6}Z$/;
 
 /** As `canonicalTime` with all six digits of the microseconds. */
 export function canonicalMicroTime(text: string): string | undefined {
   const at = parseTime(text);
   if (at === undefined) return undefined;
+  if (microTime.test(text)) return text;
   const fraction = (rfc3339.exec(text)?.[7] ?? '').padEnd(6, '0').slice(0, 6);
   return `${formatTime(Math.floor(at / 1000) * 1000).slice(0, 19)}.${fraction}Z`;
 }

@@ -73,17 +73,23 @@ export function encodeManagers(managers: Managers): readonly ManagedFieldsEntry[
         byCodePoint(a.subresource, b.subresource),
     );
   }
-  const entries: ManagedFieldsEntry[] = [];
+  const entries = sorted.map(([, manager]) => encodeEntry(manager));
+  const newest = entries.at(-1) as ManagedFieldsEntry;
+  const last = lists.get(newest);
+  if (last?.length === entries.length && last.every((entry, i) => entry === entries[i])) return last;
   const read = new Map<string, Manager>();
-  for (const [id, manager] of sorted) {
-    const entry = encodeEntry(manager);
-    entries.push(entry);
+  for (const [i, [id, manager]] of sorted.entries()) {
+    const entry = entries[i] as ManagedFieldsEntry;
     read.set(id, manager.entry === entry ? manager : { ...manager, entry });
   }
   // whoever writes the object next need not decode them
   known.set(deepFreeze(entries), read);
+  lists.set(newest, entries);
   return entries;
 }
+
+/** The last list that was made with an entry as its last one: objects that are written alike at a time share it, too. */
+const lists = new WeakMap<ManagedFieldsEntry, readonly ManagedFieldsEntry[]>();
 
 /** The last entry that was made for a set: objects that are made alike at a time share it. */
 const made = new WeakMap<FieldSet, ManagedFieldsEntry>();

@@ -220,6 +220,8 @@ export class CacheEvent {
   readonly current: Item | undefined;
   readonly previous: Item | undefined;
   readonly cause: Cause | undefined;
+  /** Nearly all watchers see the stored version and the same change. */
+  #shown: Frame | undefined;
   #frames: Map<Viewer | undefined, Partial<Record<WatchFrame['type'], Frame>>> | undefined;
   #gone: Item | undefined;
 
@@ -243,6 +245,10 @@ export class CacheEvent {
   }
 
   #frame(type: WatchFrame['type'], item: Item, viewer: Viewer | undefined): Frame {
+    if (viewer === undefined) {
+      this.#shown ??= new Frame(type, item, this.cause);
+      if (this.#shown.type === type) return this.#shown;
+    }
     this.#frames ??= new Map();
     let frames = this.#frames.get(viewer);
     if (frames === undefined) this.#frames.set(viewer, (frames = {}));

@@ -1,7 +1,7 @@
 /** Bytes that values of one kind share. */
 const slabSize = 16_384;
-/** Larger values have their own. */
-const largest = 4_096;
+/** Larger values have their own: few of them would keep much of others. */
+const largest = 1_024;
 
 /**
  * Where the stored values of one kind are. Small buffers of Node share what they are in with whatever else was made then, and keep all of it for as long as one
@@ -14,7 +14,11 @@ export class ValueRoom {
   /** The bytes of a text. */
   take(text: string): Buffer {
     const size = Buffer.byteLength(text);
-    if (size > largest) return Buffer.from(text);
+    if (size > largest) {
+      const own = Buffer.allocUnsafeSlow(size);
+      own.write(text);
+      return own;
+    }
     if (this.#used + size > this.#slab.length) {
       this.#slab = Buffer.allocUnsafeSlow(slabSize);
       this.#used = 0;

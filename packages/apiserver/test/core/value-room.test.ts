@@ -11,15 +11,15 @@ it('keeps each value as it is, beside others of its kind alone', () => {
     expect(b.toString()).toBe(texts[i]);
     expect(a.buffer).not.toBe(b.buffer);
   }
-  const small = values.map(([a]) => a).filter(({ length }) => length <= 4096);
+  const small = values.map(([a]) => a).filter(({ length }) => length <= 1024);
   const slabs = new Set(small.map(({ buffer }) => buffer));
   const bytes = small.reduce((sum, { length }) => sum + length, 0);
   // the last is not full, and what does not fit into the rest of one begins another
-  expect(slabs.size).toBeLessThanOrEqual(Math.ceil(bytes / (16_384 - 4_096)) + 1);
+  expect(slabs.size).toBeLessThanOrEqual(Math.ceil(bytes / (16_384 - 1_024)) + 1);
 });
 
 it('gives what is large its own', () => {
   const room = new ValueRoom();
-  const large = room.take('x'.repeat(5000));
-  expect(large.buffer.byteLength).toBe(5000);
+  const large = room.take('x'.repeat(2000));
+  expect(large.buffer.byteLength).toBe(2000);
 });
