@@ -200,6 +200,19 @@ describe('configs on the wire', () => {
     ]);
   });
 
+  it('tells as whom a container was started, where the runtime says so', async () => {
+    const user = { linux: { uid: 1000, gid: 3000, supplementalGroups: [3000, 4000] } };
+    const status = (id: string) => ({ id, metadata: { name: 'main', attempt: 0 }, state: 'CONTAINER_RUNNING' });
+    const listed = { id: 'c1', podSandboxId: 's1', metadata: { name: 'main', attempt: 0 } };
+    let said: object = { user };
+    const { driver } = await open({
+      unary: { ContainerStatus: () => ({ status: { ...status('c1'), ...said } }), ListContainers: () => ({ containers: [listed] }) },
+    });
+    expect((await driver.containerStatus('c1')).user).toEqual(user.linux);
+    said = {};
+    expect(await driver.containerStatus('c1')).not.toHaveProperty('user');
+  });
+
   it('tells what the runtime can do, where it says so, and hands over what is made of it', async () => {
     const can = (userNamespaces: boolean) => ({ recursiveReadOnlyMounts: true, userNamespaces });
     const { server, driver } = await open({
