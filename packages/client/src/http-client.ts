@@ -7,6 +7,7 @@ import type { CallOptions, Client, DeleteOptions, ListOptions, PatchType, WatchE
 import { checkAlternativeNames } from '@oarlock/spi/kept-connection';
 import { BearerToken, type TokenSource } from './bearer-token.ts';
 import type { CredentialSource } from './exec-credential.ts';
+import { nullsSayNothing } from './go-nulls.ts';
 import { HttpExchange, type HttpExchangeOptions } from './http-exchange.ts';
 import { HttpTransport, type Shown } from './http-transport.ts';
 import { TransportError } from './http-connection.ts';
@@ -156,7 +157,9 @@ class HttpsClient extends ObjectCalls implements HttpClient {
         ...this.#request(watchCall(resource, options)),
         headers: { ...this.#headers(), 'x-oarlock-cause': '1' },
       });
-      yield* watchFrames(body, { maxFrameBytes: this.#maxEventBytes }) as AsyncGenerator<readonly WatchEvent<T>[]>;
+      yield* watchFrames(body, { maxFrameBytes: this.#maxEventBytes, nullsSayNothing: nullsSayNothing(resource) }) as AsyncGenerator<
+        readonly WatchEvent<T>[]
+      >;
     } catch (error) {
       if (signal.aborted) return;
       throw unavailable(error);
@@ -222,6 +225,7 @@ class HttpsClient extends ObjectCalls implements HttpClient {
       path: pathOf(call),
       body,
       signal,
+      nullsSayNothing: nullsSayNothing(call.resource),
       headers: { ...this.#headers(), ...(body !== undefined && { 'content-type': contentType }) },
     };
   }

@@ -78,14 +78,15 @@ export class Reflector<T extends KubeObject> {
       }
       const delay = this.#judge(failed);
       if (delay > 0) await this.#options.clock.sleep(delay, signal).catch(() => undefined);
-      if (isStatus(failed, 'NotFound')) await this.#options.whenServed?.(signal).catch(() => undefined); // only ever the signal's
+      // what may not be asked for may not be there either
+      if (isStatus(failed, 'NotFound', 'Forbidden')) await this.#options.whenServed?.(signal).catch(() => undefined); // only ever the signal's
     }
   }
 
   /** Decides what a failure means for the next attempt, and how long to wait for it. */
   #judge(error: unknown): number {
     if (this.#version === undefined && this.#streaming && isStatus(error, 'Invalid', 'BadRequest', 'MethodNotAllowed')) {
-      this.#log.info({ err: error }, 'the server does not stream initial lists; listing instead');
+      this.#log.debug({ err: error }, 'the server does not stream initial lists; listing instead');
       this.#streaming = false;
       return 0;
     }
@@ -101,7 +102,7 @@ export class Reflector<T extends KubeObject> {
       // what the server had before and has no more may be something else when it comes back
       this.#version = undefined;
       if (!this.#unserved)
-        this.#log.warn({ group: this.#options.resource.group }, 'the server does not have this kind; waiting until it does');
+        this.#log.info({ group: this.#options.resource.group }, 'the server does not have this kind; waiting until it does');
       this.#unserved = true;
       return delay;
     }

@@ -3,6 +3,7 @@ import { StatusError, type Status } from '@oarlock/api/status';
 import { parseTraceparent } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
 import { eventLoop } from '@oarlock/kernel/event-loop';
+import { dropNulls } from './go-nulls.ts';
 import { TransportError } from './http-connection.ts';
 
 interface Frame {
@@ -21,7 +22,7 @@ const types = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
  */
 export async function* watchFrames(
   body: AsyncIterable<Buffer>,
-  { maxFrameBytes }: { readonly maxFrameBytes: number },
+  { maxFrameBytes, nullsSayNothing = false }: { readonly maxFrameBytes: number; readonly nullsSayNothing?: boolean },
 ): AsyncGenerator<readonly WatchEvent[]> {
   let parts: Buffer[] = [];
   let size = 0;
@@ -32,7 +33,7 @@ export async function* watchFrames(
       const line = parts.length === 0 ? chunk.subarray(from, end) : Buffer.concat([...parts, chunk.subarray(from, end)]);
       [parts, size, from] = [[], 0, end + 1];
       if (line.length === 0) continue;
-      const frame = parse(line);
+      const frame = parse(line, nullsSayNothing);
       if (frame.type === 'ERROR') {
         if (batch.length > 0) yield batch;
         throw new StatusError(deepFreeze(frame.object) as unknown as Status);
@@ -53,9 +54,11 @@ export async function* watchFrames(
   }
 }
 
-function parse(line: Buffer): Frame {
+function parse(line: Buffer, nullsSayNothing: boolean): Frame {
   try {
-    const frame: unknown = JSON.parse(line.toString('utf8'));
+    const text = line.toString('utf8');
+    const frame: unknown = JSON.parse(text);
+    if (nullsSayNothing && text.includes(':null')) dropNulls(frame);
     if (typeof frame === 'object' && frame !== null) return frame;
   } catch (cause) {
     throw new TransportError('Malformed', 'a watch event is no JSON', { cause });

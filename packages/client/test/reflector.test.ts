@@ -198,7 +198,7 @@ describe('Reflector', () => {
     const log = {
       ...silentLogger,
       child: () => log,
-      warn: (_fields: object, message: string) => said.push(message),
+      info: (_fields: object, message: string) => said.push(message),
     } as unknown as typeof silentLogger;
     const told = await transcript(
       [

@@ -37,6 +37,18 @@ describe('watchFrames', () => {
     );
   });
 
+  it('leaves out what is null where that says nothing', async () => {
+    const text = line('a', { object: { metadata: { name: 'a', labels: null }, rules: [{ verbs: null, names: ['null', ':null'] }] } });
+    const objects = async (nullsSayNothing: boolean) => {
+      const found: unknown[] = [];
+      for await (const batch of watchFrames(chunks(text), { maxFrameBytes: 1000, nullsSayNothing }))
+        for (const { object } of batch) found.push(object);
+      return found;
+    };
+    expect(await objects(true)).toEqual([{ metadata: { name: 'a' }, rules: [{ names: ['null', ':null'] }] }]);
+    expect(await objects(false)).toEqual([{ metadata: { name: 'a', labels: null }, rules: [{ verbs: null, names: ['null', ':null'] }] }]);
+  });
+
   it('reads causes and lets malformed ones be', async () => {
     const events = (
       await read(chunks(line('a', { cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }) + line('b', { cause: 'x' })))
