@@ -1,8 +1,9 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { EmptyDirDriver } from '../src/volumes/empty-dir.ts';
+import { mountsBelow, unmountAll } from '../src/volumes/mount-points.ts';
 import { prepareSubPath } from '../src/volumes/sub-path.ts';
 
 describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir that belongs to a group', () => {
@@ -30,4 +31,25 @@ describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir that belongs to 
       await rm(path, { recursive: true });
     }
   });
+});
+
+it.skipIf(process.getuid?.() !== 0)('a part that was replaced while a container had it is shown anew to the next one', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'oarlock-parts-'));
+  const [file, target] = [join(dir, 'volume', 'config'), join(dir, 'parts', '0')];
+  const prepare = () => prepareSubPath({ volumePath: join(dir, 'volume'), subPath: 'config', target });
+  try {
+    await mkdir(join(dir, 'volume'));
+    await writeFile(file, 'old');
+    expect(await readFile(await prepare(), 'utf8')).toBe('old');
+    await writeFile(`${file}.new`, 'new');
+    await rename(`${file}.new`, file);
+    expect(await readFile(target, 'utf8')).toBe('old');
+    expect(await readFile(await prepare(), 'utf8')).toBe('new');
+    expect(await mountsBelow(target)).toEqual([target]);
+    await prepare();
+    expect(await mountsBelow(target)).toEqual([target]);
+  } finally {
+    await unmountAll(target);
+    await rm(dir, { recursive: true });
+  }
 });

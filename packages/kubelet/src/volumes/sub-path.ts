@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { chmod, mkdir, open, realpath, stat, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { VolumeError } from '@oarlock/spi/volume';
-import { bindMount, mountsBelow } from './mount-points.ts';
+import { bindMount, mountsBelow, unmountAll } from './mount-points.ts';
 
 /** Opens a name without reading it and without following it; Linux, not in Node's table. */
 const O_PATH = 0x20_0000;
@@ -83,6 +83,11 @@ export async function readBelow(volumePath: string, path: string, limit: number)
   }
 }
 
+async function isSame(handle: FileHandle, path: string): Promise<boolean> {
+  const [one, other] = await Promise.all([handle.stat({ bigint: true }), stat(path, { bigint: true })]);
+  return one.dev === other.dev && one.ino === other.ino;
+}
+
 export interface SubPathRequest {
   /** The volume on the node. */
   readonly volumePath: string;
@@ -103,7 +108,11 @@ export async function prepareSubPath({ volumePath, subPath, target }: SubPathReq
     if (leaves(relative(base, seen)))
       throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
     if (target === undefined) return seen;
-    if ((await mountsBelow(target)).includes(target)) return target;
+    if ((await mountsBelow(target)).includes(target)) {
+      if (await isSame(handle, target)) return target;
+      // a file that was replaced meanwhile, as those of ConfigMaps are: containers cannot be started over one that is gone
+      await unmountAll(target);
+    }
     if ((await handle.stat()).isDirectory()) await mkdir(target, { recursive: true });
     else {
       await mkdir(dirname(target), { recursive: true });
