@@ -42,11 +42,17 @@ export class DnsService {
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
-    const { client, log } = this.#options;
+    const { log } = this.#options;
+    await this.#withdraw().catch((error: unknown) => {
+      log.warn({ err: error }, 'the address of this DNS server stays in its Service');
+    });
+  }
+
+  async #withdraw(): Promise<void> {
     try {
-      await client.delete(endpointSlices, { namespace, name: this.#sliceName });
+      await this.#options.client.delete(endpointSlices, { namespace, name: this.#sliceName });
     } catch (error) {
-      if (!isStatus(error, 'NotFound')) log.warn({ err: error }, 'the address of this DNS server stays in its Service');
+      if (!isStatus(error, 'NotFound')) throw error;
     }
   }
 
@@ -93,6 +99,7 @@ export class DnsService {
     } as Service);
     if (Object.keys(service.spec?.selector ?? {}).length > 0) {
       log.info({ service: `${namespace}/${name}` }, 'the Service selects pods of its own, and is left to them');
+      await this.#withdraw();
       return;
     }
     const port = dns.port ?? 53;

@@ -122,6 +122,14 @@ describe('the cluster DNS beside the service proxy', () => {
       metadata: inKubeSystem('kube-dns'),
       spec: { clusterIP: testFacts.dnsServiceIP, selector: { 'k8s-app': 'kube-dns' } },
     });
+    // of a server that was killed before there were pods
+    await api.client().create(endpointSlices, {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: inKubeSystem('kube-dns-n1'),
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.0.0.1'] }],
+    } as EndpointSlice);
     await host.start();
     await clock.advance(20);
     await expect(dnsSlice(api)).rejects.toMatchObject({ reason: 'NotFound' });
