@@ -1,101 +1,263 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { kubectlBinaries } from '../harness/kubectl.ts';
+import { kubectlBinaries, newestKubectl, type KubectlBinary } from '../harness/kubectl.ts';
 import { Machine } from '../harness/machine.ts';
-import { runProgram } from '../harness/programs.ts';
-import { within } from '../harness/until.ts';
+import { Daemon, mustRun } from '../harness/programs.ts';
+import { untilValue, within } from '../harness/until.ts';
 
-/** Clients since 1.31 stream over WebSockets unless told otherwise. */
-const binaries = kubectlBinaries().filter(({ version }) => Number(version.split('.')[1]) >= 31);
+const newest = newestKubectl();
+const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
+/** What makes clients since 1.31, which stream over WebSockets, do it as those before them. */
+const overSpdy = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false', KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false' };
+/**
+ * What clients say of the empty message by which servers, upstream's too, tell that the connection stands, when it comes before they have made their
+ * streams. It is lost without harm.
+ */
+const greeting = /^E\d{4} .* websocket\.go:\d+\] Unknown stream id 1, discarding message\n/gm;
+interface Client {
+  readonly name: string;
+  readonly binary: KubectlBinary;
+  readonly env: Readonly<Record<string, string>>;
+}
+const clients: readonly Client[] = [
+  ...binaries.map((binary) => ({ name: binary.version, binary, env: {} })),
+  ...binaries.slice(-1).map((binary) => ({ name: `${binary.version} over SPDY`, binary, env: overSpdy })),
+];
 
-describe.each(binaries)('streams with kubectl $version', (binary) => {
+/** Answers with what it is sent, when that has ended. */
+const echo = `require('node:net').createServer({ allowHalfOpen: true }, (socket) => {
+  const chunks = [];
+  socket.on('data', (chunk) => chunks.push(chunk)).on('end', () => socket.end(Buffer.concat(chunks))).on('error', () => undefined);
+}).listen(8080, process.env.POD_IP)`;
+
+describe('streams', () => {
   const machine = Machine.use();
   let cluster: Cluster;
-  const k = (args: readonly string[], input?: string) => cluster.kubectl.with(binary).try(args, { ...(input !== undefined && { input }) });
+  let dir: string;
+
+  const pod = (name: string, command: readonly string[], more: object = {}) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, labels: { app: 'streams' } },
+    spec: { terminationGracePeriodSeconds: 1, restartPolicy: 'Never', containers: [{ name: 'main', image: 'host', command, ...more }] },
+  });
 
   beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'streams-'));
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
-    const pod = (name: string, command: readonly string[], more: object = {}) => ({
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: { name, labels: { app: 'streams' } },
-      spec: { terminationGracePeriodSeconds: 1, restartPolicy: 'Never', containers: [{ name: 'main', image: 'host', command, ...more }] },
-    });
     await cluster.kubectl.apply([
       pod('idle', ['sleep', '3600']),
-      pod('reader', ['sh', '-c', 'while read line; do echo "heard $line"; done; echo bye'], { stdin: true, stdinOnce: true }),
+      pod('echo', [process.execPath, '-e', echo], {
+        env: [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }],
+        ports: [{ containerPort: 8080 }],
+        readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 },
+      }),
     ]);
     await cluster.api.untilReady('default', 'streams', 2);
   });
+  afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  it("exec: output, error output and exit code are the command's", async () => {
-    expect(await k(['exec', 'idle', '--', 'sh', '-c', 'echo out; echo err >&2'])).toMatchObject({
-      code: 0,
-      stdout: 'out\n',
-      stderr: 'err\n',
-    });
-    expect(await k(['exec', 'idle', '--', 'sh', '-c', 'exit 7'])).toMatchObject({
-      code: 7,
-      stdout: '',
-      stderr: 'command terminated with exit code 7\n',
-    });
-    const absent = await k(['exec', 'idle', '--', '/no/such/program']);
-    expect(absent.code).not.toBe(0);
-    expect(absent.stderr).toMatch(/no such file|not found/);
-    expect(await k(['exec', 'nobody', '--', 'true'])).toMatchObject({
-      code: 1,
-      stderr: 'Error from server (NotFound): pods "nobody" not found\n',
-    });
-    expect((await k(['exec', 'idle', '-c', 'other', '--', 'true'])).stderr).toMatch(
-      /container other (is not valid for|not found in) pod idle/,
-    );
-  });
+  describe.each(clients)('with kubectl $name', ({ name, binary, env }) => {
+    const kubectl = () => cluster.kubectl.with(binary);
+    const k = async (args: readonly string[], input?: string) => {
+      const done = await kubectl().try(args, { env, ...(input !== undefined && { input }) });
+      return { ...done, stderr: done.stderr.replace(greeting, '') };
+    };
+    const forward = async <T>(target: string, use: (port: number) => Promise<T>): Promise<T> => {
+      const daemon = new Daemon(binary.file, ['port-forward', target, ':8080'], { env: { ...kubectl().env, ...env } });
+      try {
+        const [, port] = await daemon.line(/^Forwarding from 127\.0\.0\.1:(\d+)/);
+        return await use(Number(port));
+      } finally {
+        await daemon.stop();
+      }
+    };
 
-  it('exec: the end of stdin reaches the command, and what it says afterwards comes back', async () => {
-    expect(await k(['exec', '-i', 'idle', '--', 'sh', '-c', 'cat; echo after'], 'one\ntwo\n')).toMatchObject({
-      code: 0,
-      stdout: 'one\ntwo\nafter\n',
-      stderr: '',
-    });
-  });
-
-  it('exec: a lot of data comes through whole, in both directions', async () => {
-    const text = `${'0123456789abcdef'.repeat(4096)}\n`.repeat(48); // 3 MiB
-    const { code, stdout } = await k(['exec', '-i', 'idle', '--', 'cat'], text);
-    expect({ code, length: stdout.length, same: stdout === text }).toEqual({ code: 0, length: text.length, same: true });
-  });
-
-  it('exec -it: the command has a terminal', async () => {
-    const { stdout } = await runProgram('script', ['-qec', `${binary.file} exec -it idle -- sh -c 'tty; stty size; exit 5'`, '/dev/null'], {
-      env: { ...cluster.kubectl.with(binary).env, TERM: 'xterm' },
-      input: '',
-    });
-    expect(stdout).toMatch(/\/dev\/pts\/\d+/);
-    expect(stdout).toMatch(/exit code 5/);
-  });
-
-  it('attach: what is written is read by the container, what it says is seen', async () => {
-    const child = spawn(binary.file, ['attach', '-i', 'reader'], {
-      env: { ...process.env, ...cluster.kubectl.with(binary).env },
-      stdio: ['pipe', 'pipe', 'pipe'],
-    });
-    try {
-      let said = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        said += text;
+    it("exec: output, error output and exit code are the command's", async () => {
+      expect(await k(['exec', 'idle', '--', 'sh', '-c', 'echo out; echo err >&2'])).toMatchObject({
+        code: 0,
+        stdout: 'out\n',
+        stderr: 'err\n',
       });
-      child.stdin.end('hello\n');
-      const [code] = (await within('attach ends', once(child, 'close'))) as [number];
-      expect({ code, said }).toEqual({ code: 0, said: 'heard hello\nbye\n' });
-    } finally {
-      child.kill('SIGKILL');
-    }
-    await cluster.api.until('the reader has ended', cluster.api.pods('default'), (pods) =>
-      pods.some((pod) => pod.metadata.name === 'reader' && (pod as unknown as { status: { phase: string } }).status.phase === 'Succeeded'),
-    );
-    expect(await cluster.kubectl.run(['logs', 'reader'])).toBe('heard hello\nbye\n');
+      expect(await k(['exec', 'idle', '--', 'sh', '-c', 'exit 7'])).toMatchObject({
+        code: 7,
+        stdout: '',
+        stderr: 'command terminated with exit code 7\n',
+      });
+      const absent = await k(['exec', 'idle', '--', '/no/such/program']);
+      expect(absent.code).not.toBe(0);
+      expect(absent.stderr).toMatch(/no such file|not found/);
+      expect(await k(['exec', 'nobody', '--', 'true'])).toMatchObject({
+        code: 1,
+        stderr: 'Error from server (NotFound): pods "nobody" not found\n',
+      });
+      expect((await k(['exec', 'idle', '-c', 'other', '--', 'true'])).stderr).toMatch(
+        /container other (is not valid for|not found in) pod idle/,
+      );
+    });
+
+    it('exec: the end of stdin reaches the command, and what it says afterwards comes back', async () => {
+      expect(await k(['exec', '-i', 'idle', '--', 'sh', '-c', 'cat; echo after'], 'one\ntwo\n')).toMatchObject({
+        code: 0,
+        stdout: 'one\ntwo\nafter\n',
+        stderr: '',
+      });
+    });
+
+    it('exec: a lot of data comes through whole, in both directions', async () => {
+      const text = `${'0123456789abcdef'.repeat(4096)}\n`.repeat(48); // 3 MiB
+      const { code, stdout } = await k(['exec', '-i', 'idle', '--', 'cat'], text);
+      expect({ code, length: stdout.length, same: stdout === text }).toEqual({ code: 0, length: text.length, same: true });
+    });
+
+    it('exec -it: the command has a terminal of the size of ours, and hears when that changes', async () => {
+      const [ttyFile, script] = [join(dir, 'tty'), join(dir, 'in-terminal.sh')];
+      const untilSize = (size: string, said: string) => `until [ "$(stty size)" = "${size}" ]; do sleep 0.1; done; echo ${said}`;
+      const inPod = `tty; ${untilSize('24 80', 'as-ours')}; ${untilSize('40 100', 'resized')}; exit 5`;
+      await writeFile(script, `stty rows 24 cols 80; tty > ${ttyFile}; exec ${binary.file} exec -it idle -- sh -c '${inPod}'\n`);
+      const terminal = new Daemon('script', ['-qec', `sh ${script}`, '/dev/null'], { env: { ...kubectl().env, ...env, TERM: 'xterm' } });
+      try {
+        await terminal.line(/\/dev\/pts\/\d+/);
+        await terminal.line(/as-ours/);
+        await mustRun('stty', ['-F', (await readFile(ttyFile, 'utf8')).trim(), 'rows', '40', 'cols', '100']);
+        await terminal.line(/resized/);
+        await terminal.line(/exit code 5/);
+      } finally {
+        await terminal.stop('SIGKILL');
+      }
+    });
+
+    it('attach: what is written is read by the container, what it says is seen', async () => {
+      const reader = `reader-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
+      await cluster.kubectl.run(['delete', 'pod', reader, '--ignore-not-found', '--wait=true']);
+      await cluster.kubectl.apply(
+        pod(reader, ['sh', '-c', 'while read line; do echo "heard $line"; done; echo bye'], { stdin: true, stdinOnce: true }),
+      );
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', `pod/${reader}`, '--timeout=180s']);
+      const child = spawn(binary.file, ['attach', '-i', reader], {
+        env: { ...process.env, ...kubectl().env, ...env },
+        stdio: ['pipe', 'pipe', 'pipe'],
+      });
+      try {
+        let said = '';
+        child.stdout.setEncoding('utf8').on('data', (text: string) => {
+          said += text;
+        });
+        child.stdin.end('hello\n');
+        const [code] = (await within('attach ends', once(child, 'close'))) as [number];
+        expect({ code, said }).toEqual({ code: 0, said: 'heard hello\nbye\n' });
+      } finally {
+        child.kill('SIGKILL');
+      }
+      await cluster.kubectl.run(['wait', '--for=jsonpath={.status.phase}=Succeeded', `pod/${reader}`, '--timeout=180s']);
+      expect(await cluster.kubectl.run(['logs', reader])).toBe('heard hello\nbye\n');
+    });
+
+    it('port-forward: each of many connections is carried whole, and its halves end by themselves', async () => {
+      const said = await forward('pod/echo', (port) =>
+        Promise.all(
+          Array.from({ length: 50 }, async (_, at) => {
+            const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+            const sent = Buffer.alloc(100_000, `${at} `);
+            socket.end(sent);
+            return (await within('an answer', buffer(socket))).equals(sent);
+          }),
+        ),
+      );
+      expect(said.filter(Boolean)).toHaveLength(50);
+    });
+
+    it('cp: files come and go as they are', async () => {
+      const [here, there, back] = [join(dir, 'sent'), join(dir, 'in-pod'), join(dir, 'came-back')];
+      await writeFile(here, Buffer.alloc(1 << 20, 'copied '));
+      // a pod of this runtime sees the machine's own files
+      for (const [from, to] of [
+        [here, `idle:${there}`],
+        [`idle:${there}`, back],
+      ] as const) {
+        const { code, stderr } = await k(['cp', from, to]);
+        expect({ code, stderr: stderr.replace(/^tar: Removing leading .*\n/m, '') }).toEqual({ code: 0, stderr: '' });
+      }
+      expect((await readFile(back)).equals(await readFile(here))).toBe(true);
+    });
+
+    it('logs -f: lines come as they are written, until the container has ended', async () => {
+      const talker = `talker-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
+      const go = join(dir, talker);
+      await rm(go, { force: true });
+      await cluster.kubectl.run(['delete', 'pod', talker, '--ignore-not-found', '--wait=true']);
+      await cluster.kubectl.apply(pod(talker, ['sh', '-c', `echo first; until [ -e ${go} ]; do sleep 0.1; done; echo last`]));
+      await cluster.kubectl.run(['wait', '--for=condition=Ready', `pod/${talker}`, '--timeout=180s']);
+      const logs = new Daemon(binary.file, ['logs', '-f', talker], { env: { ...kubectl().env, ...env } });
+      try {
+        await logs.line(/^first$/);
+        await writeFile(go, '');
+        await logs.line(/^last$/);
+        expect(await within('the logs end', logs.exit)).toBe(0);
+      } finally {
+        await logs.stop();
+      }
+    });
+  });
+
+  describe('hundreds at once', () => {
+    const many = 200;
+    const open = (): WebSocket => {
+      const { server, tls } = cluster.api;
+      const url = `${server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/idle/exec?command=cat&stdin=true&stdout=true`;
+      return new WebSocket(url, 'v5.channel.k8s.io', tls);
+    };
+    const descriptors = async () => (await readdir(`/proc/${cluster.pid}/fd`)).length;
+    /** Commands of sessions, wherever the runtime has put them. */
+    const cats = async () => {
+      const names = await Promise.all(
+        (await readdir('/proc'))
+          .filter((name) => /^\d+$/.test(name))
+          .map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
+      );
+      return names.filter((name) => name === 'cat\0').length;
+    };
+
+    it('each has its own, and nothing is left of those that end, nor of those that are cut off', { retry: 0 }, async () => {
+      const [before, catsBefore] = [await descriptors(), await cats()];
+      const sockets = Array.from({ length: many }, open);
+      const said = await within(
+        'every session answers',
+        Promise.all(
+          sockets.map(
+            (socket, at) =>
+              new Promise<string>((resolve, reject) => {
+                let text = '';
+                socket.once('error', reject);
+                socket.once('open', () => socket.send(Buffer.from(`\0session ${at}\n`)));
+                socket.on('message', (data: Buffer) => {
+                  if (data[0] === 1) text += data.subarray(1).toString('utf8');
+                  if (text.endsWith('\n')) resolve(text);
+                });
+              }),
+          ),
+        ),
+      );
+      expect(said).toEqual(sockets.map((_, at) => `session ${at}\n`));
+      const ended = sockets.filter((_, at) => at % 2 === 0).map((socket) => once(socket, 'close'));
+      for (const [at, socket] of sockets.entries()) {
+        // the end of stdin, in the words of v5; or nobody there any more
+        if (at % 2 === 0) socket.send(Buffer.from([255, 0]));
+        else socket.terminate();
+      }
+      await within('all sessions end', Promise.all(ended));
+      await untilValue('no command is left', cats, (left) => left <= catsBefore);
+      // connections that are kept for the next request are no leak
+      await untilValue('as many descriptors as before', descriptors, (now) => now <= before + 8);
+    });
   });
 });
