@@ -22,6 +22,7 @@ describe('the default plugins', () => {
       NodeResourcesFit: 1,
       PodTopologySpread: 2,
       InterPodAffinity: 2,
+      DynamicResources: 1,
       NodeResourcesBalancedAllocation: 1,
       ImageLocality: 1,
     });

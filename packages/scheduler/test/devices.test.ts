@@ -155,6 +155,19 @@ describe('allocation', () => {
     expect(w.placeOf('p')).toBe(expected && 'a');
   });
 
+  it('goes where it gets the best of the alternatives', async () => {
+    w.seedNodes(node('a'), node('b'), node('c'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]), slice('b', [gpu('g0'), gpu('g1', 'large')]), slice('c', [gpu('g0')]));
+    await w.start();
+    const model = (name: string) => ({ name, deviceClassName: 'gpu', ...where(`device.attributes["${driver}"].model == "${name}"`) });
+    const requests = [{ name: 'r', firstAvailable: [model('large'), model('small')] }];
+    for (const name of ['p', 'q']) await ask(name, { requests });
+    expect([w.placeOf('p'), given('p')]).toEqual(['b', ['g1']]);
+    expect(given('q')).toEqual(['g0']);
+    const scores = w.explain(pod('r', using('r'))).map(({ scores: own }) => own?.['DynamicResources']);
+    expect(scores.every((each) => each === undefined)).toBe(true);
+  });
+
   it('says which selector fails', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));

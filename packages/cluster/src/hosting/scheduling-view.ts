@@ -41,6 +41,8 @@ export function schedulingView(first: SchedulingPlugin, run: Run, plugin: () => 
     reserve: (state, pod, node) => plugin().reserve?.(state, pod, node) ?? success,
     unreserve: (state, pod, node) => plugin().unreserve?.(state, pod, node),
     permit: (state, pod, node) => plugin().permit?.(state, pod, node) ?? success,
+    preBindPreFlight: (state, pod, node) =>
+      plugin().preBind === undefined ? skip : (plugin().preBindPreFlight?.(state, pod, node) ?? success),
     preBind: async (state, pod, node, context) => run((each) => each.preBind?.(state, pod, node, context) ?? success),
     bind: async (state, pod, node, context) => run((each) => each.bind?.(state, pod, node, context) ?? skip),
     postBind: (state, pod, node) => plugin().postBind?.(state, pod, node),

@@ -21,6 +21,7 @@ import { z } from 'zod';
 import { configurable } from '../../plugin-args.ts';
 import { isServed } from '../../served.ts';
 import { matchesSelector } from '../node-affinity-match.ts';
+import { normalizeByMax } from '../normalize.ts';
 import { onNode } from '../node-changes.ts';
 import { missingClass } from './allocator.ts';
 import { Devices } from './devices.ts';
@@ -69,6 +70,19 @@ interface State {
   readonly byNode: Map<string, readonly Grant[]>;
   /** Claims that have devices that some node cannot use. */
   readonly elsewhere: Set<string>;
+}
+
+/** As many alternatives a request can have. */
+const mostAlternatives = 8;
+const hasAlternatives = ({ spec }: ResourceClaim) => spec.devices?.requests?.some(({ exactly }) => exactly === undefined) === true;
+
+/** How good the alternatives are that a claim gets, over its requests: the first one of a request counts most (KEP-4816). */
+function rankOf({ claim, allocation }: Grant): number {
+  const given = new Set(allocation.devices?.results?.map(({ request }) => request));
+  let rank = 0;
+  for (const { name, firstAvailable = [] } of claim.spec.devices?.requests ?? [])
+    for (const [index, each] of firstAvailable.entries()) if (given.has(`${name}/${each.name}`)) rank += mostAlternatives - index;
+  return rank;
 }
 
 /** Gives pods the devices that their ResourceClaims ask for: structured parameters (KEP-4381). */
@@ -215,6 +229,13 @@ export const dynamicResources = Scheduling.plugin({
         }
         return unschedulable('still not schedulable');
       },
+      /** The better the alternatives that its requests would get. */
+      preScore: (state) => (state.read<State>(key)?.open.some(hasAlternatives) ? success : skip),
+      score(state, _pod, { name }) {
+        const grants = state.read<State>(key)?.byNode.get(name) ?? [];
+        return grants.reduce((sum, grant) => sum + rankOf(grant), 0);
+      },
+      normalize: (_state, _pod, _nodes, scores) => normalizeByMax(scores, false),
       reserve(state, _pod, node) {
         const { open = [], byNode } = state.read<State>(key) ?? {};
         const grants = byNode?.get(node) ?? [];
