@@ -201,6 +201,7 @@ describe('job', () => {
     await reap(life);
     expect(alive(api)).toEqual([]);
     expect(status(api)).toMatchObject({ active: 0 });
+    expect(status(api)?.startTime).toBeUndefined();
     expect(status(api)?.failed ?? 0).toBe(0);
     expect(life.reasons().filter((reason) => reason === 'Suspended' || reason === 'Resumed')).toEqual([
       'Suspended',
@@ -352,6 +353,34 @@ cutEveryWrite(
         expect(condition(api, 'Complete')).toBeDefined();
         expect(api.objects(pods, 'd').filter(({ status: { phase } = {} }) => phase === 'Succeeded')).toHaveLength(3);
         expect(api.objects(pods, 'd').flatMap(({ metadata }) => metadata?.finalizers ?? [])).toEqual([]);
+      },
+    },
+    {
+      title: 'a Job that is suspended while it runs, and resumed',
+      // what is deleted goes; what runs ends only in the second half
+      others: async (api) => {
+        if (api.object(jobs, at('work'))?.metadata?.labels?.['half'] === 'second') return runPods(0)(api);
+        const gone = api
+          .objects(pods, 'd')
+          .find((pod) => pod.metadata?.deletionTimestamp !== undefined && !pod.metadata.finalizers?.length);
+        if (gone !== undefined) api.remove(pods, at(gone.metadata?.name ?? ''));
+        return gone !== undefined;
+      },
+      steps: [
+        async (api) => {
+          await api.client().create(jobs, make({ completions: 2, parallelism: 2 }));
+        },
+        async (api) => void (await patch(api, { suspend: true })),
+        async (api) => {
+          await api.client().patch(jobs, at('work'), 'merge', { metadata: { labels: { half: 'second' } }, spec: { suspend: false } });
+        },
+      ],
+      holds: (api) => {
+        expect(status(api)).toMatchObject({ succeeded: 2, uncountedTerminatedPods: {} });
+        expect(status(api)?.failed ?? 0).toBe(0);
+        expect(status(api)?.startTime).toBeDefined();
+        expect(condition(api, 'Complete')).toBeDefined();
+        expect(api.objects(pods, 'd')).toHaveLength(2);
       },
     },
     {

@@ -211,9 +211,11 @@ export class JobController implements Controller {
   #suspension(job: Job, status: JobStatus, suspended: boolean, now: number): JobStatus {
     const present = status.conditions?.find(({ type }) => type === 'Suspended');
     if (suspended) {
-      if (present?.status === 'True') return status;
+      // no time runs against it, and who resumes it may say anew where its pods go (KEP-5440)
+      const { startTime: _stopped, ...resting } = status;
+      if (present?.status === 'True') return resting;
       this.#recorder.event(job, 'Normal', 'Suspended', 'Job suspended');
-      return withCondition(status, { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' }, now);
+      return withCondition(resting, { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' }, now);
     }
     if (present === undefined || present.status === 'False') return status;
     this.#recorder.event(job, 'Normal', 'Resumed', 'Job resumed');
