@@ -1,9 +1,11 @@
 import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { systemClock } from '@oarlock/kernel/clock';
 import { describe, expect, it } from 'vitest';
 import { EmptyDirDriver } from '../src/volumes/empty-dir.ts';
 import { mountsBelow, unmountAll } from '../src/volumes/mount-points.ts';
+import { ProjectedDriver, type ObjectVolumeSources } from '../src/volumes/object-volumes.ts';
 import { prepareSubPath } from '../src/volumes/sub-path.ts';
 
 describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir that belongs to a group', () => {
@@ -52,4 +54,35 @@ it.skipIf(process.getuid?.() !== 0)('a part that was replaced while a container 
     await unmountAll(target);
     await rm(dir, { recursive: true });
   }
+});
+
+describe.skipIf(process.getuid?.() !== 0)('a token of a service account', () => {
+  it.each([
+    [{ runAsUser: 1000 }, { mode: 0o600, uid: 1000, gid: 0 }],
+    [{ fsGroup: 10_000 }, { mode: 0o640, uid: 0, gid: 10_000 }],
+    [
+      { runAsUser: 1000, fsGroup: 10_000 },
+      { mode: 0o640, uid: 1000, gid: 10_000 },
+    ],
+    [{}, { mode: 0o644, uid: 0, gid: 0 }],
+  ])('of a pod with %j is a file of %j', async (securityContext, expected) => {
+    const dir = await mkdtemp(join(tmpdir(), 'oarlock-token-'));
+    const driver = new ProjectedDriver({ tokens: { token: async () => 'abc' }, clock: systemClock } as unknown as ObjectVolumeSources);
+    const pod = { metadata: { name: 'p', namespace: 'default', uid: 'u' }, spec: { containers: [{ name: 'c' }], securityContext } };
+    const volume = { name: 'v', projected: { sources: [{ serviceAccountToken: { path: 'token' } }] } };
+    const { fsGroup } = pod.spec.securityContext as { readonly fsGroup?: number };
+    try {
+      const { hostPath } = await driver.mount({
+        pod,
+        volume,
+        path: join(dir, 'v'),
+        readOnly: false,
+        ...(fsGroup !== undefined && { fsGroup }),
+      });
+      const { mode, uid, gid } = await stat(join(hostPath, 'token'));
+      expect({ mode: mode & 0o7777, uid, gid }).toEqual(expected);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
 });

@@ -49,8 +49,8 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
     const payload = shared ? new Map([...files].map(([name, { data, mode }]) => [name, { data, mode: mode | 0o440 }])) : files;
     const user = commonUser(pod);
     await writeAtomically(path, payload, this.from.clock.now(), async (directory) => {
+      if (user !== undefined) for (const file of this.privateFiles(request)) await giveToUser(join(directory, file), user);
       if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, { readonly: true });
-      else if (user !== undefined) for (const file of this.privateFiles(request)) await giveToUser(join(directory, file), user);
     });
     return { hostPath: path };
   }
