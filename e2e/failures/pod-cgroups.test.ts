@@ -8,7 +8,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition, type RuntimeName } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
 import { missing } from '../harness/machine-parts.ts';
-import { until, untilValue } from '../harness/until.ts';
+import { until } from '../harness/until.ts';
 
 const mount = '/sys/fs/cgroup';
 const second = existsSync(join(mount, 'cgroup.controllers'));
@@ -92,7 +92,7 @@ describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
       expect(children.length).toBeGreaterThanOrEqual(2);
 
       const [node] = (await cluster.api.get<{ items: Item[] }>('/api/v1/nodes')).items;
-      const told = await untilValue('the summary has the pod', async () => {
+      const told = await until('the summary has the pod', async () => {
         const { pods } = await cluster.api.get<Summary>(`/api/v1/nodes/${node?.metadata.name}/proxy/stats/summary`);
         return pods.find(({ podRef }) => podRef.uid === uid);
       });
