@@ -5,11 +5,13 @@ import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types
 import type { VolumeAttributesClass } from '@oarlock/api/types/storage-v1';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
+import { changedConditions } from './claim-conditions.ts';
 import { isHere } from './provisioned-volume.ts';
 import { readSecrets } from './secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
 import { WorkLoop } from './work-loop.ts';
 
+const ofModifying = ['ModifyingVolume', 'ModifyVolumeError'];
 /** Codes after which a claim may be given another class: no time heals them. */
 const infeasible = new Set(['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'NOT_FOUND', 'FAILED_PRECONDITION', 'UNIMPLEMENTED']);
 
@@ -103,13 +105,12 @@ export class Modifier implements Sidecar {
     await this.#patch(claim, {
       currentVolumeAttributesClassName: target,
       modifyVolumeStatus: null,
-      conditions: (claim.status?.conditions ?? []).filter(({ type }) => type !== 'ModifyingVolume' && type !== 'ModifyVolumeError'),
+      conditions: changedConditions(ofModifying),
     });
     recorder.event(claim, 'Normal', 'VolumeModifySuccessful', `external resizer modified volume ${key} with vac ${target} successfully`);
   }
 
   async #say(claim: PersistentVolumeClaim, target: string, status: 'Pending' | 'InProgress' | 'Infeasible'): Promise<void> {
-    const others = (claim.status?.conditions ?? []).filter(({ type }) => type !== 'ModifyingVolume');
     const condition = {
       type: 'ModifyingVolume',
       status: 'True',
@@ -118,13 +119,13 @@ export class Modifier implements Sidecar {
     };
     await this.#patch(claim, {
       modifyVolumeStatus: { status, targetVolumeAttributesClassName: target },
-      conditions: status === 'InProgress' ? [...others, condition] : others,
+      conditions: changedConditions(['ModifyingVolume'], status === 'InProgress' ? condition : undefined),
     });
   }
 
   async #patch(claim: PersistentVolumeClaim, status: object): Promise<void> {
     const { namespace = '', name } = splitKey(objectKey(claim));
-    await this.#options.client.patch(persistentVolumeClaims, { namespace, name }, 'merge', { status }, { subresource: 'status' });
+    await this.#options.client.patch(persistentVolumeClaims, { namespace, name }, 'strategic', { status }, { subresource: 'status' });
   }
 }
 
@@ -136,5 +137,8 @@ const modifying = ({ status }: PersistentVolumeClaim, target: string) =>
 
 function wantsOther({ spec, status }: PersistentVolumeClaim): boolean {
   const wanted = spec?.volumeAttributesClassName;
-  return status?.phase === 'Bound' && wanted !== undefined && wanted !== '' && wanted !== status.currentVolumeAttributesClassName;
+  if (status?.phase !== 'Bound' || wanted === undefined || wanted === '') return false;
+  // somebody may have thought better of it: what was begun is undone
+  const begun = status.modifyVolumeStatus?.targetVolumeAttributesClassName;
+  return wanted !== status.currentVolumeAttributesClassName || (begun !== undefined && begun !== wanted);
 }

@@ -6,6 +6,7 @@ import type { VolumeCapability } from '@oarlock/csi/csi-types';
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
 import type { VolumeCall } from '@oarlock/spi/volume';
+import { changedConditions } from './claim-conditions.ts';
 import type { CsiDriver } from './csi-driver.ts';
 import { readSecrets } from './secrets.ts';
 import type { Staging } from './staging.ts';
@@ -14,7 +15,7 @@ import type { Staging } from './staging.ts';
 export const nodeResize = { pending: 'NodeResizePending', underWay: 'NodeResizeInProgress', infeasible: 'NodeResizeInfeasible' };
 
 /** Conditions that end when a volume has grown. */
-const ofGrowing: ReadonlySet<string> = new Set(['FileSystemResizePending', 'Resizing', 'NodeResizeError', 'ControllerResizeError']);
+export const ofGrowing: readonly string[] = ['FileSystemResizePending', 'Resizing', 'NodeResizeError', 'ControllerResizeError'];
 const infeasible: ReadonlySet<string> = new Set(['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'NOT_FOUND']);
 
 /** Whether a claim waits for the node that has its volume. */
@@ -79,7 +80,7 @@ export class NodeExpansion {
     const status = {
       capacity: { storage: size },
       allocatedResourceStatuses: Object.keys(statuses).length > 0 ? { ...statuses, storage: null } : null,
-      conditions: (claim.status?.conditions ?? []).filter(({ type }) => !ofGrowing.has(type)),
+      conditions: changedConditions(ofGrowing),
     };
     await this.#status(claim, status, signal);
     this.#recorder.event(
@@ -102,7 +103,7 @@ export class NodeExpansion {
     const { namespace = '', name = '', uid } = metadata ?? {};
     const body = { metadata: { uid }, status };
     const options = { subresource: 'status', ...(signal && { signal }) } as const;
-    await this.#client.patch(persistentVolumeClaims, { namespace, name }, 'merge', body, options).catch((error: unknown) => {
+    await this.#client.patch(persistentVolumeClaims, { namespace, name }, 'strategic', body, options).catch((error: unknown) => {
       if (!isStatus(error, 'NotFound')) throw error;
     });
   }

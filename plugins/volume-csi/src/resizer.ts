@@ -6,7 +6,8 @@ import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types
 import { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Informer } from '@oarlock/spi/client';
 import { capability } from './capability.ts';
-import { nodeResize, waitsForNode, type NodeExpansion } from './node-expansion.ts';
+import { changedConditions } from './claim-conditions.ts';
+import { nodeResize, ofGrowing, waitsForNode, type NodeExpansion } from './node-expansion.ts';
 import { isHere, quantityOf } from './provisioned-volume.ts';
 import { readSecrets } from './secrets.ts';
 import type { Sidecar, SidecarOptions } from './sidecar.ts';
@@ -99,7 +100,6 @@ export class Resizer implements Sidecar {
     }
     const capacity = { storage: quantityOf(bytes) };
     await client.patch(persistentVolumes, { name: volumeName }, 'merge', { spec: { capacity } });
-    const conditions = (claim.status?.conditions ?? []).filter(({ type }) => type !== 'Resizing' && type !== 'FileSystemResizePending');
     if (onNode) {
       const condition = {
         type: 'FileSystemResizePending',
@@ -108,13 +108,14 @@ export class Resizer implements Sidecar {
         message: 'Waiting for user to (re-)start a pod to finish file system resize of volume on node.',
       };
       await this.#status(claim, {
-        conditions: [...conditions, condition],
+        conditions: changedConditions(ofGrowing, condition),
         allocatedResourceStatuses: { storage: nodeResize.pending },
         allocatedResources: capacity,
       });
       recorder.event(claim, 'Normal', 'FileSystemResizeRequired', 'Require file system resize of volume on node');
       return;
     }
+    const conditions = changedConditions(ofGrowing);
     await this.#status(claim, { capacity, conditions, allocatedResourceStatuses: null, allocatedResources: capacity });
     recorder.event(claim, 'Normal', 'VolumeResizeSuccessful', 'Resize volume succeeded');
   }
@@ -136,7 +137,7 @@ export class Resizer implements Sidecar {
 
   async #status(claim: PersistentVolumeClaim, status: object): Promise<void> {
     const { namespace = '', name } = splitKey(objectKey(claim));
-    await this.#options.client.patch(persistentVolumeClaims, { namespace, name }, 'merge', { status }, { subresource: 'status' });
+    await this.#options.client.patch(persistentVolumeClaims, { namespace, name }, 'strategic', { status }, { subresource: 'status' });
   }
 }
 

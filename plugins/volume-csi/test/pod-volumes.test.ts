@@ -136,6 +136,32 @@ describe('volumes of pods', () => {
     await until(() => (status()?.currentVolumeAttributesClassName === 'fast' ? true : undefined));
     expect(status()?.modifyVolumeStatus).toBeUndefined();
     expect(world.api.object(persistentVolumes, { name: volume.metadata?.name ?? '' })?.spec?.volumeAttributesClassName).toBe('fast');
+    // who asks for something impossible, and thinks better of it, is back where they were
+    await ask('wrong');
+    await until(() => (status()?.modifyVolumeStatus?.status === 'Infeasible' ? true : undefined));
+    await ask('fast');
+    await until(() => (status()?.modifyVolumeStatus === undefined ? true : undefined));
+    expect(status()?.currentVolumeAttributesClassName).toBe('fast');
+  });
+
+  it('grow and are changed at the same time, and what is said of one does not bring back what was said of the other', async () => {
+    const plugin = await open({ driver: { mutable: ['speed'], nodeExpansion: true } });
+    world.api.seed(volumeAttributesClasses, { metadata: { name: 'fast' }, driverName, parameters: { speed: 'high' } });
+    const volume = await world.bind(await world.claim('data'));
+    const name = { namespace: 'default', name: 'data' };
+    const status = () => world.api.object(persistentVolumeClaims, name)?.status;
+    const spec = { volumeAttributesClassName: 'fast', resources: { requests: { storage: '2Gi' } } };
+    await world.api.client().patch(persistentVolumeClaims, name, 'merge', { spec });
+    const waits = () => status()?.allocatedResourceStatuses?.['storage'] === 'NodeResizePending';
+    await until(() => (status()?.currentVolumeAttributesClassName === 'fast' && waits() ? true : undefined));
+    expect(status()?.conditions?.map(({ type }) => type)).toEqual(['FileSystemResizePending']);
+    const request = world.request('one', { name: 'data', persistentVolumeClaim: { claimName: 'data' } }, volume);
+    const claim = await world.api.client().get(persistentVolumeClaims, name);
+    const persistentVolume = await world.api.client().get(persistentVolumes, { name: volume.metadata?.name ?? '' });
+    await plugin.mount({ ...request, claim, persistentVolume });
+    expect(status()?.capacity).toEqual({ storage: '2Gi' });
+    expect(status()?.conditions ?? []).toEqual([]);
+    await plugin.unmount(request);
   });
 
   it('are counted against what the driver says is free', async () => {
