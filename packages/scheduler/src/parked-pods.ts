@@ -49,6 +49,10 @@ export class ParkedPods {
     return this.#all.waitingFor(kind, on);
   }
 
+  refusedBy(plugin: string): readonly Waiting[] {
+    return [...this.#all.values()].filter(({ refusedBy }) => refusedBy.has(plugin));
+  }
+
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();

@@ -9,7 +9,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { Client, EventRecorder, EventSource, Informer, Informers } from '@oarlock/spi/client';
-import type { PodTeam } from '@oarlock/spi/scheduling';
+import type { PodTeam, SchedulerHandle } from '@oarlock/spi/scheduling';
 import type { Tracer } from '@opentelemetry/api';
 import { BindingCycle } from './binding-cycle.ts';
 import { sourcesOf, watchFor } from './event-sources.ts';
@@ -88,7 +88,11 @@ export class Scheduler implements Explainer {
     });
     this.#pods = informers.of(pods);
     this.#nodes = informers.of(nodes);
-    const handle = { activate: (key: string) => this.#queue.activate(key), held: (key: string) => this.#held.get(key) };
+    const handle: SchedulerHandle = {
+      activate: (key) => this.#queue.activate(key),
+      held: (key) => this.#held.get(key),
+      reconsider: (plugin) => this.#queue.reconsider(plugin),
+    };
     for (const plugin of this.#plugins()) plugin.attach?.(handle);
   }
 

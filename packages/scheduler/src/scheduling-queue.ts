@@ -112,6 +112,11 @@ export class SchedulingQueue {
     if (waiting !== undefined) this.#tryAgain(waiting, undefined);
   }
 
+  /** Tries those again that a plugin refused. */
+  reconsider(plugin: string): void {
+    for (const waiting of this.#parked.refusedBy(plugin)) this.#unpark(waiting, undefined);
+  }
+
   remove(key: string): void {
     const waiting = this.#pods.get(key);
     if (waiting === undefined) return;

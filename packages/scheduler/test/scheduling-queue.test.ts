@@ -102,4 +102,12 @@ describe('the queue', () => {
     await clock.advance(4 * 60_000);
     expect(places()).toMatchObject({ unschedulable: 0, active: 2 });
   });
+
+  it('tries those again that a plugin refused which has become another one', async () => {
+    for (const name of ['a', 'b']) queue.add(pod(name), undefined);
+    queue.failed(await take(), new Set(['Disk']));
+    queue.failed(await take(), new Set(['Room']));
+    queue.reconsider('Disk');
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 1 });
+  });
 });

@@ -149,6 +149,8 @@ export interface SchedulerHandle {
   /** Tries a pod again soon, whatever refused it. */
   activate(key: string): void;
   held(key: string): HeldPod | undefined;
+  /** Tries those pods again that a plugin refused: it has become another one. */
+  reconsider(plugin: string): void;
 }
 
 /** Pods that get their nodes together, or none of them does. */

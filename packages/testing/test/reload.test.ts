@@ -104,7 +104,7 @@ it('a controller of another version sees every object anew, with indexes of its 
   expect(await there('later', 'first')).toBe(false);
 });
 
-it('a scheduling plugin of another version decides from the next pod on', async () => {
+it('a scheduling plugin of another version decides from the next pod on, and about those that were refused', async () => {
   const picky = (wanted: string) =>
     Scheduling.plugin({
       id: 'scheduling-picky',
@@ -117,14 +117,20 @@ it('a scheduling plugin of another version decides from the next pod on', async 
     admission: [], // no account of the namespace is waited for
     settings: { kubelet: { nodeName: 'node', count: 3, port: 0 } },
   });
+  const get = (name: string) => client().get(pods, { namespace: 'default', name });
+  const nodeOf = async (name: string) => {
+    await expect.poll(async () => (await get(name)).spec?.nodeName, { timeout: 120_000 }).toBeDefined();
+    return (await get(name)).spec?.nodeName;
+  };
   const placed = async (name: string) => {
     await client().create(pods, pod({ name }));
-    const node = async () => (await client().get(pods, { namespace: 'default', name })).spec?.nodeName;
-    await expect.poll(node, { timeout: 120_000 }).toBeDefined();
-    return node();
+    return nodeOf(name);
   };
   expect(await placed('first')).toBe('node-1');
+  await client().create(pods, pod({ name: 'waiting', spec: { nodeSelector: { 'kubernetes.io/hostname': 'node-2' } } }));
+  await expect.poll(async () => (await get('waiting')).status?.conditions?.[0]?.message, { timeout: 120_000 }).toContain('not node-1');
   await replace(picky('node-2'));
+  expect(await nodeOf('waiting')).toBe('node-2');
   expect(await placed('second')).toBe('node-2');
   // it may have other extension points than before
   await replace(
@@ -139,7 +145,7 @@ it('a scheduling plugin of another version decides from the next pod on', async 
 
 it('a scheduling plugin of another version has the scheduler, the arguments of its profile and the teams of its pods', () => {
   const attached: string[] = [];
-  const handle = { activate: () => {}, held: () => undefined };
+  const handle = { activate: () => {}, held: () => undefined, reconsider: (name: string) => void attached.push(`${name} again`) };
   const version = (mark: string, size = 1): SchedulingPlugin => ({
     name: 'Teams',
     withArgs: (args) => version(mark, (args as { readonly size: number }).size),
@@ -159,7 +165,7 @@ it('a scheduling plugin of another version has the scheduler, the arguments of i
     { key: 'second', size: 1 },
     { key: 'second', size: 3 },
   ]);
-  expect(attached).toEqual(['first 1', 'first 3', 'second 1', 'second 3']);
+  expect(attached).toEqual(['first 1', 'first 3', 'second 1', 'Teams again', 'second 3', 'Teams again']);
 });
 
 it('an authorizer and an authenticator of another version answer the next request', async () => {

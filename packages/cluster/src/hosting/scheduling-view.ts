@@ -50,7 +50,10 @@ export function schedulingView(first: SchedulingPlugin, run: Run, plugin: () => 
   return {
     plugin: seen,
     attached(next) {
-      for (const handle of handles) next.attach?.(handle);
+      for (const handle of handles) {
+        next.attach?.(handle);
+        handle.reconsider(name);
+      }
     },
   };
 }
