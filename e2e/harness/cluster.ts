@@ -174,12 +174,16 @@ export class Cluster {
   }
 
   async #removeDirectory(): Promise<void> {
-    // volumes in memory and the like are mounts below it
-    const mounts = (await readFile('/proc/self/mountinfo', 'utf8'))
-      .split('\n')
-      .map((line) => line.split(' ')[4] ?? '')
-      .filter((path) => path.startsWith(`${this.dir}/`));
-    for (const mount of mounts.sort().reverse()) await runProgram('umount', ['--lazy', mount]);
+    await unmountBelow(this.dir);
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** Volumes in memory and the like. One that goes with another is no fault: what stays is found by who looks for leftovers. */
+export async function unmountBelow(directory: string): Promise<void> {
+  const mounts = (await readFile('/proc/self/mountinfo', 'utf8'))
+    .split('\n')
+    .map((line) => line.split(' ')[4] ?? '')
+    .filter((path) => path.startsWith(`${directory}/`));
+  for (const mount of mounts.sort().reverse()) await runProgram('umount', ['--lazy', mount]);
 }

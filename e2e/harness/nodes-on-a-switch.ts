@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Cluster } from './cluster.ts';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { unmountBelow, type Cluster } from './cluster.ts';
 import type { Machine } from './machine.ts';
 import { oarlock } from './oarlock.ts';
-import { Daemon, endProcessesBelow, mustRun } from './programs.ts';
+import { Daemon, endProcessesBelow, mustRun, runProgram } from './programs.ts';
 
 /** A network namespace with a link to a switch, and a node in it. */
 export class SwitchedNode {
@@ -78,11 +78,23 @@ export async function nodesOnASwitch(
       machine.undo(name, async () => {
         await node.stop('SIGKILL');
         await endProcessesBelow(dir);
-        await mustRun('sh', ['-c', 'grep -o " $1/[^ ]*" /proc/self/mountinfo | sort -ru | xargs -r -n1 umount -l', 'sh', dir]);
+        await unmountBelow(dir);
+        for (const path of await namespacesOfPods(node.dataDir)) await runProgram('ip', ['netns', 'del', path]);
       });
       return node;
     }),
   );
+}
+
+/** Of pods that the node still has: a journey that is cut short, or of which some steps are left out, does not come to delete them. */
+async function namespacesOfPods(dataDir: string): Promise<readonly string[]> {
+  const names = await readdir(dataDir, { recursive: true });
+  const records = names.filter((name) => /(^|\/)attachments\/[^/.][^/]*$/.test(name));
+  const texts = await Promise.all(records.map((name) => readFile(join(dataDir, name), 'utf8')));
+  return texts.flatMap((text) => {
+    const { attachment } = JSON.parse(text) as { readonly attachment: { readonly netns?: string } };
+    return attachment.netns?.startsWith('/run/netns/') === true ? [basename(attachment.netns)] : [];
+  });
 }
 
 /** A switch of this machine's. */
