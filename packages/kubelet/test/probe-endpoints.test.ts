@@ -5,6 +5,7 @@ import { systemClock } from '@oarlock/kernel/clock';
 import { afterEach, describe, expect, it } from 'vitest';
 import { probeGrpc } from '../src/probes/grpc-probe.ts';
 import { httpTarget, probeHttp } from '../src/probes/http-probe.ts';
+import { toldOf } from '../src/probes/pod-probes.ts';
 import { probeTcp } from '../src/probes/tcp-probe.ts';
 
 const { signal } = new AbortController();
@@ -48,12 +49,21 @@ describe('probes of endpoints', () => {
   it('over HTTP follow redirects on the same host, and no others', async () => {
     const port = await serve(({ url }, response) => {
       if (url === '/') response.writeHead(302, { location: '/there' }).end();
-      else if (url === '/out') response.writeHead(302, { location: 'http://elsewhere.example/' }).end();
+      else if (url === '/out') response.writeHead(302, { location: 'http://elsewhere.example/' }).end('not here');
       else if (url === '/loop') response.writeHead(302, { location: '/loop' }).end();
       else response.writeHead(503).end();
     });
     expect(await get(port)).toEqual({ result: 'failure', output: 'HTTP probe failed with statuscode: 503' });
-    expect((await get(port, '/out')).result).toBe('success');
+    expect(await get(port, '/out')).toEqual({
+      result: 'success',
+      output: 'Probe terminated redirects, Response body: not here',
+      warning: true,
+    });
+    expect(toldOf('liveness', await get(port, '/out'))).toEqual({
+      reason: 'ProbeWarning',
+      message: 'Liveness probe warning: Probe terminated redirects, Response body: not here',
+    });
+    expect(toldOf('liveness', { result: 'success', output: 'fine' })).toBeUndefined();
     expect((await get(port, '/loop')).output).toContain('stopped after 10 redirects');
   });
 

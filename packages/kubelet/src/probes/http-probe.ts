@@ -3,7 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
 import { LinkedSignal } from '../linked-signal.ts';
-import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+import { describeDial, failed, succeeded, warned, type ProbeOutcome } from './probe-outcome.ts';
 
 const maxBody = 10 * 1024;
 const maxRedirects = 10;
@@ -64,7 +64,9 @@ function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer
   });
 }
 
-/** GET; any status from 200 to 399 is a success. Redirects are followed on the same host only. */
+const terminated = (body: string) => `Probe terminated redirects, Response body: ${body}`;
+
+/** GET; any status from 200 to 399 is a success, with a warning where it is a redirect. Those are followed on the same host only. */
 export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
   const limited = new LinkedSignal(signal);
   let late = false;
@@ -79,12 +81,13 @@ export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Cl
       const { status, body, location } = await once({ url, headers: target.headers }, limited.signal);
       if (status >= 300 && status < 400 && location !== undefined) {
         const next = new URL(location, url);
-        if (next.hostname !== first.hostname) return succeeded(`Probe terminated redirects, Response body: ${body}`);
+        if (next.hostname !== first.hostname) return warned(terminated(body));
         if (redirects >= maxRedirects) return failed(`Get "${next.href}": stopped after ${maxRedirects} redirects`);
         url = next;
         continue;
       }
-      return status >= 200 && status < 400 ? succeeded(body) : failed(`HTTP probe failed with statuscode: ${status}`);
+      if (status >= 300 && status < 400) return warned(terminated(body));
+      return status >= 200 && status < 300 ? succeeded(body) : failed(`HTTP probe failed with statuscode: ${status}`);
     }
   } catch (error) {
     signal.throwIfAborted();

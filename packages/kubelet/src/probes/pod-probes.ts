@@ -162,18 +162,16 @@ export class PodProbes {
     probed: Probed,
     kind: ProbeKind,
     id: string,
-    { result, output }: ProbeOutcome,
+    outcome: ProbeOutcome,
     verdict: boolean | undefined,
     changed: boolean,
     took: number,
   ): void {
     const { event, tracer, clock, cause } = this.#options;
     const path = fieldPath(probed);
-    this.#count(probed.container.name, kind, result, took);
-    const shown = output.length > 1024 ? output.slice(0, 1024) : output;
-    if (result === 'failure') event('Warning', 'Unhealthy', `${titles[kind]} probe failed: ${shown}`, path);
-    else if (result === 'error')
-      event('Warning', 'Unhealthy', `${titles[kind]} probe errored and resulted in unknown state: ${shown}`, path);
+    this.#count(probed.container.name, kind, outcome.result, took);
+    const said = toldOf(kind, outcome);
+    if (said !== undefined) event('Warning', said.reason, said.message, path);
     const verdicts = this.#verdicts.get(id);
     if (!changed || verdicts === undefined) return;
     verdicts[kind] = verdict;
@@ -184,6 +182,17 @@ export class PodProbes {
     }).end(clock.now());
     this.#options.changed();
   }
+}
+
+/** What people are told of an attempt; undefined: nothing. */
+export function toldOf(
+  kind: ProbeKind,
+  { result, output, warning }: ProbeOutcome,
+): { readonly reason: string; readonly message: string } | undefined {
+  const shown = output.length > 1024 ? output.slice(0, 1024) : output;
+  if (result === 'failure') return { reason: 'Unhealthy', message: `${titles[kind]} probe failed: ${shown}` };
+  if (result === 'error') return { reason: 'Unhealthy', message: `${titles[kind]} probe errored and resulted in unknown state: ${shown}` };
+  return warning && { reason: 'ProbeWarning', message: `${titles[kind]} probe warning: ${shown}` };
 }
 
 function* probedContainers(pod: Pod): Generator<Probed> {

@@ -3,9 +3,12 @@ export interface ProbeOutcome {
   readonly result: 'success' | 'failure' | 'error';
   /** Of the endpoint or command; goes into events. */
   readonly output: string;
+  /** A success of which people are told, with the output. */
+  readonly warning?: true;
 }
 
 export const succeeded = (output = ''): ProbeOutcome => ({ result: 'success', output });
+export const warned = (output: string): ProbeOutcome => ({ result: 'success', output, warning: true });
 export const failed = (output: string): ProbeOutcome => ({ result: 'failure', output });
 
 /** As Go words what the network says, since people and tools search for these texts. */
