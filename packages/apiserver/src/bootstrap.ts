@@ -2,9 +2,10 @@ import { isIPv6 } from 'node:net';
 import { jsonEqual } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
-import { endpoints, endpointSlices, namespaces, priorityClasses, services } from '@oarlock/api/resources';
+import { configMaps, endpoints, endpointSlices, namespaces, priorityClasses, services } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import type { Endpoints, Service } from '@oarlock/api/types/core-v1';
+import { formatTime, parseTime } from '@oarlock/api/time';
+import type { ConfigMap, Endpoints, Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { Clock, Timer } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
@@ -25,6 +26,8 @@ export interface BootstrapOptions {
   readonly log: Logger;
 }
 
+/** Since when it is noted which tokens of Secrets are used (KEP-2799). */
+const trackingOfTokens = { namespace: 'kube-system', name: 'kube-apiserver-legacy-service-account-token-tracking' };
 const systemNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
 /** One key for each server that lives, gone by itself soon after it does not. */
 const leaseRoot = `${root}masterleases/`;
@@ -98,7 +101,7 @@ export class Bootstrap {
       ...systemPriorityClasses.map((object) => this.#make(priorityClasses, object)),
       storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []),
     ]);
-    await this.#ensureService();
+    await Promise.all([this.#ensureService(), this.#ensureTracking()]);
     try {
       await this.#ensureEndpoints(await this.#addresses());
     } catch (error) {
@@ -129,6 +132,17 @@ export class Bootstrap {
       service,
       ({ spec }) => ({ spec: { ...spec, ports } }),
       ({ spec }) => ({ ports: spec?.ports }),
+    );
+  }
+
+  async #ensureTracking(): Promise<void> {
+    const today = { since: formatTime(this.#options.clock.now()).slice(0, 10) };
+    const tracking: ConfigMap = { kind: 'ConfigMap', apiVersion: 'v1', metadata: trackingOfTokens, data: today };
+    await this.#keep(
+      configMaps,
+      tracking,
+      ({ data }) => (parseTime(`${data?.['since'] ?? ''}T00:00:00Z`) === undefined ? { data: today } : { data }),
+      ({ data }) => ({ data }),
     );
   }
 

@@ -20,6 +20,7 @@ const accounts: Readonly<Record<string, string>> = {
   'controller-horizontal-pod-autoscaler': 'horizontal-pod-autoscaler',
   'controller-ip-blocks': 'ip-blocks-controller',
   'controller-job': 'job-controller',
+  'controller-legacy-token-cleaner': 'legacy-service-account-token-cleaner',
   'controller-namespace': 'namespace-controller',
   'controller-node-ipam': 'node-controller',
   'controller-node-lifecycle': 'node-controller',

@@ -6,6 +6,7 @@ import csrCleaner from './certificate-signing-request/csr-cleaner-controller.ts'
 import csrSigning from './certificate-signing-request/csr-signing-controller.ts';
 import clusterRoleAggregation from './cluster-role-aggregation/cluster-role-aggregation-controller.ts';
 import resourceQuota from './resource-quota/resource-quota-controller.ts';
+import legacyTokenCleaner from './service-account-token/legacy-token-cleaner-controller.ts';
 import serviceAccountToken from './service-account-token/service-account-token-controller.ts';
 
 /** The loops that keep roles, keys, tokens and quotas right. */
@@ -18,4 +19,5 @@ export const security: readonly Plugin[] = [
   bootstrapSigner,
   tokenCleaner,
   serviceAccountToken,
+  legacyTokenCleaner,
 ];

@@ -1,8 +1,17 @@
 import 'reflect-metadata';
 import { createPublicKey, generateKeyPairSync, verify, webcrypto } from 'node:crypto';
-import { certificateSigningRequests, persistentVolumeClaims, persistentVolumes, secrets, serviceAccounts } from '@oarlock/api/resources';
+import {
+  certificateSigningRequests,
+  configMaps,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  secrets,
+  serviceAccounts,
+} from '@oarlock/api/resources';
 import csrApproving from '@oarlock/controllers/certificate-signing-request/csr-approving-controller';
 import csrSigning from '@oarlock/controllers/certificate-signing-request/csr-signing-controller';
+import legacyTokenCleaner from '@oarlock/controllers/service-account-token/legacy-token-cleaner-controller';
 import serviceAccountToken from '@oarlock/controllers/service-account-token/service-account-token-controller';
 import volumeExpansion from '@oarlock/controllers/volume-expansion/volume-expansion-controller';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
@@ -164,6 +173,54 @@ describe('Secrets with tokens', () => {
     ],
     { keys },
   );
+});
+
+describe('tokens that clusters of old made', () => {
+  const [lastUsed, invalidSince] = ['kubernetes.io/legacy-token-last-used', 'kubernetes.io/legacy-token-invalid-since'];
+  const secret = (name: string, labels: Record<string, string> = {}, creationTimestamp = '2020-01-01T00:00:00Z') => ({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: {
+      ...{ namespace: 'd', name, creationTimestamp, labels },
+      annotations: { 'kubernetes.io/service-account.name': 'robot', 'kubernetes.io/service-account.uid': 'robot-1' },
+    },
+    type: 'kubernetes.io/service-account-token',
+  });
+  const generated = ['unused', 'mounted', 'used', 'new', 'marked', 'long-marked', 'had-back'];
+  const tracking = { namespace: 'kube-system', name: 'kube-apiserver-legacy-service-account-token-tracking' };
+  const seed = (api: MemoryApi, since: string) => {
+    const metadata = { namespace: 'd', name: 'robot', uid: 'robot-1' };
+    api.seed(configMaps, { metadata: tracking, data: { since } });
+    api.seed(serviceAccounts, { metadata, secrets: generated.map((name) => ({ name })) });
+    api.seed(pods, {
+      metadata: { namespace: 'd', name: 'p' },
+      spec: { containers: [], volumes: [{ name: 't', secret: { secretName: 'mounted' } }] },
+    });
+    api.seed(
+      secrets,
+      ...[secret('unused'), secret('mounted'), secret('by-hand'), secret('new', {}, '2025-12-01T00:00:00Z')],
+      ...[secret('used', { [lastUsed]: '2025-12-01' }), secret('marked', { [invalidSince]: '2025-12-01' })],
+      ...[secret('long-marked', { [invalidSince]: '2024-12-01' })],
+      secret('had-back', { [invalidSince]: '2024-12-01', [lastUsed]: '2025-12-31' }),
+    );
+  };
+  const held = (api: MemoryApi) =>
+    Object.fromEntries(api.objects(secrets, 'd').map(({ metadata }) => [metadata?.name, metadata?.labels?.[invalidSince]]));
+  cutEveryWrite(legacyTokenCleaner, [
+    {
+      title: 'are marked when nobody has used them for a year, and go after another',
+      steps: [(api) => seed(api, '2024-12-30')],
+      holds(api) {
+        const rest = { 'by-hand': undefined, mounted: undefined, new: undefined, used: undefined };
+        expect(held(api)).toEqual({ ...rest, unused: '2026-01-01', marked: '2025-12-01', 'had-back': '2024-12-01' });
+      },
+    },
+    {
+      title: 'stay while their use has not been noted for a year',
+      steps: [(api) => seed(api, '2025-01-01')],
+      holds: (api) => expect(held(api)).toMatchObject({ unused: undefined, 'long-marked': '2024-12-01' }),
+    },
+  ]);
 });
 
 describe('claims that ask for more', () => {

@@ -7,6 +7,8 @@ import { Client } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
 import type { JWTPayload } from 'jose';
 import { z } from 'zod';
+import { legacyIssuer, LegacyTokens } from './legacy-tokens.ts';
+import { algorithmOf, isOfAnotherKey } from './signatures.ts';
 
 interface Bound {
   readonly name: string;
@@ -38,17 +40,9 @@ function privateClaims(payload: JWTPayload | undefined): Private | undefined {
   for (const each of [claims.pod, claims.secret, claims.node]) if (each !== undefined && !isBound(each)) return undefined;
   return payload?.sub === `system:serviceaccount:${claims.namespace}:${claims.serviceaccount.name}` ? (claims as Private) : undefined;
 }
-// another of the keys may be the right one
-const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
 
 /** For so long what is being deleted may still use its token. */
 const graceMs = 60_000;
-const legacyIssuer = 'kubernetes/serviceaccount';
-const legacyClaim = (payload: JWTPayload, name: string): string => {
-  const value = payload[`kubernetes.io/serviceaccount/${name}`];
-  return typeof value === 'string' ? value : '';
-};
-
 /** Tokens of service accounts (KEP-1205): signed by the cluster's keys, alive as long as what they are bound to. */
 export default Authn.plugin({
   id: 'authn-service-account',
@@ -59,7 +53,7 @@ export default Authn.plugin({
     cacheMs: z.number().int().min(0).max(10_000).default(9_000),
   }),
   needs: { keys: Keys, client: Client },
-  create({ config, keys, client }, { clock }) {
+  create({ config, keys, client }, { clock, log }) {
     const { issuer } = keys.serviceAccount;
     const audiences = config.audiences ?? [issuer];
     const cache = new Map<string, Verified>();
@@ -105,13 +99,13 @@ export default Authn.plugin({
           ({ payload } = await jwtVerify(token, key, {
             issuer,
             audience: [...audiences],
-            algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'],
+            algorithms: [algorithmOf(key)],
             requiredClaims: ['exp'],
             currentDate: new Date(clock.now()),
           }));
           break;
         } catch (error) {
-          if (!otherKey.has((error as { code?: string }).code ?? '')) return rejected('the service account token is not valid');
+          if (!isOfAnotherKey(error)) return rejected('the service account token is not valid');
         }
       }
       const bound = privateClaims(payload);
@@ -143,57 +137,7 @@ export default Authn.plugin({
       };
     };
 
-    /** A token of a Secret (`kubernetes.io/service-account-token`): good for as long as the Secret holds it. */
-    const verifyLegacy = async (token: string): Promise<AuthnResult> => {
-      const { jwtVerify } = await import('jose');
-      const refused = rejected('the service account token is not valid');
-      for (const key of publicKeys()) {
-        let payload: JWTPayload;
-        try {
-          ({ payload } = await jwtVerify(token, key, {
-            issuer: legacyIssuer,
-            algorithms: [key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256'],
-            currentDate: new Date(clock.now()),
-          }));
-        } catch (error) {
-          if (otherKey.has((error as { code?: string }).code ?? '')) continue;
-          return refused;
-        }
-        const [namespace, name, uid] = [
-          legacyClaim(payload, 'namespace'),
-          legacyClaim(payload, 'service-account.name'),
-          legacyClaim(payload, 'service-account.uid'),
-        ];
-        const secretName = legacyClaim(payload, 'secret.name');
-        if (namespace === '' || name === '' || secretName === '' || payload.sub !== `system:serviceaccount:${namespace}:${name}`)
-          return refused;
-        try {
-          const secret = await client.get(secrets, { namespace, name: secretName });
-          const held = Buffer.from(secret.data?.['token'] ?? '', 'base64').toString('utf8');
-          if (secret.metadata?.deletionTimestamp !== undefined || held !== token)
-            return rejected('the service account token has been taken back');
-        } catch (error) {
-          if (isStatus(error, 'NotFound')) return rejected('the service account token has been taken back');
-          throw error;
-        }
-        if (!(await exists('serviceaccount', namespace, { name, uid }))) return rejected('the service account of the token does not exist');
-        const identity: Identity = {
-          name: `system:serviceaccount:${namespace}:${name}`,
-          uid,
-          groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
-        };
-        const made = (await client.get(serviceAccounts, { namespace, name })).secrets?.some((each) => each.name === secretName) === true;
-        return {
-          outcome: 'authenticated',
-          identity,
-          annotations: {
-            'authentication.k8s.io/legacy-token': identity.name,
-            [`authentication.k8s.io/legacy-token-${made ? 'autogenerated' : 'manual'}-secret`]: secretName,
-          },
-        };
-      }
-      return refused;
-    };
+    const legacy = new LegacyTokens({ client, clock, log, keys: publicKeys });
 
     return {
       async authenticate({ bearerToken, audiences: asked }) {
@@ -205,7 +149,7 @@ export default Authn.plugin({
         if (known !== undefined && known.until > clock.now()) return known.result;
         const { iss } = claimsOf(bearerToken) ?? {};
         if (iss !== issuer && iss !== legacyIssuer) return abstained;
-        const result = iss === legacyIssuer ? await verifyLegacy(bearerToken) : await verify(bearerToken, wanted);
+        const result = iss === legacyIssuer ? await legacy.verify(bearerToken) : await verify(bearerToken, wanted);
         cache.delete(digest);
         if (cache.size >= maxCached)
           for (const oldest of cache.keys()) {

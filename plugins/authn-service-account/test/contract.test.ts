@@ -278,6 +278,34 @@ describe('a token of a Secret', () => {
     expect(await authenticator.authenticate(bearer(good))).toMatchObject({ outcome: 'rejected' });
   });
 
+  it('is noted to be used, once a day', async () => {
+    const { authenticator, api, clock } = open();
+    const good = await legacy();
+    api.seed(secrets, hold(good));
+    const label = () => api.object(secrets, { namespace: 'd', name: 'held' })?.metadata?.labels;
+    const writes = () => api.requests.filter(({ verb }) => verb === 'patch').length;
+    await authenticator.authenticate(bearer(good));
+    const today = new Date(clock.now()).toISOString().slice(0, 10);
+    expect(label()).toEqual({ 'kubernetes.io/legacy-token-last-used': today });
+    await clock.advance(10_001); // is not remembered any more
+    await authenticator.authenticate(bearer(good));
+    expect(writes()).toBe(1);
+    await clock.advance(86_400_000);
+    await authenticator.authenticate(bearer(good));
+    expect([writes(), label()?.['kubernetes.io/legacy-token-last-used']]).toEqual([2, new Date(clock.now()).toISOString().slice(0, 10)]);
+  });
+
+  it('is refused while it is marked as invalid', async () => {
+    const { authenticator, api } = open();
+    const good = await legacy();
+    const held = hold(good);
+    api.seed(secrets, { ...held, metadata: { ...held.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } } });
+    expect(await authenticator.authenticate(bearer(good))).toEqual({
+      outcome: 'rejected',
+      because: expect.stringContaining('the token in secret d/held for service account d/robot is marked as invalid'),
+    });
+  });
+
   it.each<[string, JWTPayload, string?]>([
     ['another key', {}, foreign],
     ['another account', { sub: 'system:serviceaccount:d:other' }],

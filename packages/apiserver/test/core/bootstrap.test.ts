@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Endpoints } from '@oarlock/api/types/core-v1';
+import type { ConfigMap, Endpoints } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
@@ -64,6 +64,21 @@ describe('bootstrap', () => {
     await server.clock.advance(10_000);
     expect(await addresses(server)).toEqual(['192.0.2.1']);
     expect(await server.get('services', 'kubernetes')).toMatchObject({ spec: { clusterIP: '10.96.0.1' } });
+  });
+
+  it('notes since when uses of tokens are noted, and again when that is no day', async () => {
+    const { server, bootstrap } = await serve('192.0.2.1');
+    const tracking = ['configmaps', 'kube-apiserver-legacy-service-account-token-tracking'] as const;
+    const since = async () => (await server.get<ConfigMap>(...tracking, { namespace: 'kube-system' })).data?.['since'];
+    await bootstrap.start();
+    const today = new Date(server.clock.now()).toISOString().slice(0, 10);
+    expect(await since()).toBe(today);
+    await server.patch(...tracking, { data: { since: '2020-02-03' } }, { namespace: 'kube-system' });
+    await server.clock.advance(10_000);
+    expect(await since()).toBe('2020-02-03');
+    await server.patch(...tracking, { data: { since: '2020-02-30' } }, { namespace: 'kube-system' });
+    await server.clock.advance(10_000);
+    expect(await since()).toBe(today);
   });
 
   it('counts all servers that live, and those that leave no more', async () => {
