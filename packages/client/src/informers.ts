@@ -96,7 +96,7 @@ export class SharedInformers implements Informers {
       clock,
       random,
       log: this.#log,
-      whenServed: (signal) => this.#served.whenServed([resource], signal),
+      served: this.#served,
       ...(streamInitialList !== undefined && { streamInitialList }),
     });
     const end = new AbortController();

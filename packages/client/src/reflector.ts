@@ -5,6 +5,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Client, InformerScope, WatchEvent } from '@oarlock/spi/client';
 import { Backoff } from './backoff.ts';
+import type { ServedResources } from './served-resources.ts';
 
 /** Receives what a reflector reads. The next call comes when the promise of the last has resolved. */
 export interface ReflectorSink<T extends KubeObject> {
@@ -23,8 +24,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** In [0, 1). */
   readonly random: () => number;
   readonly log?: Logger;
-  /** Resolves when the server has the resource. Absent: one that it does not have is asked for like one that cannot be had. */
-  readonly whenServed?: (signal: AbortSignal) => Promise<void>;
+  /** Tells of kinds that the server does not have. Absent: they are asked for like those that cannot be had. */
+  readonly served?: Pick<ServedResources, 'lacks' | 'whenServed'>;
   /** Get the first state through the watch (KEP-3157) rather than by a list; given up for good when the server refuses. On by default. */
   readonly streamInitialList?: boolean;
 }
@@ -49,7 +50,8 @@ export class Reflector<T extends KubeObject> {
   #readBefore = false;
   /** Whether the last failure too made us read anew: then it waits like any other. */
   #rereading = false;
-  #unserved = false;
+  /** The server said that there is no such thing, or that it may not be read. */
+  #doubted = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -68,6 +70,8 @@ export class Reflector<T extends KubeObject> {
     while (!signal.aborted) {
       let failed: unknown;
       try {
+        if (this.#doubted) await this.#whileUnserved(signal);
+        if (signal.aborted) return;
         if (this.#version === undefined && !this.#streaming) await this.#list(signal);
         await this.#watch(signal);
         continue;
@@ -78,8 +82,7 @@ export class Reflector<T extends KubeObject> {
       }
       const delay = this.#judge(failed);
       if (delay > 0) await this.#options.clock.sleep(delay, signal).catch(() => undefined);
-      // what may not be asked for may not be there either
-      if (isStatus(failed, 'NotFound', 'Forbidden')) await this.#options.whenServed?.(signal).catch(() => undefined); // only ever the signal's
+      this.#doubted = isStatus(failed, 'NotFound', 'Forbidden');
     }
   }
 
@@ -98,19 +101,22 @@ export class Reflector<T extends KubeObject> {
       return 0;
     }
     const delay = this.#backoff.next();
-    if (isStatus(error, 'NotFound') && this.#options.whenServed !== undefined) {
-      // what the server had before and has no more may be something else when it comes back
-      this.#version = undefined;
-      if (!this.#unserved)
-        this.#log.info({ group: this.#options.resource.group }, 'the server does not have this kind; waiting until it does');
-      this.#unserved = true;
-      return delay;
-    }
     this.#log[this.#backoff.failures > 1 ? 'warn' : 'debug'](
       { err: error, delayMs: Math.round(delay) },
       'the watch was lost; trying again',
     );
     return delay;
+  }
+
+  /** Where the server does not have the kind there are no objects of it; what was read before stays, for it may come back. */
+  async #whileUnserved(signal: AbortSignal): Promise<void> {
+    const { served, resource, sink } = this.#options;
+    this.#doubted = false;
+    if (served === undefined || !(await served.lacks(resource))) return;
+    this.#log.info({ group: resource.group, version: resource.version }, 'the server does not have this kind; waiting until it does');
+    this.#version = undefined;
+    if (!this.#readBefore) await toSink(sink.replace([]));
+    await served.whenServed([resource], signal);
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -186,7 +192,6 @@ export class Reflector<T extends KubeObject> {
   #healthy(): void {
     this.#backoff.reset();
     this.#rereading = false;
-    this.#unserved = false;
   }
 
   async #replace(items: readonly T[], version: string | undefined): Promise<void> {

@@ -37,6 +37,14 @@ export class ServedResources {
     return found.flat();
   }
 
+  /** Whether the server says by now that it does not have it. One that does not answer says nothing. */
+  async lacks(resource: Resource): Promise<boolean> {
+    return this.#has(resource, askAgainMs).then(
+      (has) => !has,
+      () => false,
+    );
+  }
+
   /** Resolves when the server has all of them. One that does not answer is taken for one that does not have them yet. @throws the reason of the signal */
   async whenServed(resources: readonly Resource[], signal: AbortSignal): Promise<void> {
     for (;;) {

@@ -193,24 +193,40 @@ describe('Reflector', () => {
 
   it('waits for a kind that the server does not have, and says so once', async () => {
     const missing = () => failure('NotFound', 'the server could not find the requested resource');
-    const waits: (() => void)[] = [];
     const said: string[] = [];
     const log = {
       ...silentLogger,
       child: () => log,
       info: (_fields: object, message: string) => said.push(message),
     } as unknown as typeof silentLogger;
+    const asked: string[] = [];
+    const lacks = [true, false]; // discovery may be ahead of what it tells of
+    const told = await transcript(
+      [{ refuse: missing() }, { refuse: missing() }, { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] }],
+      {
+        log,
+        served: {
+          lacks: async ({ resource }) => asked.push(`lacks ${resource}`) > 0 && lacks.shift() === true,
+          whenServed: async (all) => void asked.push(`when ${all.map(({ resource }) => resource).join()}`),
+        },
+      },
+    );
+    expect(asked).toEqual(['lacks configmaps', 'when configmaps', 'lacks configmaps']);
+    expect(said).toEqual(['the server does not have this kind; waiting until it does']);
+    // it has no objects until it is there
+    expect(told.match(/ {3}replace.*/g)).toEqual(['   replace ', '   replace a@3']);
+  });
+
+  it('keeps what it has read of a kind that the server has lost, and waits for it', async () => {
+    const lost = failure('NotFound', 'the server could not find the requested resource');
     const told = await transcript(
       [
-        { refuse: missing() },
-        { refuse: missing() }, // discovery may be ahead of what it tells of
-        { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] },
+        { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000, lost] },
+        { watch: [[event('ADDED', 'b', 9), bookmark(9, true)], 2000] },
       ],
-      { log, whenServed: () => new Promise((resolve) => waits.push(resolve) && queueMicrotask(resolve)) },
+      { served: { lacks: async () => true, whenServed: async () => undefined } },
     );
-    expect(waits).toHaveLength(2);
-    expect(said).toEqual(['the server does not have this kind; waiting until it does']);
-    expect(told).toContain('replace a');
+    expect(told.match(/ {3}replace.*/g)).toEqual(['   replace a@3', '   replace b@9']);
   });
 
   it('ends with a fault of its sink', async () => {
