@@ -5,6 +5,7 @@ import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Item } from '../harness/api.ts';
+import { deploymentOf, deploymentsPath } from './deployments.ts';
 import { print } from './figures.ts';
 import { NodeTally } from './node-tally.ts';
 import { cpuSeconds, residentMiB, Stage } from './stage.ts';
@@ -29,26 +30,14 @@ interface Deployment extends Item {
     readonly availableReplicas?: number;
   };
 }
-const deploymentsPath = '/apis/apps/v1/namespaces/default/deployments';
 const named = (name: string) => `${deploymentsPath}?fieldSelector=metadata.name%3D${name}`;
-const deployment = (name: string, replicas: number, image: string) => ({
-  apiVersion: 'apps/v1',
-  kind: 'Deployment',
-  metadata: { name },
-  spec: {
-    replicas,
-    selector: { matchLabels: { app: name } },
-    template: {
-      metadata: { labels: { app: name } },
-      // evicted as soon as its node is tainted
-      spec: {
-        terminationGracePeriodSeconds: 1,
-        containers: [{ name: 'c', image }],
-        tolerations: [{ key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 0 }],
-      },
-    },
-  },
-});
+const deployment = (name: string, replicas: number, image: string) =>
+  deploymentOf(name, replicas, {
+    // evicted as soon as its node is tainted
+    terminationGracePeriodSeconds: 1,
+    containers: [{ name: 'c', image }],
+    tolerations: [{ key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 0 }],
+  });
 const isDeployed = ({ metadata, status }: Deployment, replicas: number) =>
   (status.observedGeneration ?? 0) >= (metadata.generation ?? 0) &&
   status.readyReplicas === replicas &&

@@ -1,6 +1,8 @@
 // A Deployment of 100 replicas (or as many as the first argument says) on as many nodes that are objects only: from its POST until all pods exist, and until all are bound,
 // by a watch. API server, controllers and scheduler are one process.
 import type { Item, PodItem } from '../harness/api.ts';
+import { makeBareNode } from './bare-node.ts';
+import { deploymentOf, deploymentsPath } from './deployments.ts';
 import { median, print } from './figures.ts';
 import { Load } from './load.ts';
 import { cpuSeconds, Stage } from './stage.ts';
@@ -8,21 +10,9 @@ import { cpuSeconds, Stage } from './stage.ts';
 const [replicas = 100, rounds = 7] = process.argv.slice(2).map(Number);
 /** Seconds, with client limits raised: ../shared/bench/reference.md. */
 const upstream = { exist: 0.17, bound: 0.26 };
-const deploymentsPath = '/apis/apps/v1/namespaces/default/deployments';
 const podsPath = '/api/v1/namespaces/default/pods';
-const deployment = (name: string) => ({
-  apiVersion: 'apps/v1',
-  kind: 'Deployment',
-  metadata: { name },
-  spec: {
-    replicas,
-    selector: { matchLabels: { app: name } },
-    template: {
-      metadata: { labels: { app: name } },
-      spec: { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'a:1' }] },
-    },
-  },
-});
+const podSpec = { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'a:1' }] };
+const resources = { cpu: '4', memory: '32Gi', pods: '110' };
 
 await Stage.with(async (stage) => {
   const cluster = await stage.cluster({
@@ -36,13 +26,7 @@ await Stage.with(async (stage) => {
   const { api } = cluster;
   const load = new Load(api);
   const post = (path: string, body: object) => load.request('POST', path, JSON.stringify(body));
-  await load.rate(replicas, 16, async (index) => {
-    await post('/api/v1/nodes', { metadata: { name: `n${index}`, labels: { 'kubernetes.io/hostname': `n${index}` } }, spec: {} });
-    const resources = { cpu: '4', memory: '32Gi', pods: '110' };
-    const status = { allocatable: resources, capacity: resources, conditions: [{ type: 'Ready', status: 'True' }] };
-    await load.patch(`/api/v1/nodes/n${index}/status`, JSON.stringify({ status }));
-    await load.patch(`/api/v1/nodes/n${index}`, JSON.stringify({ spec: { taints: null } }));
-  });
+  await load.rate(replicas, 16, (index) => makeBareNode(load, `n${index}`, {}, resources));
   await api.until<Item>('the default account', '/api/v1/namespaces/default/serviceaccounts', (all) =>
     all.some(({ metadata }) => metadata.name === 'default'),
   );
@@ -67,7 +51,7 @@ await Stage.with(async (stage) => {
       }
       throw new Error(`the watch ended with ${seen.bound.size} of ${replicas} pods bound`);
     })();
-    await Promise.all([post(deploymentsPath, deployment(name)), watching]);
+    await Promise.all([post(deploymentsPath, deploymentOf(name, replicas, podSpec)), watching]);
     used.push((await cpuSeconds(cluster.pid)) - cpuBefore);
     stop.abort();
     await load.request('DELETE', `${deploymentsPath}/${name}`);

@@ -2,6 +2,7 @@
 // sees is counted, from the first binding to the last. API server and scheduler are one process. Arguments: numbers of nodes, names of workloads.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Item, PodItem } from '../harness/api.ts';
+import { makeBareNode } from './bare-node.ts';
 import { print, type Figure } from './figures.ts';
 import { Load } from './load.ts';
 import { cpuSeconds, Stage } from './stage.ts';
@@ -56,6 +57,7 @@ const workloads: Readonly<Record<string, Workload>> = {
 /** Of kube-scheduler 1.36 on such a machine, plain pods. */
 const upstream: Readonly<Record<number, number>> = { 1000: 496, 5000: 277 };
 
+const resources = { cpu: '32', memory: '256Gi', pods: '110' };
 const spec = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '10m', memory: '10Mi' } } }] };
 
 interface Drained {
@@ -91,17 +93,7 @@ async function drain(stage: Stage, nodes: number, { pods, pod, full = false }: W
     await post('/api/v1/namespaces/bench/serviceaccounts', { metadata: { name: 'default' } });
     await post('/apis/scheduling.k8s.io/v1/priorityclasses', { metadata: { name: 'high' }, value: 1000 });
     await load.rate(nodes, 32, async (index) => {
-      await post('/api/v1/nodes', {
-        metadata: { name: `n${index}`, labels: { [host]: `n${index}`, [zone]: `z${index % 3}` } },
-        spec: {},
-      });
-      const status = {
-        allocatable: { cpu: '32', memory: '256Gi', pods: '110' },
-        capacity: { cpu: '32', memory: '256Gi', pods: '110' },
-        conditions: [{ type: 'Ready', status: 'True' }],
-      };
-      await load.patch(`/api/v1/nodes/n${index}/status`, JSON.stringify({ status }));
-      await load.patch(`/api/v1/nodes/n${index}`, JSON.stringify({ spec: { taints: null } }));
+      await makeBareNode(load, `n${index}`, { [zone]: `z${index % 3}` }, resources);
       if (full)
         await post(mine, {
           metadata: { name: `low-${index}` },

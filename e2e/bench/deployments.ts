@@ -1,0 +1,13 @@
+export const deploymentsPath = '/apis/apps/v1/namespaces/default/deployments';
+
+/** A Deployment of pods with a label of its name. */
+export const deploymentOf = (name: string, replicas: number, podSpec: object) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name },
+  spec: {
+    replicas,
+    selector: { matchLabels: { app: name } },
+    template: { metadata: { labels: { app: name } }, spec: podSpec },
+  },
+});
