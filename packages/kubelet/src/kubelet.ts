@@ -9,12 +9,12 @@ import { kubeletParts, nodeNames, type KubeletEnvironment, type KubeletNeeds, ty
 import type { KubeletConfig } from './kubelet-config.ts';
 import type { LogRotation } from './log-rotation.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
+import { agentOptions } from './node/agent-options.ts';
 import { defaultAddress, readMachine } from './node/machine.ts';
 import { NodeAgent } from './node/node-agent.ts';
 import type { Held, NodeNetworkSetup } from './node/node-network.ts';
 import { ShutdownWatch, shutdownOf, type NodeShutdown } from './node/node-shutdown.ts';
 import { podNetwork } from './node/pod-network.ts';
-import { quiet } from './node/quiet-recorder.ts';
 import { SharedTicks } from './node/shared-ticks.ts';
 import { Situation } from './node/situation.ts';
 import { Upkeep } from './node/upkeep.ts';
@@ -166,25 +166,13 @@ export class Kubelet {
     await this.context.cgroups.close();
   }
 
-  #agentOf(pod: Pod): NodeAgent | undefined {
-    return this.agents.get(pod.spec?.nodeName ?? '');
-  }
+  #agentOf = (pod: Pod): NodeAgent | undefined => this.agents.get(pod.spec?.nodeName ?? '');
 
   #agent(name: string, ticks: SharedTicks | undefined): NodeAgent {
-    const { config, events } = this.#needs;
-    const recorder = events.recorder('kubelet', name);
     return new NodeAgent(this.context, {
+      ...agentOptions(this.config, this.#needs.events.recorder('kubelet', name)),
       name,
-      labels: config.labels,
-      taints: config.taints.map(({ key, value: text, effect }) => ({ key, effect, ...(text !== undefined && { value: text }) })),
-      podCIDR: config.podCIDR,
-      leasePeriodMs: config.nodeLeaseDurationSeconds * 250,
-      leaseDurationSeconds: config.nodeLeaseDurationSeconds,
       ticks,
-      statusReportMs: config.nodeStatusReportMs,
-      registers: config.registerNode,
-      quiet: config.count !== undefined,
-      recorder: (config.normalEvents ?? config.count === undefined) ? recorder : quiet(recorder),
       situation: () => {
         if (!this.#situation) throw new Error('the kubelet has not started');
         return this.#situation.current;
