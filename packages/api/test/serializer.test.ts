@@ -105,6 +105,19 @@ describe('decodeObject', () => {
     );
     expect(decode(text).object['spec']).not.toHaveProperty('paused');
   });
+  it('takes evictions of the version before, and no other kind of it', () => {
+    const read = (kind: string, apiVersion: string) =>
+      decodeObject(Buffer.from(JSON.stringify({ kind, apiVersion, metadata: { name: 'a' } })), {
+        type: 'application/json',
+        expected: { group: 'policy', version: 'v1', kind },
+        fieldValidation: 'Strict',
+      }).object;
+    expect(read('Eviction', 'policy/v1beta1')).toEqual({ kind: 'Eviction', apiVersion: 'policy/v1beta1', metadata: { name: 'a' } });
+    const why = (kind: string) => `the API version in the data (policy/${kind}) does not match the expected API version (policy/v1)`;
+    expect(() => read('Eviction', 'policy/v1alpha1')).toThrow(why('v1alpha1'));
+    expect(() => read('PodDisruptionBudget', 'policy/v1beta1')).toThrow(why('v1beta1'));
+  });
+
   it('answers hostile nesting', () => {
     const deep = `${'['.repeat(300_000)}${']'.repeat(300_000)}`;
     expect(decode(`{"apiVersion":"apps/v1","kind":"Deployment","x":${deep}}`, deployment, 'Warn').warnings).toEqual(['unknown field "x"']);
