@@ -2,12 +2,23 @@ import { chmod, mkdir, rm, stat } from 'node:fs/promises';
 import { value } from '@oarlock/api/quantity';
 import type { Pod, Volume } from '@oarlock/api/types/core-v1';
 import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { podLimit } from '../resources.ts';
 import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
 import { giveToGroup, mayChangeOwners } from './ownership.ts';
 
 export interface EmptyDirOptions {
   /** Told when a volume that asked for memory is on disk. */
   onDisk?(pod: Pod, volume: Volume, why: string): void;
+}
+
+/**
+ * How large a volume in memory may become: what it asks for, and no more than the pod may take (KEP-1967). Undefined: what the kernel gives.
+ */
+export function memoryBytes(pod: Pod, sizeLimit: string | number | undefined): number | undefined {
+  const bounds = [sizeLimit, podLimit(pod, 'memory')]
+    .flatMap((one) => (one === undefined ? [] : [value(one)]))
+    .filter((bytes) => bytes > 0);
+  return bounds.length === 0 ? undefined : Math.min(...bounds);
 }
 
 /** A directory that lives as long as its pod; in memory when asked for and the kubelet may mount. */
@@ -30,7 +41,7 @@ export class EmptyDirDriver implements VolumeDriver {
     const fresh = (await mkdir(path, { recursive: true })) !== undefined;
     if (medium === 'Memory' && !(await mountsBelow(path)).includes(path)) {
       const failure = mayChangeOwners()
-        ? await mountTmpfs(path, sizeLimit === undefined ? undefined : value(sizeLimit)).then(
+        ? await mountTmpfs(path, memoryBytes(pod, sizeLimit)).then(
             () => undefined,
             (error: unknown) => String(error),
           )
