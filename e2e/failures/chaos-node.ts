@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -54,6 +55,7 @@ export class ChaosNode {
   /** What the kubelet writes to. */
   disk = '';
   #clock = '';
+  readonly #cgroupRoot = `/oarlock-chaos-${randomUUID()}`;
   #numbers = 0;
 
   constructor(machine: Machine) {
@@ -84,6 +86,7 @@ export class ChaosNode {
     });
     const kubelet = {
       rootDir: join(disk, 'kubelet'),
+      cgroupRoot: this.#cgroupRoot,
       nodeStatusUpdateMs: 1000,
       evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', imageAvailable: '0', imageInodesFree: '0' },
     };
@@ -120,7 +123,13 @@ export class ChaosNode {
   }
   counted(): Promise<Leftovers> {
     const { bridge, containerd, cluster, disk } = this;
-    return countLeftovers({ socket: containerd.socket, bridge, dataDir: cluster.dataDir, rootDir: join(disk, 'kubelet') });
+    return countLeftovers({
+      socket: containerd.socket,
+      bridge,
+      dataDir: cluster.dataDir,
+      rootDir: join(disk, 'kubelet'),
+      cgroupRoot: this.#cgroupRoot,
+    });
   }
 
   async before(): Promise<Before> {

@@ -20,6 +20,8 @@ export interface Leftovers {
   readonly files: number;
   /** Results of CNI that the runtime keeps. */
   readonly networkRecords: number;
+  /** Of pods, in all hierarchies. */
+  readonly cgroups: number;
 }
 
 export interface NodePlaces {
@@ -29,13 +31,15 @@ export interface NodePlaces {
   readonly dataDir: string;
   /** The kubelet's root directory. */
   readonly rootDir: string;
+  /** Below which the kubelet makes cgroups. */
+  readonly cgroupRoot: string;
 }
 
 const names = (directory: string) => readdir(directory).catch(() => []);
 const below = (directory: string) => readdir(directory, { recursive: true }).catch(() => []);
 
 /** Looks at one node from outside. */
-export async function countLeftovers({ socket, bridge, dataDir, rootDir }: NodePlaces): Promise<Leftovers> {
+export async function countLeftovers({ socket, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
   const dir = join(socket, '..');
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
   const { shims, processes } = await shimsOf(socket);
@@ -54,7 +58,14 @@ export async function countLeftovers({ socket, bridge, dataDir, rootDir }: NodeP
     logDirectories: (await names(logs)).length,
     files: (await filesOf(pods)) + (await names(logs)).length,
     networkRecords: await cachedResults(bridge),
+    cgroups: await podCgroups(cgroupRoot),
   };
+}
+
+async function podCgroups(root: string): Promise<number> {
+  const hierarchies = ['', ...(await names('/sys/fs/cgroup'))].map((name) => join('/sys/fs/cgroup', name, root));
+  const found = await Promise.all(hierarchies.map(below));
+  return found.flat().filter((path) => /(^|\/)pod[0-9a-f-]{36}$/.test(path)).length;
 }
 
 /** What CNI's library caches for runtimes, in one directory of the machine. */
