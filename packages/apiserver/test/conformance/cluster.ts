@@ -41,7 +41,7 @@ export const mergePatch = 'application/merge-patch+json';
 export const strategicPatch = 'application/strategic-merge-patch+json';
 export const jsonPatch = 'application/json-patch+json';
 export const applyPatch = 'application/apply-patch+yaml';
-const patienceMs = 50_000;
+const patienceMs = 280_000;
 
 /** A refusal, as whoever expects none sees it. */
 export class Refused extends Error {
