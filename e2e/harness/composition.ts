@@ -11,6 +11,8 @@ export interface ClusterSpec {
   readonly network?: PluginUse;
   readonly volumes?: readonly PluginUse[];
   readonly policy?: PluginUse;
+  readonly audit?: readonly PluginUse[];
+  readonly auditPolicy?: string;
   readonly proxy?: PluginUse;
   readonly dns?: PluginUse;
   readonly settings?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;

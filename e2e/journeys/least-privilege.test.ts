@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { stringify } from 'yaml';
 import { describe, expect, it } from 'vitest';
 import type { Item } from '../harness/api.ts';
+import type { ClusterSpec } from '../harness/composition.ts';
 import { Machine } from '../harness/machine.ts';
 
 const run = promisify(execFile);
@@ -79,7 +80,7 @@ describe('parts in processes of their own, as the users of Kubernetes default ro
       await writeFile(at('kubeconfig'), stringify(config), { mode: 0o600 });
       return at('kubeconfig');
     };
-    const part = async (spec: { readonly roles: readonly string[] } & object, name: string, subject: string) => {
+    const part = async (spec: ClusterSpec, name: string, subject: string) => {
       const prepared = await machine.prepare({ spec, args: ['--kubeconfig', await kubeconfigOf(name, subject), '--node-name', 'n1'] });
       await prepared.launch().line(/ is ready at /);
     };
