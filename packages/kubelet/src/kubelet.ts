@@ -170,7 +170,7 @@ export class Kubelet {
 
   #agent(name: string, ticks: SharedTicks | undefined): NodeAgent {
     return new NodeAgent(this.context, {
-      ...agentOptions(this.config, this.#needs.events.recorder('kubelet', name)),
+      ...agentOptions(this.config, this.keys, this.#needs.events.recorder('kubelet', name)),
       name,
       ticks,
       situation: () => {

@@ -34,7 +34,7 @@ export const facts: ClusterFacts = {
   nodePortRange: { from: 30_000, to: 32_767 },
   version: 'v1.36.0+oarlock.0.1.0',
 };
-const noKeys: ClusterKeys = {
+export const noKeys: ClusterKeys = {
   caBundle: '',
   issue: () => Promise.reject(new Error('no keys in this test')),
   sign: () => Promise.reject(new Error('no keys in this test')),

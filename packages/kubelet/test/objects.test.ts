@@ -1,10 +1,11 @@
 import { configMaps, nodes, leases, pods, runtimeClasses, secrets, services } from '@oarlock/api/resources';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PodSpec } from '@oarlock/api/types/core-v1';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { PodSandboxConfig, RuntimeDriver } from '@oarlock/spi/runtime';
 import { kubeletConfig } from '../src/kubelet-config.ts';
-import { app, Bench, container, isReady, podOf, withTraits } from './bench.ts';
+import { app, Bench, container, isReady, noKeys, podOf, withTraits } from './bench.ts';
 
 describe('what the runtime can do', () => {
   it('is in the status of the node, and pods that need it are taken in', async () => {
@@ -314,6 +315,25 @@ describe('what a container is given', () => {
     expect(bench.requests('patch', 'nodes', 'status')).toBe(0);
     await bench.clock.advance(400_000);
     expect([1, 2]).toContain(bench.requests('patch', 'nodes', 'status'));
+  });
+
+  it("says whether the cluster's CA vouches for it, also of a node that was there", async () => {
+    const certificate = (one: Bench) =>
+      one.api.object(nodes, { name: 'node-a' })?.metadata?.annotations?.['oarlock.dev/kubelet-certificate'];
+    expect(certificate(bench)).toBe('cluster');
+    const keys: { -readonly [K in keyof ClusterKeys]: ClusterKeys[K] } = { ...noKeys, trustOnly: true };
+    const other = await new Bench({ keys }).start();
+    try {
+      expect(certificate(other)).toBeUndefined();
+      keys.trustOnly = false;
+      await other.restart();
+      expect(certificate(other)).toBe('cluster');
+      keys.trustOnly = true;
+      await other.restart();
+      expect(certificate(other)).toBeUndefined();
+    } finally {
+      await other.dispose();
+    }
   });
 
   it('passes on to pods the extended resources that others say the node has, and nothing else', async () => {

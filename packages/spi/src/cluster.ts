@@ -52,4 +52,7 @@ export interface ClusterKeys {
   /** Service account tokens: the first key signs, all verify. PEM. */
   readonly serviceAccount: { readonly issuer: string; readonly signingKey: string; readonly verifyingKeys: readonly string[] };
 }
+/** Noted on a Node whose kubelet shows a certificate that the cluster's CA vouches for: the API server then speaks to no other at its address. */
+export const kubeletCertificate = { annotation: 'oarlock.dev/kubelet-certificate', ofCluster: 'cluster' } as const;
+
 export const Keys = slot.one<ClusterKeys>('keys/v1');

@@ -6,8 +6,8 @@ import type { ProxyTls } from './reverse-proxy.ts';
 const renewAfterMs = 12 * 3600 * 1000;
 
 /**
- * Whose certificate has to be of the cluster's CA: everybody's, nobody's, or that of Oarlock's own. Kubelets of other makes sign their own
- * unless they are told otherwise, and Kubernetes' API server takes them so.
+ * Whose certificate has to be of the cluster's CA: everybody's, nobody's, or that of those who say that they have one (`own`). Other kubelets sign
+ * their own unless they are told otherwise, and Kubernetes' API server takes them so.
  */
 export type Verify = boolean | 'own';
 export const verifies = (verify: Verify, own: boolean): boolean => (verify === 'own' ? own : verify);
@@ -28,7 +28,7 @@ export class IssuedIdentity {
     this.#verify = verify;
   }
 
-  /** The same object until it is renewed. `own`: the other side is of Oarlock's make. */
+  /** The same object until it is renewed. `own`: the other side says that it has a certificate of the cluster's CA. */
   async tls(own = true): Promise<ProxyTls> {
     const now = this.#clock.monotonic();
     if (this.#issued === undefined || now - this.#issued.at > renewAfterMs) {

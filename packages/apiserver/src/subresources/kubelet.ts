@@ -2,6 +2,7 @@ import { isObject } from '@oarlock/api/json';
 import { schemaOf } from '@oarlock/api/schema';
 import { badRequest, failure, isStatus, notFound } from '@oarlock/api/status';
 import type { Node, Pod, PodAttachOptions, PodExecOptions, PodLogOptions, PodPortForwardOptions } from '@oarlock/api/types/core-v1';
+import { kubeletCertificate } from '@oarlock/spi/cluster';
 import { invalid, invalidStatus, type FieldError } from '@oarlock/api/field-error';
 import { conformed } from '../body.ts';
 import type { Call } from '../call.ts';
@@ -51,11 +52,11 @@ export async function kubeletOf(
     if (isStatus(error, 'NotFound')) throw notFound(nodes.resource, nodeName);
     throw error;
   }
-  const { addresses = [], daemonEndpoints, nodeInfo } = node.status ?? {};
+  const { addresses = [], daemonEndpoints } = node.status ?? {};
+  const own = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
   for (const type of preferred(addresses.map((address) => address.type))) {
     const found = addresses.find((address) => address.type === type);
     if (found === undefined) continue;
-    const own = nodeInfo?.kubeletVersion.includes('+oarlock.') === true;
     return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own };
   }
   throw failure(

@@ -18,7 +18,7 @@ describe('what goes on at a kubelet', () => {
     await server.create('nodes', {
       kind: 'Node',
       apiVersion: 'v1',
-      metadata: { name: 'n' },
+      metadata: { name: 'n', annotations: { 'oarlock.dev/kubelet-certificate': 'cluster' } },
       ...{
         status: {
           addresses: [
@@ -26,7 +26,6 @@ describe('what goes on at a kubelet', () => {
             { type: 'InternalIP', address: '192.0.2.7' },
           ],
           daemonEndpoints: { kubeletEndpoint: { Port: 10255 } },
-          nodeInfo: { kubeletVersion: 'v1.36.0+oarlock.0.1.0' },
         },
       },
     });
@@ -51,6 +50,13 @@ describe('what goes on at a kubelet', () => {
       path: '/attach/default/p/init?output=1&error=1',
     });
     expect(await go('portforward', { ports: [80, 443] })).toMatchObject({ path: '/portForward/default/p?port=80%2C443', upgrade: true });
+  });
+
+  it('is of a kubelet that shows what certificate it likes, unless its node says otherwise', async () => {
+    const own = async () => (await go('log', { container: 'main' })) as { readonly own?: boolean };
+    expect(await own()).toMatchObject({ own: true });
+    await server.patch('nodes', 'n', { metadata: { annotations: { 'oarlock.dev/kubelet-certificate': null } } });
+    expect(await own()).toMatchObject({ own: false });
   });
 
   it('takes its options from the query, too', async () => {

@@ -5,6 +5,7 @@ import type { Node, NodeStatus, Taint } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/client/backoff';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
+import { kubeletCertificate } from '@oarlock/spi/cluster';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
 import { ownerId } from '../labels.ts';
 import type { KubeletContext, NodeContext } from '../node-context.ts';
@@ -24,6 +25,8 @@ export interface NodeSituation extends Omit<NodeStatusSources, 'hostname' | 'adv
 export interface NodeAgentOptions {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** The kubelet's server shows a certificate of the cluster's CA. */
+  readonly certified: boolean;
   readonly taints: readonly Taint[];
   readonly podCIDR: string | undefined;
   /** Milliseconds. */
@@ -219,7 +222,7 @@ export class NodeAgent {
       metadata: {
         name: this.name,
         labels: { ...this.#ownLabels(), ...this.#options.labels },
-        annotations: { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true' },
+        annotations: { 'volumes.kubernetes.io/controller-managed-attach-detach': 'true', ...this.#ownAnnotations() },
       },
       spec: { ...(this.#options.taints.length > 0 && { taints: this.#options.taints }) },
       status,
@@ -240,12 +243,20 @@ export class NodeAgent {
     if (!current) await this.report();
   }
 
-  /** A node that was registered before keeps what others wrote; the labels that say what it is are brought up to date. */
+  /** A node that was registered before keeps what others wrote; what it says of itself is brought up to date. */
   async #reconcile(client: Client, node: Node): Promise<Node> {
-    const own = this.#ownLabels();
-    const labels = node.metadata?.labels ?? {};
-    if (Object.entries(own).every(([key, label]) => labels[key] === label)) return node;
-    return client.patch(nodes, { name: this.name }, 'merge', { metadata: { labels: own } }, { signal: this.#shared.signal });
+    const own = { labels: this.#ownLabels(), annotations: { [kubeletCertificate.annotation]: null, ...this.#ownAnnotations() } };
+    const { labels = {}, annotations = {} } = node.metadata ?? {};
+    const says =
+      (held: Readonly<Record<string, string>>) =>
+      ([key, text]: readonly [string, string | null]) =>
+        (held[key] ?? null) === text;
+    if (Object.entries(own.labels).every(says(labels)) && Object.entries(own.annotations).every(says(annotations))) return node;
+    return client.patch(nodes, { name: this.name }, 'merge', { metadata: own }, { signal: this.#shared.signal });
+  }
+
+  #ownAnnotations(): Readonly<Record<string, string>> {
+    return this.#options.certified ? { [kubeletCertificate.annotation]: kubeletCertificate.ofCluster } : {};
   }
 
   #ownLabels(): Readonly<Record<string, string>> {

@@ -1,10 +1,11 @@
-import type { Dirent } from 'node:fs';
-import { lstat, readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerStats } from '@oarlock/spi/runtime';
 import type { PodRecord } from '../pod-record.ts';
 import { isHostNetwork } from '../pods.ts';
 import { interfacesOf, type NetworkUsage } from '../server/node-usage.ts';
+import { treeSize, type TreeSize } from '../tree-size.ts';
+import type { MountedVolume } from '../volumes/volume-manager.ts';
 
 /** What one pod takes of its node at a moment. Bytes. */
 export interface PodUsage {
@@ -21,32 +22,13 @@ export interface PodUsage {
   readonly volumes: ReadonlyMap<string, number>;
 }
 
-interface Tree {
-  bytes: number;
-  inodes: number;
-}
-
-/** Blocks below a directory that are really taken. What goes meanwhile is not counted. */
-export async function treeSize(path: string): Promise<Readonly<Tree>> {
-  const sum: Tree = { bytes: 0, inodes: 0 };
-  await addTree(path, sum);
-  return sum;
-}
-
-async function addTree(path: string, sum: Tree): Promise<void> {
-  const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
-  for (const entry of entries) {
-    const below = join(path, entry.name);
-    const stats = await lstat(below).catch(() => undefined);
-    if (stats === undefined) continue;
-    sum.bytes += stats.blocks * 512;
-    sum.inodes += 1;
-    if (entry.isDirectory()) await addTree(below, sum);
-  }
-}
-
-/** `stats`: of all containers, by id. Reads the disk only when `disk` is asked for. */
-export async function podUsage(record: PodRecord, stats: ReadonlyMap<string, ContainerStats>, disk: boolean): Promise<PodUsage> {
+/** `stats`: of all containers, by id. Reads the disk only when `disk` is asked for, and volumes by `sizeOf`. */
+export async function podUsage(
+  record: PodRecord,
+  stats: ReadonlyMap<string, ContainerStats>,
+  disk: boolean,
+  sizeOf: (volume: MountedVolume) => Promise<TreeSize> | TreeSize = ({ hostPath }) => treeSize(hostPath),
+): Promise<PodUsage> {
   const { state, node, pod, volumes: mounted } = record;
   const containers = new Map<string, { memory: number; disk: number }>();
   const volumes = new Map<string, number>();
@@ -64,7 +46,7 @@ export async function podUsage(record: PodRecord, stats: ReadonlyMap<string, Con
     for (const { name, emptyDir } of pod.spec?.volumes ?? []) {
       const volume = mounted.get(name);
       if (emptyDir === undefined || emptyDir.medium === 'Memory' || volume === undefined) continue;
-      const { bytes, inodes } = await treeSize(volume.hostPath);
+      const { bytes, inodes } = await sizeOf(volume);
       volumes.set(name, bytes);
       sum.disk += bytes;
       sum.inodes += inodes;
