@@ -135,6 +135,8 @@ export const kubeletConfig = z.strictObject({
   nodeLeaseDurationSeconds: z.number().int().min(1).max(3600).default(40),
   /** How often runtimes are listed although no event asks for it. */
   syncFrequencyMs: milliseconds(1000).default(300_000),
+  /** How long what was measured of a pod's volumes is told before they are measured again. */
+  volumeStatsAggPeriodMs: milliseconds(1000).default(60_000),
   /** Whether Normal events are written; by default unless there are many nodes. */
   normalEvents: z.boolean().optional(),
   /** Whether volumes, hosts files and log directories are made; by default unless the runtime is simulated. */

@@ -33,6 +33,7 @@ import { builtinDrivers } from './volumes/builtin-drivers.ts';
 import { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
 import { TrustBundles } from './volumes/trust-bundles.ts';
 import { VolumeManager } from './volumes/volume-manager.ts';
+import { VolumeUsages } from './volumes/volume-usages.ts';
 
 export interface KubeletNeeds {
   readonly client: Client;
@@ -131,6 +132,7 @@ export function kubeletParts(
     services: new ServiceEnvironment(informers.of(services), facts),
     statuses: new StatusManager({ client, clock, random, log, tracer }),
     volumes: new VolumeManager({ drivers, client, paths, tokens }),
+    usages: new VolumeUsages({ clock, log, signal, periodMs: config.volumeStatsAggPeriodMs }),
     network: defaultRuntime.hub.simulated ? undefined : needs.network,
     devices:
       config.devicePluginDir === undefined

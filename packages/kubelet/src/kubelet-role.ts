@@ -5,6 +5,7 @@ import type { KubeletNeeds } from './kubelet-context.ts';
 import { registerKubeletMetrics } from './kubelet-metrics.ts';
 import { RuntimeOperations } from './measured-runtime.ts';
 import { KubeletServer } from './server/kubelet-server.ts';
+import { registerClaimMetrics } from './volumes/claim-metrics.ts';
 
 /** The role `kubelet`: the kubelet of this process and its server, with one lifecycle. */
 export class KubeletRole implements Role, Lifecycle {
@@ -27,6 +28,7 @@ export class KubeletRole implements Role, Lifecycle {
       metrics: () => context.metrics.metrics(),
     });
     registerKubeletMetrics(this.kubelet, context.metrics);
+    registerClaimMetrics(this.kubelet, context.metrics);
   }
 
   async start(): Promise<void> {

@@ -24,6 +24,7 @@ import type { UserNamespaces } from './user-namespaces.ts';
 import type { ServiceAccountTokens } from './volumes/service-account-tokens.ts';
 import type { TrustBundles } from './volumes/trust-bundles.ts';
 import type { VolumeManager } from './volumes/volume-manager.ts';
+import type { VolumeUsages } from './volumes/volume-usages.ts';
 
 /** A runtime as pods use it. */
 export interface PodRuntime {
@@ -46,6 +47,7 @@ export interface KubeletContext {
   readonly services: ServiceEnvironment;
   readonly statuses: StatusManager;
   readonly volumes: VolumeManager;
+  readonly usages: VolumeUsages;
   readonly tokens: ServiceAccountTokens;
   readonly trust: TrustBundles;
   readonly users: UserNamespaces;

@@ -53,6 +53,7 @@ volumeContract('hostPath', async () => {
       private: "it is the host's own directory",
       refreshing: 'it has no content of its own',
       fsGroup: "what is the host's is not given away",
+      usage: "what is the host's is no volume's",
     },
   };
 });

@@ -17,6 +17,8 @@ export type VolumeCapability =
   | 'refusal'
   /** The content follows API objects. */
   | 'refreshing'
+  /** It is told what a mounted volume holds. */
+  | 'usage'
   /** A group is given the volume's files. Needs root. */
   | 'fsGroup';
 
@@ -244,6 +246,44 @@ export function volumeContract(
       over = true;
       await reading;
       expect(broken).toEqual([]);
+      await driver.unmount(target(asked));
+    });
+
+    test(
+      ['usage'],
+      'tells what is mounted holds, in whole numbers, and as well after a restart',
+      async ({ fixture: { driver, reopen } }) => {
+        const asked = await request();
+        const { hostPath, device = false } = await driver.mount(asked);
+        const mounted = { ...target(asked), hostPath, device };
+        for (const one of [driver, await reopen()]) {
+          const { condition, ...amounts } = (await one.usage?.(mounted)) ?? {};
+          expect(amounts.capacityBytes).toBeGreaterThan(0);
+          for (const amount of Object.values(amounts)) expect(Number.isSafeInteger(amount) && amount >= 0).toBe(true);
+          if (condition !== undefined) expect(condition).toEqual({ abnormal: false, message: expect.any(String) });
+        }
+        await driver.unmount(target(asked));
+      },
+    );
+
+    test(['usage'], 'tells nothing of what is not mounted, and does not hang on it', async ({ fixture: { driver } }) => {
+      const asked = await request();
+      const { device = false } = await driver.mount(asked);
+      await driver.unmount(target(asked));
+      const gone = { ...target(asked), hostPath: join(asked.path, 'gone'), device };
+      const outcome = await driver.usage?.(gone).catch((error: unknown) => error);
+      if (outcome !== undefined) expect(outcome).toBeInstanceOf(VolumeError);
+    });
+
+    test(['usage', 'writing', 'private'], 'tells of more when more is written', async ({ fixture: { driver } }) => {
+      const asked = await request();
+      const { hostPath, device = false } = await driver.mount(asked);
+      const mounted = { ...target(asked), hostPath, device };
+      const before = await driver.usage?.(mounted);
+      await writeFile(join(hostPath, 'much'), Buffer.alloc(256 * 1024, 7), { flush: true });
+      const after = await driver.usage?.(mounted);
+      expect((after?.usedBytes ?? 0) - (before?.usedBytes ?? 0)).toBeGreaterThanOrEqual(256 * 1024);
+      expect((after?.inodesUsed ?? 0) - (before?.inodesUsed ?? 0)).toBe(1);
       await driver.unmount(target(asked));
     });
 

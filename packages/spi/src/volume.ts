@@ -33,6 +33,28 @@ export interface Mounted {
   readonly refreshAfterMs?: number;
 }
 
+/** What a volume holds. Bytes and inodes; what nobody can tell is absent. */
+export interface VolumeUsage {
+  readonly capacityBytes?: number;
+  readonly usedBytes?: number;
+  /** What may still be written; less than what is free where the file system keeps some back. */
+  readonly availableBytes?: number;
+  readonly inodes?: number;
+  readonly inodesUsed?: number;
+  readonly inodesFree?: number;
+  /** Whether something is wrong with the volume, by those who keep it. Absent: they do not say. */
+  readonly condition?: { readonly abnormal: boolean; readonly message: string };
+}
+
+/** A volume that is mounted: as it was asked for and as `mount` gave it. */
+export interface MountedTarget {
+  readonly podUid: string;
+  readonly volumeName: string;
+  readonly path: string;
+  readonly hostPath: string;
+  readonly device: boolean;
+}
+
 export interface VolumeCall {
   readonly signal?: AbortSignal;
   readonly cause?: Cause | undefined;
@@ -49,6 +71,11 @@ export interface VolumeDriver {
   /** Returns the host path to give to containers. @throws VolumeError */
   mount(request: VolumeRequest, call?: VolumeCall): Promise<Mounted>;
   unmount(target: { readonly podUid: string; readonly volumeName: string; readonly path: string }, call?: VolumeCall): Promise<void>;
+  /**
+   * What a mounted volume holds at this moment; undefined: that cannot be told of it. Without the method it cannot of any. Called
+   * about once a minute when somebody reads it, never twice at a time for one volume, and may take as long as `signal` lets it. @throws VolumeError
+   */
+  usage?(target: MountedTarget, call?: VolumeCall): Promise<VolumeUsage | undefined>;
   /** Content follows API objects: `mount` is called again when one of them changes. */
   readonly refreshes?: boolean;
   /** `namespace/name` of objects whose change calls for a refresh. */

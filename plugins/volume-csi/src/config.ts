@@ -71,3 +71,6 @@ export const volumeCsiConfig = z.strictObject({
 });
 export type VolumeCsiConfig = z.output<typeof volumeCsiConfig>;
 export type DriverConfig = VolumeCsiConfig['drivers'][number];
+
+/** Our own, which is to make volumes for claims. */
+export const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;

@@ -7,7 +7,7 @@ import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Client, EventSource, Informers } from '@oarlock/spi/client';
 import { VolumeError, type Mounted, type VolumeCall, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
-import { ownName, type DriverConfig, type VolumeCsiConfig } from './config.ts';
+import { isOwn, ownName, type DriverConfig, type VolumeCsiConfig } from './config.ts';
 import { meet, type CsiDriver } from './csi-driver.ts';
 import { CsiVolumes } from './csi-volumes.ts';
 import { runDriver } from './driver-process.ts';
@@ -22,6 +22,7 @@ import type { Sidecar } from './sidecar.ts';
 import { startSidecars } from './sidecars.ts';
 import { defineSnapshots } from './snapshot-definitions.ts';
 import { Staging } from './staging.ts';
+import { volumeUsage } from './volume-usage.ts';
 import { VolumesInUse } from './volumes-in-use.ts';
 
 export interface VolumeCsiOptions {
@@ -51,6 +52,7 @@ export class VolumeCsi implements VolumeDriver {
   readonly #limits = new Map<string, NodeLimits>();
   readonly #leave = new Map<string, () => Promise<void>>();
   readonly #meetings: Promise<void>[] = [];
+  readonly usage: NonNullable<VolumeDriver['usage']> = (target, call) => volumeUsage(target, this.#drivers, call);
   #inUse: VolumesInUse | undefined;
   #sockets: PluginSockets | undefined;
   #snapshots: Promise<void> | undefined;
@@ -294,6 +296,3 @@ export class VolumeCsi implements VolumeDriver {
     }
   }
 }
-
-/** Our own, which is to make volumes for claims. */
-const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;

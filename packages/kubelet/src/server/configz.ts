@@ -38,6 +38,7 @@ export function configz(config: KubeletConfig, facts: { readonly domain: string;
       nodeStatusReportFrequency: duration(config.nodeStatusReportMs),
       nodeLeaseDurationSeconds: config.nodeLeaseDurationSeconds,
       syncFrequency: duration(config.syncFrequencyMs),
+      volumeStatsAggPeriod: duration(config.volumeStatsAggPeriodMs),
       systemReserved: config.reserved,
       allowedUnsafeSysctls: config.allowedUnsafeSysctls,
       evictionHard: bySignal(evictionHard, (limit) => limit),

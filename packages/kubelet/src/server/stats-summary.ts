@@ -8,6 +8,7 @@ import type { PodWorker } from '../pod-worker.ts';
 import { findContainer } from '../pods.ts';
 import { podLimit } from '../resources.ts';
 import { diskUsage, nodeUsage, type NetworkUsage, type NodeUsage } from './node-usage.ts';
+import { volumeStats } from './volume-stats.ts';
 
 /** Usage of everything that runs, at one moment. */
 export interface Snapshot {
@@ -127,7 +128,11 @@ export class StatsSummary {
     const { record } = worker;
     const { name, namespace, uid } = record;
     const disk = record.runtime?.hollow === false;
-    const usage = await podUsage(record, all, disk);
+    const measured = await this.#kubelet.context.usages.of(record);
+    const usage = await podUsage(record, all, disk, (volume) => {
+      const { usedBytes = 0, inodesUsed = 0 } = measured.find((one) => one.volume === volume)?.usage ?? {};
+      return { bytes: usedBytes, inodes: inodesUsed };
+    });
     const told = containers.map(({ name: container, startedAt, stats }) => {
       const time = formatTime(stats.at);
       return {
@@ -169,7 +174,7 @@ export class StatsSummary {
       ...(usage.processes !== undefined && { process_stats: { process_count: usage.processes } }),
       ...(disk && {
         'ephemeral-storage': { time, usedBytes: usage.disk, inodesUsed: usage.inodes },
-        volume: [...usage.volumes].map(([volume, usedBytes]) => ({ time, name: volume, usedBytes })),
+        volume: measured.map(volumeStats),
       }),
     };
   }

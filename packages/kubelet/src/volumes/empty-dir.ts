@@ -1,8 +1,16 @@
 import { chmod, mkdir, rm, stat } from 'node:fs/promises';
 import { value } from '@oarlock/api/quantity';
 import type { Pod, Volume } from '@oarlock/api/types/core-v1';
-import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import {
+  VolumeError,
+  type MountedTarget,
+  type VolumeCall,
+  type VolumeDriver,
+  type VolumeRequest,
+  type VolumeUsage,
+} from '@oarlock/spi/volume';
 import { podLimit } from '../resources.ts';
+import { DirectoryUsage } from './disk-usage.ts';
 import { mountHugepages, mountsBelow, mountTmpfs, unmountAll } from './mount-points.ts';
 import { giveToGroup, mayChangeOwners } from './ownership.ts';
 
@@ -24,6 +32,7 @@ export function memoryBytes(pod: Pod, sizeLimit: string | number | undefined): n
 /** A directory that lives as long as its pod; in memory when asked for and the kubelet may mount. */
 export class EmptyDirDriver implements VolumeDriver {
   readonly #options: EmptyDirOptions;
+  readonly #usage = new DirectoryUsage();
 
   constructor(options: EmptyDirOptions = {}) {
     this.#options = options;
@@ -59,6 +68,10 @@ export class EmptyDirDriver implements VolumeDriver {
   async unmount({ path }: { readonly path: string }): Promise<void> {
     await unmountAll(path);
     await rm(path, { recursive: true, force: true });
+  }
+
+  usage(target: MountedTarget, call?: VolumeCall): Promise<VolumeUsage> {
+    return this.#usage.of(target, call);
   }
 }
 

@@ -3,7 +3,15 @@ import { mkdir, realpath, rmdir, stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 import { promisify } from 'node:util';
 import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
-import { VolumeError, type Mounted, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import {
+  VolumeError,
+  type Mounted,
+  type MountedTarget,
+  type VolumeDriver,
+  type VolumeRequest,
+  type VolumeUsage,
+} from '@oarlock/spi/volume';
+import { deviceUsage, fileSystemUsage } from './disk-usage.ts';
 import { mountedAlsoAt, mountsBelow, mountWith, unmountAll } from './mount-points.ts';
 import { belongsToGroup, giveToGroup, mayChangeOwners } from './ownership.ts';
 
@@ -77,6 +85,10 @@ export class LocalDriver implements VolumeDriver {
     await unmountAll(path);
     // never what is in it: that would be the volume's
     await rmdir(path).catch(missing);
+  }
+
+  usage({ hostPath, device }: MountedTarget): Promise<VolumeUsage> {
+    return device ? deviceUsage(hostPath) : fileSystemUsage(hostPath);
   }
 }
 

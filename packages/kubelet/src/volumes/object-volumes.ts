@@ -2,11 +2,19 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pod, Volume, VolumeProjection } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import {
+  VolumeError,
+  type MountedTarget,
+  type VolumeCall,
+  type VolumeDriver,
+  type VolumeRequest,
+  type VolumeUsage,
+} from '@oarlock/spi/volume';
 import type { PodFacts } from '../field-values.ts';
 import type { ObjectCache } from '../object-cache.ts';
 import type { Amounts } from '../resources.ts';
 import { writeAtomically, type FileContent, type Payload } from './atomic-writer.ts';
+import { DirectoryUsage } from './disk-usage.ts';
 import { giveToGroup, giveToUser, mayChangeOwners } from './ownership.ts';
 import { configMapFiles, defaultFileMode, downwardFiles, secretFiles } from './payload.ts';
 import type { ServiceAccountTokens } from './service-account-tokens.ts';
@@ -28,6 +36,7 @@ type Sources = readonly { readonly kind: 'ConfigMap' | 'Secret'; readonly key: s
 abstract class ObjectVolumeDriver implements VolumeDriver {
   readonly refreshes = true;
   protected readonly from: ObjectVolumeSources;
+  readonly #usage = new DirectoryUsage();
 
   constructor(from: ObjectVolumeSources) {
     this.from = from;
@@ -57,6 +66,10 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
 
   async unmount({ path }: { readonly path: string }): Promise<void> {
     await rm(path, { recursive: true, force: true });
+  }
+
+  usage(target: MountedTarget, call?: VolumeCall): Promise<VolumeUsage> {
+    return this.#usage.of(target, call);
   }
 
   protected async configMap(

@@ -6,5 +6,5 @@ volumeContract('__ID__', async () => ({
   reopen: async () => new DirectoryVolumes(),
   sample: (name) => ({ volume: { name, csi: { driver: '__ID__' } } }),
   broken: (name) => ({ volume: { name, csi: { driver: '__ID__', volumeAttributes: { size: 'large' } } } }),
-  lacks: { refreshing: 'it has no content of its own', fsGroup: 'it leaves groups alone' },
+  lacks: { refreshing: 'it has no content of its own', fsGroup: 'it leaves groups alone', usage: 'it does not measure' },
 }));
