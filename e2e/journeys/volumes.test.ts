@@ -120,6 +120,12 @@ const blockTemplate = {
   spec: { accessModes: ['ReadWriteOnce'], volumeMode: 'Block', resources: { requests: { storage: '8Mi' } } },
 };
 
+interface Summary {
+  readonly pods: readonly {
+    readonly podRef: { readonly name: string };
+    readonly volume?: readonly { readonly name: string; readonly capacityBytes: number }[];
+  }[];
+}
 interface Claim {
   readonly status: { readonly phase: string; readonly capacity?: { readonly storage: string } };
 }
@@ -155,6 +161,27 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         expect((await claim('data-db-0')).status).toMatchObject({ phase: 'Bound', capacity: { storage: '16Mi' } });
         expect((await claim('data-db-1')).status).toMatchObject({ phase: 'Bound' });
         await startedOften('db-0', '1');
+      });
+
+      it('tell what they hold, in the summary of their node and in its metrics', async () => {
+        const { spec } = await cluster.api.get<{ spec: { nodeName: string } }>('/api/v1/namespaces/default/pods/db-1');
+        const told = (path: string) => cluster.kubectl.run(['get', '--raw', `/api/v1/nodes/${spec.nodeName}/proxy/${path}`]);
+        // what takes long to be measured is told to whoever asks next
+        const volume = await until('the summary has the claim', async () => {
+          const summary = JSON.parse(await told('stats/summary')) as Summary;
+          return summary.pods.find(({ podRef }) => podRef.name === 'db-1')?.volume?.find(({ name }) => name === 'data');
+        });
+        expect(volume).toMatchObject({ pvcRef: { name: 'data-db-1', namespace: 'default' }, volumeHealthStats: { abnormal: false } });
+        expect(volume.capacityBytes).toBeGreaterThan(0);
+        const labels = '{namespace="default",persistentvolumeclaim="data-db-1"}';
+        const metrics = await until('the metrics have the claim', async () => {
+          const text = await told('metrics');
+          return text.includes(labels) && text;
+        });
+        const lines = metrics.split('\n').filter((line) => line.includes(labels));
+        expect(lines).toContain(`kubelet_volume_stats_capacity_bytes${labels} ${volume.capacityBytes}`);
+        expect(lines).toContain(`kubelet_volume_stats_health_status_abnormal${labels} 0`);
+        expect(lines).toHaveLength(7);
       });
 
       it('keep their data when a pod is deleted', async () => {

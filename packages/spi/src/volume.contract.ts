@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import type { PersistentVolume, Pod, Volume } from '@oarlock/api/types/core-v1';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { usageCases } from './volume.contract.usage.ts';
 import { VolumeError, type VolumeDriver, type VolumeRequest } from './volume.ts';
 
 /** What a driver may be unable to do. Everything is claimed unless the fixture says why not. */
@@ -42,7 +43,8 @@ export interface VolumeFixture {
   dispose?(): Promise<void>;
 }
 
-interface Bench {
+/** What a case has to work with. */
+export interface VolumeBench {
   readonly fixture: VolumeFixture;
   request(options?: {
     readonly pod?: string;
@@ -51,6 +53,9 @@ interface Bench {
     readonly sample?: SampleVolume;
   }): Promise<VolumeRequest>;
 }
+
+/** Makes a test of a case; it is skipped, with the reason, where the driver lacks something that is needed. */
+export type VolumeCase = (needed: readonly VolumeCapability[], title: string, body: (bench: VolumeBench) => Promise<void>) => void;
 
 const target = ({ pod, volume, path }: VolumeRequest) => ({ podUid: pod.metadata?.uid ?? '', volumeName: volume.name, path });
 
@@ -81,7 +86,7 @@ export function volumeContract(
       await rm(directory, { recursive: true, force: true });
     });
 
-    const request: Bench['request'] = async ({ pod = randomUUID(), name: volumeName = 'data', fsGroup, sample } = {}) => {
+    const request: VolumeBench['request'] = async ({ pod = randomUUID(), name: volumeName = 'data', fsGroup, sample } = {}) => {
       const { volume, persistentVolume } = sample ?? (await fixture.sample(volumeName));
       const object: Pod = {
         apiVersion: 'v1',
@@ -102,7 +107,7 @@ export function volumeContract(
         ...(fsGroup !== undefined && { fsGroup }),
       };
     };
-    const test = (needed: readonly VolumeCapability[], title: string, body: (bench: Bench) => Promise<void>) => {
+    const test: VolumeCase = (needed, title, body) => {
       it(title, async (context) => {
         for (const capability of needed) {
           const reason = fixture.lacks?.[capability];
@@ -249,43 +254,7 @@ export function volumeContract(
       await driver.unmount(target(asked));
     });
 
-    test(
-      ['usage'],
-      'tells what is mounted holds, in whole numbers, and as well after a restart',
-      async ({ fixture: { driver, reopen } }) => {
-        const asked = await request();
-        const { hostPath, device = false } = await driver.mount(asked);
-        const mounted = { ...target(asked), hostPath, device };
-        for (const one of [driver, await reopen()]) {
-          const { condition, ...amounts } = (await one.usage?.(mounted)) ?? {};
-          expect(amounts.capacityBytes).toBeGreaterThan(0);
-          for (const amount of Object.values(amounts)) expect(Number.isSafeInteger(amount) && amount >= 0).toBe(true);
-          if (condition !== undefined) expect(condition).toEqual({ abnormal: false, message: expect.any(String) });
-        }
-        await driver.unmount(target(asked));
-      },
-    );
-
-    test(['usage'], 'tells nothing of what is not mounted, and does not hang on it', async ({ fixture: { driver } }) => {
-      const asked = await request();
-      const { device = false } = await driver.mount(asked);
-      await driver.unmount(target(asked));
-      const gone = { ...target(asked), hostPath: join(asked.path, 'gone'), device };
-      const outcome = await driver.usage?.(gone).catch((error: unknown) => error);
-      if (outcome !== undefined) expect(outcome).toBeInstanceOf(VolumeError);
-    });
-
-    test(['usage', 'writing', 'private'], 'tells of more when more is written', async ({ fixture: { driver } }) => {
-      const asked = await request();
-      const { hostPath, device = false } = await driver.mount(asked);
-      const mounted = { ...target(asked), hostPath, device };
-      const before = await driver.usage?.(mounted);
-      await writeFile(join(hostPath, 'much'), Buffer.alloc(256 * 1024, 7), { flush: true });
-      const after = await driver.usage?.(mounted);
-      expect((after?.usedBytes ?? 0) - (before?.usedBytes ?? 0)).toBeGreaterThanOrEqual(256 * 1024);
-      expect((after?.inodesUsed ?? 0) - (before?.inodesUsed ?? 0)).toBe(1);
-      await driver.unmount(target(asked));
-    });
+    usageCases(test, target);
 
     test(['fsGroup'], "lets the pod's group use it", async ({ fixture: { driver } }) => {
       const asked = await request({ fsGroup: 4321 });
