@@ -5,14 +5,15 @@ import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resource
 import type { Volume } from '@oarlock/api/types/core-v1';
 import type { MountedTarget, VolumeDriver, VolumeUsage } from '@oarlock/spi/volume';
 import { Registry } from 'prom-client';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StatsSummary } from '../src/server/stats-summary.ts';
 import { treeSize } from '../src/tree-size.ts';
 import { registerClaimMetrics } from '../src/volumes/claim-metrics.ts';
-import { app, Bench, podOf, withTraits } from './bench.ts';
+import { app, Bench, isReady, podOf, withTraits } from './bench.ts';
 
 const held: VolumeUsage = { capacityBytes: 1000, usedBytes: 400, availableBytes: 500, inodes: 30, inodesUsed: 10, inodesFree: 20 };
 const told = { capacityBytes: 1000, usedBytes: 400, availableBytes: 500, inodes: 30, inodesUsed: 10, inodesFree: 20 };
+const waiting = { timeout: 50_000, interval: 5 };
 const claimOf = (name: string): Volume => ({ name: 'data', persistentVolumeClaim: { claimName: name } });
 
 /** Volumes of claims, of which it answers what the test lets it. */
@@ -74,7 +75,11 @@ describe("what a kubelet tells of its pods' volumes", () => {
     const volumeMounts = volumes.map(({ name }) => ({ name, mountPath: `/${name}` }));
     const made = podOf(pod, { containers: [app({ volumeMounts })], volumes: [...volumes] });
     bench.create({ ...made, metadata: { ...made.metadata, uid: `uid-${pod}` } });
-    await bench.ready(pod);
+    // its files are made on a real disk, which takes time that the clock knows nothing of
+    await vi.waitFor(async () => {
+      await bench.clock.advance(100);
+      expect(isReady(bench.pod(pod))).toBe(true);
+    }, waiting);
   };
   const summary = async () => {
     const { pods } = (await new StatsSummary(bench.kubelet).read(bench.signal)) as Told;
@@ -142,7 +147,7 @@ describe("what a kubelet tells of its pods' volumes", () => {
     driver.answer = untilAborted;
     await bench.clock.advance(60_000);
     const first = summary();
-    await bench.clock.runUntil(() => driver.asked.length === 2, { what: 'the driver is asked' });
+    await vi.waitFor(() => expect(driver.asked).toHaveLength(2), waiting);
     await bench.clock.advance(1_000);
     expect(await first).toMatchObject([told]);
     // no time passes for these
