@@ -126,10 +126,10 @@ export function nodeService({ store, publications, stagings, turns, nodeId, topo
       if (volume === undefined || !(await isThere(path))) throw new GrpcError('NOT_FOUND', `the volume ${volumeId} is not at ${path}`);
       const volumeCondition = { abnormal: false, message: 'it is as it should be' };
       if (volume.block) return { usage: [{ unit: 'BYTES', total: volume.bytes }], volumeCondition };
-      const { bsize, blocks, bavail, files, ffree } = await statfs(path);
+      const { bsize, blocks, bfree, bavail, files, ffree } = await statfs(path);
       return {
         usage: [
-          { unit: 'BYTES', total: bsize * blocks, available: bsize * bavail, used: bsize * (blocks - bavail) },
+          { unit: 'BYTES', total: bsize * blocks, available: bsize * bavail, used: bsize * (blocks - bfree) },
           { unit: 'INODES', total: files, available: ffree, used: files - ffree },
         ],
         volumeCondition,
