@@ -167,7 +167,7 @@ testRows([
     loop: deployment,
     does: 'scales a set down',
     seed: (api) => api.seed(deployments, of(deployments, { replicas: 3, selector, template })),
-    then: ({ api }) => api.client().patch(deployments, { namespace: 'd', name: 'x' }, 'merge', { spec: { replicas: 1 } }),
+    next: ({ api }) => api.client().patch(deployments, { namespace: 'd', name: 'x' }, 'merge', { spec: { replicas: 1 } }),
     says: ['deployment-controller', 'Deployment x', 'Normal', 'ScalingReplicaSet', /^Scaled down replica set x-[a-z0-9]+ from 3 to 1$/],
   },
   {
@@ -220,21 +220,21 @@ testRows([
     loop: job,
     does: 'is done',
     seed: run({ completions: 1, parallelism: 1 }),
-    then: endAll(0),
+    next: endAll(0),
     says: ['job-controller', 'Job x', 'Normal', 'Completed', 'Job completed'],
   },
   {
     loop: job,
     does: 'has failed too often',
     seed: run({ completions: 1, parallelism: 1, backoffLimit: 0 }),
-    then: endAll(1),
+    next: endAll(1),
     says: ['job-controller', 'Job x', 'Warning', 'BackoffLimitExceeded', 'Job has reached the specified backoff limit'],
   },
   {
     loop: job,
     does: 'goes on',
     seed: run({ completions: 1, parallelism: 1, suspend: true }),
-    then: async ({ api, clock }) => {
+    next: async ({ api, clock }) => {
       await clock.settle();
       await api.client().patch(jobs, { namespace: 'd', name: 'x' }, 'merge', { spec: { suspend: false } });
     },
@@ -353,7 +353,7 @@ testRows([
     loop: nodeLifecycle,
     does: 'loses a node for good',
     seed: (api) => api.seed(nodes, node()),
-    then: ({ api }) => api.remove(nodes, { name: 'n' }),
+    next: ({ api }) => api.remove(nodes, { name: 'n' }),
     says: ['node-controller', 'Node n', 'Normal', 'RemovingNode', 'Node n event: Removing Node n from Controller'],
   },
   {
@@ -375,7 +375,7 @@ testRows([
       const tolerations = [{ key: 'k', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 60 }];
       api.seed(pods, of(pods, { nodeName: 'n', containers: [container], tolerations }));
     },
-    then: async ({ api, clock }) => {
+    next: async ({ api, clock }) => {
       await clock.settle();
       await api.client().patch(nodes, { name: 'n' }, 'merge', { spec: { taints: null } });
     },

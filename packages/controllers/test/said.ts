@@ -13,7 +13,7 @@ export interface Row {
   readonly does: string;
   readonly seed: (api: MemoryApi, clock: FakeClock) => void;
   /** What happens once the loop runs. */
-  readonly then?: (life: Life) => Promise<unknown> | void;
+  readonly next?: (life: Life) => Promise<unknown> | void;
   /** Milliseconds until it is said. */
   readonly after?: number;
   readonly says: readonly [component: string, about: string, type: 'Normal' | 'Warning', reason: string, message: string | RegExp];
@@ -42,10 +42,10 @@ export function testRows(rows: readonly Row[]): void {
   describe('what loops say', () => {
     it.each(rows.map((row) => [row.says[0], row.says[3], row.does, row] as const))(
       '%s %s %s',
-      async (_component, _reason, _does, { loop, seed, then, after, says }) => {
+      async (_component, _reason, _does, { loop, seed, next, after, says }) => {
         const life = await live([loop], { defaults: false, seed });
         const { clock, told } = life;
-        await then?.(life);
+        await next?.(life);
         await clock.settle();
         if (after !== undefined) await clock.advance(after);
         const [component, about, type, reason, message] = says;
