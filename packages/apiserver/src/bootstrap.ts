@@ -46,7 +46,9 @@ export class Bootstrap {
   readonly #stop = new AbortController();
   #timer: Timer | undefined;
   #unreachable = false;
+  #untracked = false;
   #running: Promise<void> | undefined;
+  #tracking = false;
 
   constructor(options: BootstrapOptions) {
     this.#options = options;
@@ -65,6 +67,7 @@ export class Bootstrap {
         await clock.sleep(wait, signal === undefined ? this.#stop.signal : AbortSignal.any([signal, this.#stop.signal]));
       }
     }
+    this.#track();
     this.#arm();
   }
 
@@ -89,7 +92,10 @@ export class Bootstrap {
     this.#timer = clock.after(renewEvery, () => {
       this.#running = this.#ensure()
         .catch((error: unknown) => log.warn({ error: String(error) }, 'the first objects could not be checked'))
-        .then(() => this.#arm());
+        .then(() => {
+          this.#track();
+          this.#arm();
+        });
     });
   }
 
@@ -101,7 +107,7 @@ export class Bootstrap {
       ...systemPriorityClasses.map((object) => this.#make(priorityClasses, object)),
       storage.commit([{ key: `${leaseRoot}${address}`, value: Buffer.from('{}'), ttlSeconds: leaseSeconds }], []),
     ]);
-    await Promise.all([this.#ensureService(), this.#ensureTracking()]);
+    await this.#ensureService();
     try {
       await this.#ensureEndpoints(await this.#addresses());
     } catch (error) {
@@ -133,6 +139,21 @@ export class Bootstrap {
       ({ spec }) => ({ spec: { ...spec, ports } }),
       ({ spec }) => ({ ports: spec?.ports }),
     );
+  }
+
+  /** Nothing waits for it: admission may refuse it, or take its time. */
+  #track(): void {
+    if (this.#tracking) return;
+    this.#tracking = true;
+    void this.#ensureTracking()
+      .catch((error: unknown) => {
+        if (this.#untracked || this.#stop.signal.aborted) return;
+        this.#untracked = true; // said once
+        this.#options.log.warn({ error: String(error) }, 'since when uses of tokens are noted could not be written');
+      })
+      .finally(() => {
+        this.#tracking = false;
+      });
   }
 
   async #ensureTracking(): Promise<void> {
