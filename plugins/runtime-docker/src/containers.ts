@@ -57,11 +57,11 @@ export class Containers {
 
   async create(sandboxId: string, config: ContainerConfig, sandboxConfig: PodSandboxConfig, call: RuntimeCall = {}): Promise<string> {
     const { signal } = call;
-    const { state } = await this.#options.sandboxes.status(sandboxId, call);
-    if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
+    const runtime = await this.#options.sandboxes.runtimeOf(sandboxId, call);
     const { id: image, names } = await this.#options.images.resolve(config.image.image, call);
     // the engine refuses to mount what is not there; CRI makes a directory of it
-    for (const { hostPath } of config.mounts) await mkdir(hostPath, { recursive: true }).catch(() => undefined);
+    for (const { hostPath, image: from } of config.mounts)
+      if (from === undefined) await mkdir(hostPath, { recursive: true }).catch(() => undefined);
     const labels = containerLabels(config, {
       sandboxId,
       logDirectory: sandboxConfig.logDirectory,
@@ -74,11 +74,13 @@ export class Containers {
       query: { name: containerName(config, sandboxConfig) },
       body: await containerRequest(config, {
         image,
+        runtime,
         labels,
         cgroupParent,
         lowestOom: this.#options.lowestOom,
         sandboxId,
         sandbox: sandboxConfig,
+        minor: await this.#engine.minor(signal),
       }),
       signal,
     });

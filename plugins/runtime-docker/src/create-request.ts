@@ -4,8 +4,10 @@ import {
   type ContainerConfig,
   type LinuxResources,
   type LinuxSandboxSecurity,
+  type Mount,
   type PodSandboxConfig,
 } from '@oarlock/spi/runtime';
+import { since } from './engine-features.ts';
 
 // Bodies of `POST /containers/create` and `/update`.
 
@@ -62,8 +64,30 @@ function user({ runAsUser, runAsGroup, runAsUsername }: LinuxSandboxSecurity & {
   return `${who}:${runAsGroup}`;
 }
 
+/** An engine that makes mounts below a read-only one read-only as well does so unless told not to; an older one never does. */
+function mount({ hostPath, containerPath, readonly = false, recursiveReadOnly, propagation = 'PRIVATE', ...from }: Mount, minor: number) {
+  if (from.image !== undefined)
+    return {
+      Type: 'image',
+      Source: from.image,
+      Target: containerPath,
+      ReadOnly: true,
+      ...(from.imageSubPath !== undefined && { ImageOptions: { Subpath: from.imageSubPath } }),
+    };
+  const depth = recursiveReadOnly === true ? { ReadOnlyForceRecursive: true } : { ReadOnlyNonRecursive: true };
+  return {
+    Type: 'bind',
+    Source: hostPath,
+    Target: containerPath,
+    ReadOnly: readonly,
+    BindOptions: { Propagation: propagations[propagation], ...(readonly && minor >= since.recursiveReadOnly && depth) },
+  };
+}
+
 export interface SandboxRequest {
   readonly image: string;
+  /** The OCI runtime, by the engine's name for it; undefined: the engine's default. */
+  readonly runtime: string | undefined;
   readonly labels: object;
   readonly cgroupParent: string | undefined;
   /** Lower scores cannot be had. */
@@ -72,7 +96,7 @@ export interface SandboxRequest {
 
 export async function sandboxRequest(
   config: PodSandboxConfig,
-  { image, labels, cgroupParent, lowestOom }: SandboxRequest,
+  { image, runtime, labels, cgroupParent, lowestOom }: SandboxRequest,
 ): Promise<object> {
   const { security, sysctls } = config.linux;
   const onNode = security.namespaces.network === 'NODE';
@@ -85,6 +109,7 @@ export async function sandboxRequest(
     HostConfig: present({
       NetworkMode: onNode ? 'host' : 'none',
       UTSMode: onNode ? 'host' : undefined,
+      Runtime: runtime,
       PidMode: security.namespaces.pid === 'NODE' ? 'host' : undefined,
       IpcMode: security.namespaces.ipc === 'NODE' ? 'host' : 'shareable',
       CgroupParent: cgroupParent,
@@ -104,11 +129,13 @@ export async function sandboxRequest(
 export interface ContainerRequest extends SandboxRequest {
   readonly sandboxId: string;
   readonly sandbox: PodSandboxConfig;
+  /** Of version 1 of the API that the engine speaks. */
+  readonly minor: number;
 }
 
 export async function containerRequest(
   config: ContainerConfig,
-  { image, labels, cgroupParent, lowestOom, sandboxId, sandbox }: ContainerRequest,
+  { image, runtime, labels, cgroupParent, lowestOom, sandboxId, sandbox, minor }: ContainerRequest,
 ): Promise<object> {
   const { security, resources: limits } = config.linux;
   const { namespaces } = security;
@@ -129,6 +156,7 @@ export async function containerRequest(
     Labels: labels,
     HostConfig: present({
       NetworkMode: ofSandbox,
+      Runtime: runtime,
       UTSMode: sandbox.linux.security.namespaces.network === 'NODE' ? 'host' : undefined,
       IpcMode: sandbox.linux.security.namespaces.ipc === 'NODE' ? 'host' : ofSandbox,
       PidMode:
@@ -140,13 +168,7 @@ export async function containerRequest(
               ? `container:${namespaces.targetId}`
               : undefined,
       CgroupParent: cgroupParent,
-      Mounts: config.mounts.map(({ hostPath, containerPath, readonly = false, propagation = 'PRIVATE' }) => ({
-        Type: 'bind',
-        Source: hostPath,
-        Target: containerPath,
-        ReadOnly: readonly,
-        BindOptions: { Propagation: propagations[propagation] },
-      })),
+      Mounts: config.mounts.map((one) => mount(one, minor)),
       Devices: (config.devices ?? []).map(({ hostPath, containerPath, permissions }) => ({
         PathOnHost: hostPath,
         PathInContainer: containerPath,

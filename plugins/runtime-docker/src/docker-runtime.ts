@@ -19,6 +19,7 @@ import {
   type RuntimeCondition,
   type RuntimeDriver,
   type RuntimeEvent,
+  type RuntimeFeatures,
   type RuntimeInfo,
   type SandboxFilter,
   type Streams,
@@ -28,6 +29,8 @@ import { ContainerUsage } from './container-usage.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineContainers } from './engine-containers.ts';
 import { hasCode } from './engine-errors.ts';
+import { featuresOf } from './engine-features.ts';
+import type { EngineInfo } from './engine-shapes.ts';
 import { EventHub } from './event-hub.ts';
 import { Images } from './images.ts';
 import { KeyedLock } from '@oarlock/kernel/keyed-lock';
@@ -152,6 +155,10 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     return { name: 'docker', version: Version.replace(/\+.*$/, ''), apiVersion: 'v1' };
   }
 
+  async features({ signal }: RuntimeCall = {}): Promise<RuntimeFeatures> {
+    return featuresOf(await this.#engine.call<EngineInfo>('GET', '/info', { signal }), await this.#engine.minor(signal));
+  }
+
   cgroupDriver({ signal }: RuntimeCall = {}): Promise<'cgroupfs' | 'systemd'> {
     return this.#sandboxes.cgroupDriver(signal);
   }
@@ -167,8 +174,8 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     return [runtime, await this.#network.condition()];
   }
 
-  runPodSandbox(config: PodSandboxConfig, _handler: string, call: RuntimeCall = {}): Promise<string> {
-    return this.#sandboxes.run(config, call);
+  runPodSandbox(config: PodSandboxConfig, handler: string, call: RuntimeCall = {}): Promise<string> {
+    return this.#sandboxes.run(config, handler, call);
   }
   stopPodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
     return this.#sandboxes.stop(id, call);

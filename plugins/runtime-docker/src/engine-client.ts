@@ -28,7 +28,7 @@ export interface Hijacked {
 }
 
 /** The newest version of the API whose shapes we know; older ones back to the oldest are asked in their own. */
-const newest = [1, 44] as const;
+const newest = [1, 48] as const; // of 28.0
 const oldest = [1, 41] as const; // of 20.10
 const longestAnswer = 64 * 1024 * 1024;
 const longestError = 64 * 1024;
@@ -45,6 +45,12 @@ export class EngineClient {
 
   close(): void {
     this.#agent.destroy();
+  }
+
+  /** Of version 1 of the API, in which it is asked. */
+  async minor(signal?: AbortSignal): Promise<number> {
+    if (this.#version === undefined) await this.negotiate(signal);
+    return Number((await this.#version)?.split('.')[1]);
   }
 
   /** Asks again which version the engine speaks: it may be another engine by now. @throws RuntimeError `Unavailable`, `Unsupported` */

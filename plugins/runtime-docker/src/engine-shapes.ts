@@ -17,7 +17,7 @@ export interface EngineContainer {
     readonly FinishedAt: string;
   };
   readonly Config: { readonly Labels: Labels | null; readonly Tty: boolean };
-  readonly HostConfig: { readonly NetworkMode: string };
+  readonly HostConfig: { readonly NetworkMode: string; readonly Runtime: string };
   readonly Mounts: readonly {
     readonly Type: string;
     readonly Source: string;
@@ -58,6 +58,10 @@ export interface EngineInfo {
   readonly ServerVersion: string;
   readonly DockerRootDir: string;
   readonly CgroupDriver: string;
+  readonly KernelVersion: string;
+  readonly DefaultRuntime: string;
+  /** By the name that a container asks for. */
+  readonly Runtimes: Readonly<Record<string, object>> | null;
 }
 
 export interface EngineStats {

@@ -1,7 +1,14 @@
 import type { Clock } from '@oarlock/kernel/clock';
 import type { KeyedLock } from '@oarlock/kernel/keyed-lock';
 import type { Logger } from '@oarlock/kernel/logger';
-import type { PodSandbox, PodSandboxConfig, PodSandboxStatus, RuntimeCall, SandboxFilter } from '@oarlock/spi/runtime';
+import {
+  RuntimeError,
+  type PodSandbox,
+  type PodSandboxConfig,
+  type PodSandboxStatus,
+  type RuntimeCall,
+  type SandboxFilter,
+} from '@oarlock/spi/runtime';
 import { listedName, sandbox, stateOf } from './container-state.ts';
 import { sandboxRequest } from './create-request.ts';
 import type { EngineClient } from './engine-client.ts';
@@ -41,13 +48,14 @@ export class Sandboxes {
     this.#network = options.network;
   }
 
-  async run(config: PodSandboxConfig, call: RuntimeCall = {}): Promise<string> {
+  async run(config: PodSandboxConfig, handler: string, call: RuntimeCall = {}): Promise<string> {
     const { signal } = call;
     if (this.#options.image === undefined) await this.#options.locks.run('pause image', () => ensureOwnPauseImage(this.#engine, call));
     const { Id: id } = await this.#engine.call<{ readonly Id: string }>('POST', '/containers/create', {
       query: { name: sandboxName(config.metadata) },
       body: await sandboxRequest(config, {
         image: this.#options.image ?? ownPauseImage,
+        runtime: handler === '' ? undefined : handler,
         labels: sandboxLabels(config, this.#options.owner, this.#options.clock.now()),
         cgroupParent: await this.cgroupParent(config, signal),
         lowestOom: this.#options.lowestOom,
@@ -86,6 +94,14 @@ export class Sandboxes {
     const containers = await this.#containers.list('container', { sandboxId: id }, call.signal);
     await Promise.all(containers.map(({ Id }) => this.#containers.remove(Id, call)));
     await this.#containers.remove(id, call);
+  }
+
+  /** The OCI runtime of a sandbox that containers may join. @throws RuntimeError `FailedPrecondition` */
+  async runtimeOf(id: string, { signal }: RuntimeCall = {}): Promise<string> {
+    const { State, HostConfig } = await this.#containers.sandbox(id, signal);
+    if (!this.#isReady(id, State.Running, HostConfig.NetworkMode === 'host'))
+      throw new RuntimeError('FailedPrecondition', `sandbox ${id} is not ready`);
+    return HostConfig.Runtime;
   }
 
   async status(id: string, { signal }: RuntimeCall = {}): Promise<PodSandboxStatus> {

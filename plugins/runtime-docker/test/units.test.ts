@@ -2,7 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { containerRequest } from '../src/create-request.ts';
 import { engineError } from '../src/engine-errors.ts';
+import { featuresOf } from '../src/engine-features.ts';
 import { LogFile } from '../src/log-file.ts';
 import { criLine, LogCursor, LogReader, sinceOf } from '../src/log-records.ts';
 import { containerMetadata, sandboxLabels, sandboxMetadata, sandboxName, split } from '../src/names.ts';
@@ -106,6 +108,61 @@ describe('names and labels', () => {
     expect(containerMetadata('/k8s_main_web-0_shop_1-2_4')).toEqual({ name: 'main', attempt: 4 });
     const config = { labels: { a: 'b' }, annotations: { c: 'd' } } as unknown as Parameters<typeof sandboxLabels>[0];
     expect(split(sandboxLabels(config, '/data', 5))).toEqual({ labels: { a: 'b' }, annotations: { c: 'd' } });
+  });
+});
+
+describe('an engine', () => {
+  const info = {
+    ServerVersion: '25.0.0',
+    DockerRootDir: '/',
+    CgroupDriver: 'systemd',
+    DefaultRuntime: 'runc',
+    Runtimes: { runc: {}, gvisor: {} },
+  };
+
+  it.each([
+    ['6.1.0-18-amd64', 44, true],
+    ['5.12.1', 48, true],
+    ['5.11.9', 48, false],
+    ['6.1.0', 43, false],
+  ])('of Linux %s that speaks 1.%i makes mounts recursively read-only: %s', (KernelVersion, minor, recursiveReadOnlyMounts) => {
+    const { handlers } = featuresOf({ ...info, KernelVersion }, minor);
+    expect(handlers).toEqual(['', 'runc', 'gvisor'].map((name) => ({ name, recursiveReadOnlyMounts, userNamespaces: false })));
+  });
+
+  const security = { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } as const;
+  const named = { name: 'a', namespace: 'b', uid: 'c', attempt: 0 };
+  const config = {
+    ...{ metadata: named, image: { image: 'busybox' }, command: [], args: [], envs: [], labels: {}, annotations: {}, logPath: '' },
+    ...{ stdin: false, stdinOnce: false, tty: false, linux: { resources: {}, security } },
+    mounts: [
+      { hostPath: '/w', containerPath: '/w' },
+      { hostPath: '/r', containerPath: '/r', readonly: true, propagation: 'HOST_TO_CONTAINER' },
+      { hostPath: '/d', containerPath: '/d', readonly: true, recursiveReadOnly: true },
+      { hostPath: '', containerPath: '/i', readonly: true, image: 'sha256:1', imageSubPath: 'www' },
+    ],
+  } as const;
+  const sandbox = { metadata: named, hostname: 'a', logDirectory: '', portMappings: [], labels: {}, annotations: {}, linux: { security } };
+  const of = { image: 'sha256:2', runtime: 'gvisor', labels: {}, cgroupParent: undefined, lowestOom: 0, sandboxId: 's', sandbox };
+
+  it.each([
+    [41, {}, {}],
+    [44, { ReadOnlyNonRecursive: true }, { ReadOnlyForceRecursive: true }],
+  ])('that speaks 1.%i is told how deep a mount is read-only', async (minor, plain, recursive) => {
+    const bind = (path: string, options: object, ReadOnly = true) => ({
+      Type: 'bind',
+      Source: path,
+      Target: path,
+      ReadOnly,
+      BindOptions: { Propagation: 'rprivate', ...options },
+    });
+    expect(await containerRequest(config, { ...of, minor })).toHaveProperty('HostConfig.Mounts', [
+      bind('/w', {}, false),
+      bind('/r', { Propagation: 'rslave', ...plain }),
+      bind('/d', recursive),
+      { Type: 'image', Source: 'sha256:1', Target: '/i', ReadOnly: true, ImageOptions: { Subpath: 'www' } },
+    ]);
+    expect(await containerRequest(config, { ...of, minor })).toHaveProperty('HostConfig.Runtime', 'gvisor');
   });
 });
 
