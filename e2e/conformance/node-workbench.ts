@@ -5,9 +5,8 @@ import { Machine } from '../harness/machine.ts';
 import { busyboxImage } from '../fixtures/test-image.ts';
 import { until } from '../harness/until.ts';
 import { PodFollower, type FullPod } from './pod-follower.ts';
-import { startTwoNodes, type TwoContainerdNodes } from './two-containerd-nodes.ts';
-
-export { noNodes } from './two-containerd-nodes.ts';
+import type { NodeStageName } from './node-stages.ts';
+import { startTwoNodes, type TwoRealNodes } from './two-real-nodes.ts';
 
 export type Spec = Readonly<Record<string, unknown>>;
 /** What says how it is called. */
@@ -18,22 +17,22 @@ export interface Ended {
   readonly log: string;
 }
 
-/** Two containerd nodes for a test file, in one namespace: tests run beside each other and name their objects apart. */
+/** Two nodes for a test file, in one namespace: tests run beside each other and name their objects apart. */
 export class NodeWorkbench {
   readonly machine = Machine.use();
   readonly namespace = 'behaviour';
-  #nodes: TwoContainerdNodes | undefined;
+  #nodes: TwoRealNodes | undefined;
   #pods: PodFollower | undefined;
   #numbers = 0;
 
-  static use(kubelet: Spec = {}): NodeWorkbench {
+  static use(stage: NodeStageName): NodeWorkbench {
     const bench = new NodeWorkbench();
-    beforeAll(() => bench.#start(kubelet));
+    beforeAll(() => bench.#start(stage));
     return bench;
   }
 
-  async #start(kubelet: Spec): Promise<void> {
-    this.#nodes = await startTwoNodes(this.machine, kubelet);
+  async #start(stage: NodeStageName): Promise<void> {
+    this.#nodes = await startTwoNodes(this.machine, stage);
     await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });
     await until(
       'the namespace has its service account',
@@ -44,7 +43,7 @@ export class NodeWorkbench {
     this.machine.undo('follower', () => pods.close());
   }
 
-  get nodes(): TwoContainerdNodes {
+  get nodes(): TwoRealNodes {
     if (!this.#nodes) throw new Error('the cluster has not been started');
     return this.#nodes;
   }

@@ -4,9 +4,8 @@ import type { Item, PodItem } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { Machine } from '../../harness/machine.ts';
 import { until, untilValue } from '../../harness/until.ts';
-import { nodeNames, startTwoNodes } from '../two-containerd-nodes.ts';
-
-export { noNodes } from '../two-containerd-nodes.ts';
+import type { NodeStageName } from '../node-stages.ts';
+import { nodeNames, startTwoNodes } from '../two-real-nodes.ts';
 
 export type Body = Readonly<Record<string, unknown>>;
 
@@ -14,7 +13,7 @@ const ports = [{ name: 'http', containerPort: 8080 }];
 /** Says its name over HTTP. */
 const server = 'mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w';
 
-/** Two containerd nodes, the second behind a link of its own, with pods that reach each other over VXLAN. */
+/** Two nodes, the second behind a link of its own, with pods that reach each other over VXLAN. */
 export class TwoNodes {
   readonly machine = Machine.use();
   readonly namespace = 'network';
@@ -23,9 +22,9 @@ export class TwoNodes {
   readonly addresses = new Map<string, string>();
   #cluster: Cluster | undefined;
 
-  static use(): TwoNodes {
+  static use(stage: NodeStageName): TwoNodes {
     const two = new TwoNodes();
-    beforeAll(() => two.#start());
+    beforeAll(() => two.#start(stage));
     return two;
   }
 
@@ -37,8 +36,8 @@ export class TwoNodes {
     return this.cluster.api;
   }
 
-  async #start(): Promise<void> {
-    const { cluster, addresses } = await startTwoNodes(this.machine);
+  async #start(stage: NodeStageName): Promise<void> {
+    const { cluster, addresses } = await startTwoNodes(this.machine, stage);
     this.#cluster = cluster;
     for (const [name, address] of addresses) this.addresses.set(name, address);
     await this.create('/api/v1/namespaces', { metadata: { name: this.namespace } });

@@ -1,24 +1,20 @@
 import { randomInt } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startContainerd } from '../fixtures/containerd.ts';
 import type { Item } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { everythingIsNeeded, type Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
-import { netnsMissing, otherMachine } from '../harness/netns.ts';
+import type { Machine } from '../harness/machine.ts';
+import { otherMachine } from '../harness/netns.ts';
 import { oarlock } from '../harness/oarlock.ts';
 import { Daemon, mustRun, runProgram } from '../harness/programs.ts';
-
-/** Why two nodes cannot be had here; undefined: they can, or must. */
-export const noNodes = everythingIsNeeded ? undefined : ((await missing.containerd()) ?? (await netnsMissing()));
+import { nodeStages, type NodeRuntime, type NodeStageName } from './node-stages.ts';
 
 export const nodeNames = ['node-a', 'node-b'] as const;
 export type NodeName = (typeof nodeNames)[number];
 
-/** Two nodes, each on a containerd of its own; the second is behind a link, and their pods reach each other over VXLAN. */
-export interface TwoContainerdNodes {
+/** Two nodes, each on a runtime of its own; the second is behind a link, and their pods reach each other over VXLAN. */
+export interface TwoRealNodes {
   readonly cluster: Cluster;
   /** InternalIP by node. */
   readonly addresses: ReadonlyMap<string, string>;
@@ -33,43 +29,38 @@ interface NodeItem extends Item {
   };
 }
 
-/** Starts both; the machine ends them. `kubelet`: settings of both kubelets. */
-export async function startTwoNodes(machine: Machine, kubelet: Readonly<Record<string, unknown>> = {}): Promise<TwoContainerdNodes> {
+/** Starts both; the machine ends them. */
+export async function startTwoNodes(machine: Machine, stage: NodeStageName): Promise<TwoRealNodes> {
   const far = await otherMachine();
   machine.undo('network namespace', () => far.remove());
-  const dir = machine.path('far-containerd');
-  const [farContainerd, containerd] = await Promise.all([
-    startContainerd({ dir, cniConfDir: join(dir, 'cni'), enter: far.enterNetwork }),
-    machine.containerd(),
-  ]);
-  machine.undo('far containerd', () => farContainerd.stop());
-  const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd, kubelet });
+  const startRuntime = async (name: string, enter: readonly string[] = []): Promise<NodeRuntime> => {
+    const runtime = await nodeStages[stage].start({ dir: machine.path(name), enter });
+    machine.undo(name, () => runtime.stop());
+    return runtime;
+  };
+  const runtimes = await Promise.all([startRuntime(`near-${stage}`), startRuntime(`far-${stage}`, far.enterNetwork)]);
+  const spec = composition({ storage: 'memory', runtime: stage, network: 'bridge' });
   const vxlan = { device: `oar-vx${randomInt(100, 1000)}`, id: randomInt(100, 10_000) };
   // of pods with host ports, portmap leaves the chains that lead to them
   machine.undo('host ports', () => mustRun('sh', ['-c', 'iptables-save -t nat | grep -v CNI- | iptables-restore -T nat']));
   machine.undo('VXLAN', () => runProgram('ip', ['link', 'del', vxlan.device]));
-  const network = (confDir: string) => ({
-    use: 'network-bridge',
-    config: { bridge: spec.bridge ?? '', confDir, routes: 'vxlan', vxlan },
+  const on = ({ socket, cniConfDir: confDir }: NodeRuntime) => ({
+    runtimes: [{ use: `runtime-${stage}`, config: { socket } }],
+    network: { use: 'network-bridge', config: { bridge: spec.bridge ?? '', confDir, routes: 'vxlan', vxlan } },
   });
-  const cluster = await machine.cluster({ spec: { ...spec, network: network(containerd.cniConfDir) } });
+  const cluster = await machine.cluster({ spec: { ...spec, ...on(runtimes[0]) } });
   const addresses = await addressesOf(cluster, 1);
   await joinNode(machine, cluster, {
     enter: far.enterNetwork,
     server: addresses.get('node-a') ?? '',
     // each proxy serves what pods of the other's node ask for
-    spec: {
-      runtimes: [{ use: 'runtime-containerd', config: { socket: farContainerd.socket } }],
-      network: network(join(dir, 'cni')),
-      proxy: 'proxy-iptables',
-      settings: spec.settings,
-    },
+    spec: { ...on(runtimes[1]), proxy: 'proxy-iptables', settings: spec.settings },
   });
   return {
     cluster,
     addresses: await addressesOf(cluster, 2),
     async importImages(archive) {
-      await Promise.all([containerd, farContainerd].map((one) => one.importImages(archive)));
+      await Promise.all(runtimes.map((one) => one.importImages(archive)));
     },
   };
 }

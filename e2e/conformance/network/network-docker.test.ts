@@ -1,0 +1,3 @@
+import { networkBehavioursOn } from './network-suite.ts';
+
+await networkBehavioursOn('docker');

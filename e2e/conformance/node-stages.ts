@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import { beforeEach } from 'vitest';
+import { startContainerd } from '../fixtures/containerd.ts';
+import { startDocker } from '../fixtures/docker.ts';
+import { everythingIsNeeded } from '../harness/machine.ts';
+import { missing } from '../harness/machine-parts.ts';
+import { netnsMissing } from '../harness/netns.ts';
+
+/** What a node runs its pods on. */
+export interface NodeRuntime {
+  readonly socket: string;
+  /** Where the network plugin writes its conflist, for a runtime that calls CNI itself. */
+  readonly cniConfDir: string | null;
+  /** Puts an archive of images where pods find them. */
+  importImages(archive: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** One runtime below the behaviours of nodes. */
+export interface NodeStage {
+  /** Why it cannot be had on this machine. */
+  missing(): Promise<string | undefined>;
+  start(options: { readonly dir: string; readonly enter?: readonly string[] }): Promise<NodeRuntime>;
+  /** What it cannot do, by the test's title, and why not. */
+  readonly cannot: Readonly<Record<string, string>>;
+}
+
+export type NodeStageName = 'containerd' | 'docker';
+
+export const nodeStages: Readonly<Record<NodeStageName, NodeStage>> = {
+  containerd: {
+    missing: missing.containerd,
+    async start({ dir, ...options }) {
+      const cniConfDir = join(dir, 'cni');
+      return Object.assign(await startContainerd({ dir, cniConfDir, ...options }), { cniConfDir });
+    },
+    cannot: {},
+  },
+  docker: {
+    missing: missing.docker,
+    start: async (options) => Object.assign(await startDocker(options), { cniConfDir: null }),
+    cannot: {
+      'a pod with users of its own is root inside only, and owns its files (KEP-127)':
+        'the engine maps users for all of its containers or for none (userns-remap)',
+      'ImageVolume should succeed with pod and pull policy of Always': 'the engine mounts images from version 28 on',
+    },
+  },
+};
+
+/** Why two nodes cannot be had on it here; undefined: they can, or must. */
+export async function noNodesOn(name: NodeStageName): Promise<string | undefined> {
+  return everythingIsNeeded ? undefined : ((await nodeStages[name].missing()) ?? (await netnsMissing()));
+}
+
+/** Tests of the suite that this is called in leave out what the runtime cannot do, and say why. */
+export function leaveOutWhatCannotBe(name: NodeStageName): void {
+  const { cannot } = nodeStages[name];
+  beforeEach(({ task, skip }) => {
+    const why = cannot[task.name];
+    if (why !== undefined) skip(why);
+  });
+}

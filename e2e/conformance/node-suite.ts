@@ -1,0 +1,53 @@
+import { writeFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { serviceAccountBehaviours } from './auth/service-accounts.ts';
+import { kubectlBehaviours } from './cli/kubectl.ts';
+import { eventBehaviours } from './instrumentation/events.ts';
+import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from './node-stages.ts';
+import { NodeWorkbench } from './node-workbench.ts';
+import { containerBehaviours } from './node/containers.ts';
+import { nodeImages } from './node/images.ts';
+import { objectBehaviours } from './node/objects.ts';
+import { podBehaviours } from './node/pods.ts';
+import { resizeBehaviours } from './node/resize.ts';
+import { restartBehaviours } from './node/restarts.ts';
+import { taintBehaviours } from './node/taints.ts';
+import { userBehaviours } from './node/users.ts';
+import { inlineVolumeBehaviours } from './storage/inline.ts';
+import { volumeBehaviours } from './storage/volumes.ts';
+
+const suites = {
+  'sig-node': [containerBehaviours, podBehaviours, restartBehaviours, resizeBehaviours, userBehaviours, objectBehaviours],
+  'sig-storage': [volumeBehaviours, inlineVolumeBehaviours],
+  'sig-cli': [kubectlBehaviours],
+  'sig-instrumentation': [eventBehaviours],
+  'sig-auth': [serviceAccountBehaviours],
+} as const;
+
+/**
+ * Tests are named after behaviours of the conformance list; one may stand for several that are looked at together. All of them share one
+ * cluster and run beside each other: they wait most of the time. To be called at the top of a test file.
+ */
+export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
+  const none = await noNodesOn(stage);
+  describe.skipIf(none !== undefined)(`on two ${stage} nodes${none === undefined ? '' : ` (${none})`}`, { concurrent: true }, () => {
+    leaveOutWhatCannotBe(stage);
+    const bench = NodeWorkbench.use(stage);
+    beforeAll(async () => {
+      const archive = bench.machine.path('images');
+      await writeFile(archive, await nodeImages());
+      await bench.nodes.importImages(archive);
+    });
+    it('[sig-architecture] Conformance Tests should have at least two untainted nodes', async () => {
+      const { items } = await bench.api.get<{ readonly items: readonly { readonly spec: { readonly taints?: object } }[] }>(
+        '/api/v1/nodes',
+      );
+      expect(items.filter(({ spec }) => spec.taints === undefined)).toHaveLength(2);
+    });
+    for (const [group, behaviours] of Object.entries(suites))
+      describe(`[${group}]`, { concurrent: true }, () => {
+        for (const behaviour of behaviours) behaviour(bench);
+      });
+    describe('[sig-node] when the others are done,', { sequential: true }, () => taintBehaviours(bench));
+  });
+}
