@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { nodeStages } from './node-stages.ts';
 import { together } from './together.ts';
 
 /** The behaviours of a conformant cluster, in words. They are not part of the repository. */
@@ -97,6 +98,11 @@ describe('behaviours of a conformant cluster', () => {
   it('that are looked at together are in tests that there are', () => {
     expect(titles.length).toBeGreaterThan(0);
     expect(Object.keys(together).filter((test) => !titles.some((title) => title.endsWith(test)))).toEqual([]);
+  });
+
+  it('that a runtime cannot show are in tests that there are', () => {
+    const left = Object.values(nodeStages).flatMap(({ cannot }) => Object.keys(cannot));
+    expect(left.filter((test) => !titles.some((title) => title.endsWith(bare(test))))).toEqual([]);
   });
 
   describe.skipIf(!existsSync(facts))(`have a test of their name${existsSync(facts) ? '' : ' (the list is not here)'}`, () => {
