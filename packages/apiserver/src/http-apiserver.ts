@@ -8,6 +8,7 @@ import type { AuditSink } from '@oarlock/spi/audit';
 import type { Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { CertificateRequest, ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import type { LoopbackSwitch } from '@oarlock/spi/loopback';
 import type { PathHandler } from '@oarlock/spi/paths';
 import type { ProcessView } from '@oarlock/spi/process';
@@ -48,6 +49,7 @@ import { ApiServices } from './aggregation/api-services.ts';
 import { frontProxyClient } from './aggregation/front-proxy.ts';
 import { IssuedIdentity, type Verify } from './aggregation/issued-identity.ts';
 import { ProxyEndpoints } from './aggregation/proxy-endpoints.ts';
+import { withRemoteKinds } from './aggregation/remote-kinds.ts';
 import { ReverseProxy } from './aggregation/reverse-proxy.ts';
 import { KubeletProxy } from './upgrade-kubelet.ts';
 
@@ -78,6 +80,7 @@ export interface ApiServerParts {
   readonly keys: ClusterKeys;
   readonly paths: readonly PathHandler[];
   readonly process: ProcessView | undefined;
+  readonly localNodes?: LocalNodes | undefined;
 }
 
 /** How the server shows itself to kubelets. */
@@ -123,7 +126,7 @@ export class HttpApiServer implements Role {
   constructor(parts: ApiServerParts, context: PluginContext) {
     this.#parts = parts;
     this.#context = context;
-    const { config, storage, authn, authz, admission, audit, cluster, keys, paths, process } = parts;
+    const { config, storage, authn, authz, admission, audit, cluster, keys, paths, process, localNodes: local } = parts;
     const { clock, log, metrics, tracer, signal } = context;
     this.#ready = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
@@ -192,7 +195,7 @@ export class HttpApiServer implements Role {
       inFlight,
       clock,
       log,
-      kubelets: new KubeletProxy(keys, signal, { verify: config.verifyKubelets }),
+      kubelets: new KubeletProxy(keys, signal, { verify: config.verifyKubelets, local }),
       aggregator: this.#aggregator,
       proxies: new ProxyEndpoints(proxy, new IssuedIdentity(keys, kubeletClient, clock, { verify: config.verifyKubelets })),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
@@ -249,7 +252,10 @@ export class HttpApiServer implements Role {
       handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
-    const [pipeline, paths] = [this.#pipeline, loopbackPaths(this.#paths, authz, this.#aggregator)];
+    const [pipeline, paths] = [
+      withRemoteKinds(this.#pipeline, this.#aggregator, authz),
+      loopbackPaths(this.#paths, authz, this.#aggregator),
+    ];
     const auditor = this.#auditor;
     loopback.connect(auditor ? apiHandler(auditor.pipeline(pipeline), auditor.paths(paths), clock) : apiHandler(pipeline, paths, clock));
     this.#bootstrap = new Bootstrap({

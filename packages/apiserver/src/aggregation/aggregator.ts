@@ -2,13 +2,11 @@ import { isObject } from '@oarlock/api/json';
 import { apiServices, endpointSlices } from '@oarlock/api/resources';
 import type { APIService } from '@oarlock/api/types/apiregistration-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Identity } from '@oarlock/spi/authn';
 import { checkAlternativeNames } from '@oarlock/spi/kept-connection';
 import { Following } from '../following.ts';
-import { refusedWith } from '../http-errors.ts';
 import type { Exchange } from '../http-exchange.ts';
 import type { UpgradeSource } from '../http-handler.ts';
 import type { OtherDocument } from '../openapi-others.ts';
@@ -17,6 +15,7 @@ import { remoteHeaders } from './front-proxy.ts';
 import { Availability } from './availability.ts';
 import type { IssuedIdentity } from './issued-identity.ts';
 import type { RemoteApi, RemoteGroups } from './remote-groups.ts';
+import { RemoteRequests, serviceUnavailable } from './remote-requests.ts';
 import type { ProxyTarget, ProxyTls, ReverseProxy } from './reverse-proxy.ts';
 
 export interface AggregatorOptions {
@@ -35,12 +34,9 @@ export interface Remote {
   readonly version: string;
 }
 
-const maxAnswerBytes = 64 * 1024 * 1024;
-const answerMs = 30_000;
 const documentsMs = 60_000;
 /** As whom the aggregator itself asks. */
 const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
-const serviceUnavailable = () => failure('ServiceUnavailable', 'service unavailable', {});
 
 /** API groups of other servers, behind Services: their requests go on there, as whoever asks. KEP-263's kube-aggregator. */
 export class Aggregator {
@@ -49,6 +45,8 @@ export class Aggregator {
   /** Followed from when the first APIService leads elsewhere. */
   readonly #endpoints: Following<EndpointSlice>;
   readonly #availability: Availability;
+  /** Requests of callers in this process. */
+  readonly requests: RemoteRequests;
   readonly #listeners: (() => void)[] = [];
   readonly #stop = new AbortController();
   #documents: { readonly of: RemoteGroups; readonly at: number; readonly documents: Promise<readonly OtherDocument[]> } | undefined;
@@ -65,6 +63,12 @@ export class Aggregator {
       ...options,
       target: (service, path) => this.#target(service, path),
       onDiscovery: () => this.#regroup(),
+    });
+    this.requests = new RemoteRequests({
+      proxy: options.proxy,
+      stop: this.#stop.signal,
+      target: async ({ service }, path, headers) =>
+        this.#availability.isAvailable(service) ? this.#target(service, path, headers) : undefined,
     });
   }
 
@@ -101,6 +105,11 @@ export class Aggregator {
     return this.#remotes.size === 0 || segments[0] !== 'apis' || segments.length < 3
       ? undefined
       : this.#remotes.get(`${segments[1]}/${segments[2]}`);
+  }
+
+  /** Who serves the kinds of a group and version, when that is somebody else. */
+  findGroup(group: string, version: string): Remote | undefined {
+    return this.#remotes.size === 0 ? undefined : this.#remotes.get(`${group}/${version}`);
   }
 
   /** Who serves the OpenAPI document of a path such as `/openapi/v3/apis/G/V`. */
@@ -148,21 +157,9 @@ export class Aggregator {
     else await this.#options.proxy.upgrade(target, exchange, upgrade);
   }
 
-  /** What a GET is answered with, for callers without HTTP who have been authorized. @throws StatusError as the other side's answer, or `ServiceUnavailable` */
-  async read({ service }: Remote, path: string, identity: Identity): Promise<unknown> {
-    const target = this.#availability.isAvailable(service)
-      ? await this.#target(service, path, { accept: 'application/json', ...remoteHeaders({}, identity) })
-      : undefined;
-    if (target === undefined) throw serviceUnavailable();
-    try {
-      const { signal } = this.#stop;
-      const { code, body } = await this.#options.proxy.fetch(target, { signal, limit: maxAnswerBytes, timeoutMs: answerMs });
-      const answer: unknown = JSON.parse(body.toString('utf8'));
-      if (code < 400) return answer;
-      throw refusedWith(code, answer);
-    } catch (error) {
-      throw error instanceof StatusError ? error : failure('ServiceUnavailable', `error trying to reach service: ${String(error)}`);
-    }
+  /** What a GET is answered with, for callers without HTTP who have been authorized. @throws StatusError as `ask` */
+  async read(remote: Remote, path: string, identity: Identity): Promise<unknown> {
+    return (await this.requests.ask(remote, { method: 'GET', path, identity })).value;
   }
 
   /** Where an APIService is to be reached right now; undefined where it is not. */

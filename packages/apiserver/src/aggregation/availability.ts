@@ -8,6 +8,7 @@ import { OwnRequests, unless } from '../own-requests.ts';
 import type { Pipeline } from '../pipeline.ts';
 import type { RemoteApi, RemoteResource } from './remote-groups.ts';
 import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
+import { wholeAnswer, type WholeAnswer } from './whole-answer.ts';
 
 export interface AvailabilityOptions {
   readonly pipeline: Pick<Pipeline, 'handle' | 'resolveService'>;
@@ -172,7 +173,7 @@ export class Availability {
     const failed = (why: string) => no('FailedDiscoveryCheck', `failing or missing response from ${url}: ${why}`);
     const target = await this.#options.target(service, path, { ...accept, ...own });
     if (target === undefined) return failed('the service is gone');
-    let answer: Awaited<ReturnType<ReverseProxy['fetch']>>;
+    let answer: WholeAnswer;
     try {
       answer = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...own } });
     } catch (error) {
@@ -202,7 +203,7 @@ export class Availability {
   }
 
   #fetch(target: ProxyTarget) {
-    return this.#options.proxy.fetch(target, { signal: this.#stop.signal, limit: maxDiscoveryBytes, timeoutMs: probeMs });
+    return wholeAnswer(this.#options.proxy, target, {}, { signals: [this.#stop.signal], limit: maxDiscoveryBytes, timeoutMs: probeMs });
   }
 
   /** Somebody else's change comes as an event, and is reported on then. */

@@ -10,7 +10,7 @@ import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 
 import type { Duplex, Readable } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../http-exchange.ts';
-import { answerOf, headText, joinUpgrade } from '../upgrade-join.ts';
+import { headText, joinUpgrade } from '../upgrade-join.ts';
 import { HtmlLinks } from './html-links.ts';
 import { rewriteLocation, type Rewriting } from './location.ts';
 
@@ -29,6 +29,21 @@ export interface ProxyTarget {
   readonly rewriting?: Rewriting;
 }
 export type ProxyTls = Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'>;
+
+/** A request that this server makes itself. `signal` gives it up, at whatever point. */
+export interface OwnRequest {
+  readonly method?: string;
+  readonly body?: Buffer | undefined;
+  readonly signal: AbortSignal;
+}
+
+interface Sent {
+  readonly target: ProxyTarget;
+  readonly method: string;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: Readable | Buffer | undefined;
+  readonly signal: AbortSignal;
+}
 
 export interface ProxyUpgrade {
   readonly socket: Duplex;
@@ -76,9 +91,8 @@ export class ReverseProxy {
 
   /** @throws StatusError `ServiceUnavailable` when nobody answers there */
   async forward(target: ProxyTarget, exchange: Exchange): Promise<void> {
-    const body = exchange.source();
-    const { signal } = exchange;
-    const response = await this.#ask(target, exchange, body, signal);
+    const { signal, method } = exchange;
+    const response = await this.#send({ target, method, headers: this.#headers(target, exchange), body: exchange.source(), signal });
     const code = response.statusCode ?? 502;
     const html = target.rewriting !== undefined && isHtml(response.headers) && exchange.method !== 'HEAD';
     for (const [name, value] of Object.entries(passedBack(response.headers, target.rewriting, exchange)))
@@ -123,38 +137,17 @@ export class ReverseProxy {
     }
   }
 
-  /** One answer to a request of this server's own, read whole. @throws Error when nobody answers, or with more than `limit` bytes */
-  async fetch(
-    target: ProxyTarget,
-    { signal, limit, timeoutMs }: { readonly signal: AbortSignal; readonly limit: number; readonly timeoutMs: number },
-  ): Promise<{ readonly code: number; readonly headers: IncomingHttpHeaders; readonly body: Buffer }> {
-    const request = this.#request(target, 'GET', definedOf(target.headers ?? {}), false);
-    const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-    const abandon = () => {
-      request.destroy(new Error(`no answer within ${timeoutMs / 1000} seconds`));
-    };
-    within.addEventListener('abort', abandon, { once: true });
-    try {
-      boundDial(request);
-      const { response } = await answerOf(request);
-      const chunks: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of response as AsyncIterable<Buffer>) {
-        size += chunk.length;
-        if (size > limit) throw new Error(`an answer of more than ${limit} bytes`);
-        chunks.push(chunk);
-      }
-      return { code: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
-    } finally {
-      within.removeEventListener('abort', abandon);
-      request.destroy();
-    }
+  /** The head of the answer to a request of this server's own, and its body to be read or destroyed. @throws StatusError `ServiceUnavailable` when nobody answers there */
+  async open(target: ProxyTarget, { method = 'GET', body, signal }: OwnRequest): Promise<IncomingMessage> {
+    const headers = definedOf({ ...target.headers, ...(body && { 'content-length': String(body.length) }) });
+    return this.#send({ target, method, headers, body, signal });
   }
 
   /** A connection that the other side closed just then is tried again, where nothing of a body was sent. */
-  #ask(target: ProxyTarget, exchange: Exchange, body: Readable | undefined, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
+  #send(sent: Sent, fresh = false): Promise<IncomingMessage> {
+    const { target, method, headers, body, signal } = sent;
     return new Promise((resolve, reject) => {
-      const request = this.#request(target, exchange.method, this.#headers(target, exchange), fresh);
+      const request = this.#request(target, method, headers, fresh);
       const abandon = () => {
         request.destroy();
       };
@@ -163,7 +156,7 @@ export class ReverseProxy {
       request.once('error', (error: NodeJS.ErrnoException) => {
         signal.removeEventListener('abort', abandon);
         if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
-          resolve(this.#ask(target, exchange, body, signal, true));
+          resolve(this.#send(sent, true));
         else reject(unreachable(error));
       });
       request.once('response', (response) => {
@@ -172,7 +165,7 @@ export class ReverseProxy {
         });
         resolve(response);
       });
-      if (body === undefined) request.end();
+      if (body === undefined || Buffer.isBuffer(body)) request.end(body);
       else {
         body.once('error', abandon);
         body.pipe(request);

@@ -21,15 +21,18 @@ export function withoutManagers(value: unknown): unknown {
   return { ...value, metadata: rest };
 }
 
+/** As Go's clients write a segment of a path: a colon stays. */
+const segment = (text: string): string => encodeURIComponent(text).replaceAll('%3A', ':');
+
 /** What a request in process would have been over HTTP. */
 export function uriOf({ resource, namespace, name, subresource, query, verb }: ApiRequest): string {
   const { group, version, resource: plural } = resource;
   const parts = [
     group === '' ? 'api' : `apis/${group}`,
     version,
-    ...(namespace === '' ? [] : ['namespaces', namespace]),
+    ...(namespace === '' ? [] : ['namespaces', segment(namespace)]),
     plural,
-    ...[name, subresource].filter((part) => part !== ''),
+    ...[segment(name), subresource].filter((part) => part !== ''),
   ];
   const parameters = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) if (value !== undefined) parameters.set(key, value);
