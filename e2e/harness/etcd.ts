@@ -17,6 +17,8 @@ export function etcdMissing(): string | undefined {
 
 export interface RunningEtcd {
   readonly endpoint: string;
+  /** Of the process that runs now. */
+  readonly pid: number;
   /** SIGKILL; `restart` or `stop` comes next. */
   kill9(): Promise<void>;
   restart(): Promise<void>;
@@ -60,6 +62,9 @@ export async function startEtcd(dir: string): Promise<RunningEtcd> {
   let daemon = await start();
   return {
     endpoint,
+    get pid() {
+      return daemon.pid;
+    },
     async kill9() {
       await daemon.stop('SIGKILL');
     },

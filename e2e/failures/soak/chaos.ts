@@ -1,0 +1,136 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Gate } from './gate.ts';
+import type { Part, Rig } from './rig.ts';
+
+/** Something that was done to a part. */
+export interface Deed {
+  readonly at: number;
+  readonly what: string;
+}
+
+const between = (random: () => number, from: number, to: number) => from + Math.floor(random() * (to - from));
+
+/** Kills, stops and cuts off parts at random moments, and brings each back. */
+export class Chaos {
+  readonly deeds: Deed[] = [];
+  readonly #rig: Rig;
+  readonly #random: () => number;
+  readonly #ways: readonly Gate[];
+  readonly #busy = new Set<string>();
+  readonly #under = new Set<Promise<void>>();
+
+  /** @param ways of users, cut as all others are */
+  constructor(rig: Rig, random: () => number, ways: readonly Gate[]) {
+    this.#rig = rig;
+    this.#random = random;
+    this.#ways = ways;
+  }
+
+  /** Until the signal aborts; then it waits until everything is back. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await delay(between(this.#random, 1_500, 7_000), undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) break;
+      const work = this.#deed(signal).finally(() => this.#under.delete(work));
+      this.#under.add(work);
+    }
+    await Promise.all(this.#under);
+  }
+
+  /** Ended or woken up within so many milliseconds: of a sleeper, what it had begun goes on then. */
+  recent(pattern: RegExp, withinMs: number): readonly Deed[] {
+    const since = performance.now() - withinMs;
+    return this.deeds.filter(({ at, what }) => at >= since && pattern.test(what));
+  }
+
+  #deed(signal: AbortSignal): Promise<void> {
+    const { planes, nodes } = this.#rig;
+    const random = this.#random;
+    const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
+    const kinds: readonly (readonly [weight: number, deed: () => Promise<void>])[] = [
+      [4, () => this.#kill(pick(planes), between(random, 0, 6_000), signal)],
+      [3, () => this.#sleep(pick(planes), random() < 0.3 ? between(random, 16_000, 30_000) : between(random, 500, 9_000), signal)],
+      [2, () => this.#etcd(random() < 0.6, between(random, 500, 6_000), signal)],
+      [3, () => this.#cut(pick([...planes, ...nodes].map(({ gate }) => gate).concat(this.#ways)))],
+      [2, () => this.#hold(pick([...planes, ...nodes]), between(random, 1_000, 14_000), signal)],
+      [2, () => this.#kill(pick(nodes), random() < 0.15 ? between(random, 50_000, 70_000) : between(random, 0, 5_000), signal)],
+      [2, () => this.#sleep(pick(nodes), random() < 0.15 ? between(random, 50_000, 70_000) : between(random, 500, 15_000), signal)],
+    ];
+    let at = random() * kinds.reduce((sum, [weight]) => sum + weight, 0);
+    for (const [weight, deed] of kinds) if ((at -= weight) < 0) return deed();
+    return Promise.resolve();
+  }
+
+  #say(what: string): void {
+    this.deeds.push({ at: performance.now(), what });
+    console.log(`  ${new Date().toISOString().slice(11, 23)} ${what}`);
+  }
+
+  /** One thing at a time happens to one part. */
+  async #alone(name: string, work: () => Promise<void>): Promise<void> {
+    if (this.#busy.has(name)) return;
+    this.#busy.add(name);
+    try {
+      await work();
+    } finally {
+      this.#busy.delete(name);
+    }
+  }
+
+  #kill({ name, cluster }: Part, downMs: number, signal: AbortSignal): Promise<void> {
+    return this.#alone(name, async () => {
+      this.#say(`kill -9 of ${name}, for ${downMs} ms`);
+      await cluster.kill9();
+      await pause(downMs, signal);
+      const ready = cluster.launch().line(/ is ready at /);
+      this.#say(`${name} starts`);
+      await ready;
+      this.#say(`${name} is ready`);
+    });
+  }
+
+  #sleep({ name, cluster }: Part, ms: number, signal: AbortSignal): Promise<void> {
+    return this.#alone(name, async () => {
+      this.#say(`${name} is stopped for ${ms} ms`);
+      cluster.daemon.signal('SIGSTOP');
+      await pause(ms, signal);
+      cluster.daemon.signal('SIGCONT');
+      this.#say(`${name} goes on`);
+    });
+  }
+
+  #etcd(kill: boolean, ms: number, signal: AbortSignal): Promise<void> {
+    return this.#alone('etcd', async () => {
+      const { etcd } = this.#rig;
+      if (kill) {
+        this.#say('kill -9 of etcd');
+        await etcd.kill9();
+        await etcd.restart();
+        this.#say('etcd is back');
+        return;
+      }
+      this.#say(`etcd is stopped for ${ms} ms`);
+      process.kill(etcd.pid, 'SIGSTOP');
+      await pause(ms, signal);
+      process.kill(etcd.pid, 'SIGCONT');
+      this.#say('etcd goes on');
+    });
+  }
+
+  async #cut(gate: Gate): Promise<void> {
+    this.#say(`connections of port ${gate.port} are cut`);
+    gate.cut();
+  }
+
+  #hold({ name, gate }: Part, ms: number, signal: AbortSignal): Promise<void> {
+    return this.#alone(`network of ${name}`, async () => {
+      this.#say(`nothing comes through to or from ${name} for ${ms} ms`);
+      gate.hold();
+      await pause(ms, signal);
+      gate.release();
+      this.#say(`${name} is heard again`);
+    });
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal) => delay(ms, undefined, { signal }).catch(() => undefined);

@@ -1,0 +1,119 @@
+// Two control planes over one etcd and simulated nodes, under random use and random failures; each change of the store is held against the rules.
+// `npm run soak -- control-plane [seed] [minutes] [processes with nodes] [nodes of each]`
+import { setTimeout as delay } from 'node:timers/promises';
+import { Stage } from '../../bench/stage.ts';
+import { cpuSeconds, residentMiB } from '../../bench/stage.ts';
+import { Api } from '../../harness/api.ts';
+import { seeded } from '../../harness/random.ts';
+import { Follower as Continuity, Writer } from '../writer.ts';
+import { Chaos } from './chaos.ts';
+import { Follower } from './follower.ts';
+import { History, type Change } from './history.ts';
+import { prepare, rest } from './phases.ts';
+import { Provisioner } from './provisioner.ts';
+import { prefix, Rig } from './rig.ts';
+import { unsettled } from './settled.ts';
+import { nameOf } from './things.ts';
+import { User } from './user.ts';
+import { Watcher } from './watcher.ts';
+import { World } from './world.ts';
+
+const [seed = 36, minutes = 5, groups = 4, each = 25] = process.argv.slice(2).map(Number);
+const settleMs = 300_000;
+
+await Stage.with(async (stage) => {
+  console.log(`seed ${seed}: ${minutes} minutes, ${groups * each} nodes`);
+  const random = seeded(seed);
+  const rig = await Rig.build(stage, groups, each);
+  const ways = { pods: await rig.way('pods'), claims: await rig.way('claims'), writes: await rig.way('writes') };
+  const world = new World();
+  const user = new User(rig.kubeconfig, world, seeded(seed + 1), groups);
+  const provisioner = new Provisioner(user);
+  const chaos = new Chaos(rig, random, [rig.gate, ...Object.values(ways).map(({ gate }) => gate)]);
+  const watcher = new Watcher(world, user, chaos);
+  const followers = [
+    new Follower(ways.pods.kubeconfig, '/api/v1/pods', 'Pod'),
+    new Follower(ways.claims.kubeconfig, '/apis/batch/v1/jobs', 'Job'),
+  ];
+  const written: Change[] = [];
+  const history = new History(rig.etcd.endpoint, prefix, (change) => {
+    world.put(change);
+    watcher.see(change);
+    provisioner.see(change);
+    written.push(change);
+    if (written.length > 20_000) written.splice(0, 10_000);
+    const thing = change.now ?? change.before;
+    const type = change.now === undefined ? 'DELETED' : change.before ? 'MODIFIED' : 'ADDED';
+    for (const one of followers)
+      if (thing?.kind === one.kind) one.stored(change.revision, type, `${thing.metadata.namespace ?? ''}/${thing.metadata.name}`);
+  });
+  const [over, used, calm] = [new AbortController(), new AbortController(), new AbortController()];
+  const following = Promise.all([
+    history.follow(over.signal),
+    provisioner.run(over.signal),
+    ...followers.map((one) => one.run(over.signal)),
+  ]);
+  const faults: string[] = [];
+  try {
+    await prepare(user, world, groups * each);
+    const writer = new Writer(ways.writes.kubeconfig, 'writes');
+    const continuity = new Continuity(ways.writes.kubeconfig, 'writes');
+    continuity.start();
+    writer.start(1, seeded(seed + 2));
+    const using = user.run(3, 400, used.signal);
+    const troubling = chaos.run(calm.signal);
+    await delay(minutes * 60_000);
+    console.log('everything is put back');
+    calm.abort();
+    await troubling;
+    await delay(5_000);
+    used.abort();
+    await using;
+    await writer.stop();
+    console.log(
+      `${user.done} requests done, ${writer.acknowledged} writes acknowledged, ${watcher.changes} changes, ${chaos.deeds.length} deeds`,
+    );
+    await rest(user, world);
+    const settled = await world.until(() => unsettled(world)[Symbol.iterator]().next().done === true, settleMs);
+    if (!settled) faults.push(...[...unsettled(world)].map((what) => `not settled: ${what}`));
+    const api = await Api.of(rig.kubeconfig);
+    faults.push(...(await writer.losses(api)).map((what) => `lost: ${what}`));
+    await continuity.stop();
+    faults.push(...continuity.faults.map((what) => `watch: ${what}`));
+    api.close();
+
+    await delay(20_000);
+    const from = written.length;
+    const before = await Promise.all(rig.planes.map(({ cluster }) => cpuSeconds(cluster.pid)));
+    await delay(60_000);
+    const after = await Promise.all(rig.planes.map(({ cluster }) => cpuSeconds(cluster.pid)));
+    const noise = new Map<string, number>();
+    for (const { now, before: was } of written.slice(from)) {
+      const thing = now ?? was;
+      if (!thing || thing.kind === 'Lease' || thing.kind === 'Event') continue;
+      const name = nameOf(thing);
+      noise.set(name, (noise.get(name) ?? 0) + 1);
+    }
+    for (const [name, count] of noise) faults.push(`at rest: ${name} was written ${count} times in a minute`);
+    const sizes = await Promise.all(rig.planes.map(({ cluster }) => residentMiB(cluster.pid)));
+    console.log(
+      `at rest, a minute: ${before.map((value, at) => ((after[at] ?? 0) - value).toFixed(1)).join(' and ')} s of processor time, ${sizes.map(Math.round).join(' and ')} MiB`,
+    );
+  } finally {
+    calm.abort();
+    used.abort();
+    over.abort();
+    await following;
+  }
+  for (const one of followers) {
+    console.log(`watch of ${one.kind}: ${one.compared} events compared, ${one.relists} lists`);
+    faults.push(...one.faults.slice(0, 10).map((what) => `watch: ${what}`));
+  }
+  for (const [said, count] of user.refusals) console.log(`  ${count} times ${said}`);
+  faults.push(...user.odd.slice(0, 20).map((what) => `odd answer: ${what}`), ...watcher.breaches.map((what) => `breach: ${what}`));
+  console.log(faults.length === 0 ? `seed ${seed}: no fault` : `seed ${seed}: ${faults.length} faults\n${faults.join('\n')}`);
+  if (faults.length > 0) {
+    process.exitCode = 1;
+    if (process.env['OARLOCK_SOAK_HOLD']) await delay(600_000);
+  }
+});
