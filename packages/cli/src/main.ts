@@ -87,8 +87,8 @@ function program(): Command {
     .action(async (options) => (await import('./config.ts')).validate(options));
   config
     .command('print')
-    .description('print it with all defaults filled in')
-    .addOption(file().makeOptionMandatory())
+    .description('print it with all defaults filled in; without -f, what `oarlock up` would take')
+    .addOption(file())
     .action(async (options) => (await import('./config.ts')).print(options));
 
   const plugins = root.command('plugins').description('the plugins there are');
