@@ -1,7 +1,5 @@
-import { resolve } from 'node:path';
 import type { AuthorizationAnswer, AuthorizationQuestion } from '@oarlock/cluster/authorization-path';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
+import { adminAccess } from './admin-access.ts';
 import { CommandError, exitCodes } from './exit.ts';
 
 export interface WhyOptions {
@@ -42,7 +40,7 @@ export function questionOf(
 /** Says which authorizer allows or denies something, and why. Exit code 1 when it is not allowed. */
 export async function why(user: string, verb: string, what: string, name: string | undefined, options: WhyOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output is text or json', exitCodes.usage);
-  const access = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  const access = await adminAccess(options.dataDir);
   try {
     const answer = (await access.client.raw(
       'POST',

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { StatusError } from '@oarlock/api/status';
@@ -5,8 +6,8 @@ import { backupPage, backupPagePath, type BackupPage } from '@oarlock/cluster/ba
 import { chooseCluster } from '@oarlock/cluster/choose';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
 import { openStorage } from '@oarlock/cluster/open-storage';
-import { adminKubeconfig, readState } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
+import { readState } from '@oarlock/cluster/process-state';
+import { adminAccess } from './admin-access.ts';
 import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
 import { CommandError } from './exit.ts';
 
@@ -31,7 +32,7 @@ export async function clusterFileOf(file: string | undefined): Promise<ClusterFi
 export async function backup(options: BackupOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const output = resolve(options.output);
-  const { read, cluster, close } = await reader(dataDir, options.file);
+  const { read, cluster, close } = await reader(dataDir, options);
   try {
     const first = await read();
     const lines = allLines(dataDir, options.keys, read, first);
@@ -70,13 +71,13 @@ async function* keyFiles(dataDir: string): AsyncGenerator<BackedUpFile> {
 
 async function reader(
   dataDir: string,
-  file: string | undefined,
+  { file, keys }: BackupOptions,
 ): Promise<{ readonly read: ReadPage; readonly cluster: string; close(): void | Promise<void> }> {
   const state = await readState(dataDir);
   if (state !== undefined) {
     if (!state.roles.includes('apiserver'))
       throw new CommandError(`process ${state.pid} of ${dataDir} has no storage: back up where the API server runs`);
-    const { client, server, close } = await remoteAccess(adminKubeconfig(dataDir));
+    const { client, server, close } = await adminAccess(dataDir);
     const read: ReadPage = async (revision, after) => {
       const query = new URLSearchParams({
         ...(revision !== undefined && { revision: String(revision) }),
@@ -92,6 +93,9 @@ async function reader(
     };
     return { read, cluster: server, close };
   }
+  // a storage elsewhere may be all that is left of a cluster
+  if (!existsSync(join(dataDir, 'pki')) && (keys || file === undefined))
+    throw new CommandError(`no API server has run in ${dataDir}: there is nothing to back up, and --data-dir says where it is`);
   const clusterFile = await clusterFileOf(file);
   const { driver, name, close } = await openStorage(clusterFile, dataDir);
   if (!driver.traits.durable) {

@@ -1,12 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
 import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote';
 import { parseAllDocuments } from 'yaml';
+import { adminAccess } from './admin-access.ts';
 import { CommandError, exitCodes } from './exit.ts';
 
 export interface ExplainOptions {
@@ -43,7 +42,7 @@ const mostPods = 1000;
 /** Says for each node why a pod is not there, or how good it would be; for a pod that there is, or for those that a manifest would make. */
 export async function explainPod(name: string | undefined, options: ExplainOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output is text or json', exitCodes.usage);
-  const access = await remoteAccess(options.kubeconfig ?? adminKubeconfig(resolve(options.dataDir)));
+  const access = options.kubeconfig === undefined ? await adminAccess(options.dataDir) : await remoteAccess(options.kubeconfig);
   try {
     const question = options.whatIf ? { pods: await podsToBe(access, options) } : { namespace: options.namespace, name: podName(name) };
     const answer = await ask(access, question);

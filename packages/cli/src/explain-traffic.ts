@@ -1,15 +1,13 @@
 import { isIP } from 'node:net';
-import { resolve } from 'node:path';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Namespace, Pod } from '@oarlock/api/types/core-v1';
 import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
 import { explainTraffic, type TrafficEnd, type TrafficVerdict } from '@oarlock/network-policy/explain-traffic';
 import { peerPod, type Protocol } from '@oarlock/network-policy/peer-pod';
 import { policyRules } from '@oarlock/network-policy/policy-rules';
 import type { Client } from '@oarlock/spi/client';
+import { adminAccess } from './admin-access.ts';
 import { CommandError, exitCodes } from './exit.ts';
 
 export interface ExplainTrafficOptions {
@@ -62,7 +60,7 @@ async function endOf(client: Client, text: string, namespace: string): Promise<T
 export async function explainTrafficBetween(from: string, to: string, port: string, options: ExplainTrafficOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json')
     throw new CommandError(`there is no output ${JSON.stringify(options.output)}: text or json`, exitCodes.usage);
-  const { client, close } = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  const { client, close } = await adminAccess(options.dataDir);
   try {
     const [source, target] = await Promise.all([endOf(client, from, options.namespace), endOf(client, to, options.namespace)]);
     const [policies, spaces] = await Promise.all([client.list<NetworkPolicy>(networkPolicies), client.list<Namespace>(namespaces)]);

@@ -1,8 +1,6 @@
 import { createHash, randomInt, X509Certificate } from 'node:crypto';
-import { resolve } from 'node:path';
 import { secrets } from '@oarlock/api/resources';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
+import { adminAccess } from './admin-access.ts';
 import { CommandError, exitCodes } from './exit.ts';
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz0123456789';
@@ -20,7 +18,7 @@ export async function createToken(options: { readonly dataDir: string; readonly 
   const hours = Number(options.ttl);
   if (!(hours > 0 && hours <= maxHours))
     throw new CommandError(`--ttl: ${options.ttl} is not a number of hours from 0 to ${maxHours}`, exitCodes.usage);
-  const access = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  const access = await adminAccess(options.dataDir);
   try {
     const [id, secret] = [random(6), random(16)];
     await access.client.create(secrets, {

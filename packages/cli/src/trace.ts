@@ -1,9 +1,7 @@
-import { resolve } from 'node:path';
 import { kinds, type Kind } from '@oarlock/api/kinds';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
 import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
 import type { RecordedSpan } from '@oarlock/spi/spans';
+import { adminAccess } from './admin-access.ts';
 import { CommandError, exitCodes } from './exit.ts';
 
 interface TraceOptions {
@@ -27,7 +25,7 @@ function objectName(text: string, namespace: string): string {
 
 export async function trace(object: string | undefined, options: TraceOptions): Promise<void> {
   if (object === undefined) throw new CommandError('name an object, such as deployment/hello', exitCodes.usage);
-  const { client, close } = await remoteAccess(adminKubeconfig(resolve(options.dataDir)));
+  const { client, close } = await adminAccess(options.dataDir);
   try {
     const name = objectName(object, options.namespace);
     const answer = (await client.raw('GET', `/oarlock/v1/traces?object=${encodeURIComponent(name)}${options.failed ? '&all=1' : ''}`)) as {

@@ -86,6 +86,12 @@ describe('a backup', { timeout: 300_000 }, () => {
     expect((await stored('newer')).values).toEqual(before.values);
   });
 
+  it('is not made of a directory in which nothing has run', async () => {
+    await expect(backup(saved())).rejects.toThrow(`no API server has run in ${path('d')}`);
+    await expect(backup({ dataDir: path('d'), output: path('backup'), keys: false })).rejects.toThrow('no API server has run');
+    expect(await readdir(dir)).toEqual(['cluster.yaml']);
+  });
+
   it('leaves keys out on request', async () => {
     await fill();
     await backup({ ...saved(), keys: false });
