@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { chooseCluster } from '@oarlock/cluster/choose';
 import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
@@ -124,19 +125,30 @@ function report({ plan, server, startedInMs }: Running, dataDir: string): string
       `  npx oarlock down --data-dir ${dataDir}`,
     ].join('\n');
   }
-  const config = adminKubeconfig(dataDir);
-  const processPods = plan.plugins.some(({ name }) => name === 'runtime-process');
+  const placed = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
+  const hello = placed('runtime-process')
+    ? `apply -f ${exampleFolder('hello')}`
+    : placed('runtime-simulated')
+      ? 'create deployment hello --image=any --replicas=3'
+      : `apply -k ${exampleFolder('hello-image')}`;
+  const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
     '',
-    `  export KUBECONFIG=${config}`,
+    `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,
     '  kubectl get nodes',
-    ...(processPods
-      ? ['  kubectl apply -f examples/hello/', '  kubectl get pods -o wide']
-      : ['  kubectl create deployment web --image=IMAGE --replicas=3']),
-    '  npx oarlock trace deployment/hello',
-    `  npx oarlock down --data-dir ${dataDir}`,
+    `  kubectl ${hello}`,
+    '  kubectl get pods -o wide',
+    `  npx oarlock trace deployment/hello${here}`,
+    `  npx oarlock down${here}`,
   ].join('\n');
+}
+
+/** An example, as it is named from the directory that the command was started in. */
+function exampleFolder(name: string): string {
+  const folder = fileURLToPath(new URL(`../../../examples/${name}/`, import.meta.url));
+  const short = relative(process.cwd(), folder);
+  return short.startsWith('..') ? folder : `${short}/`;
 }
 
 /** Runs the same command in a process of its own, and returns when that says it is ready. */
