@@ -11,6 +11,11 @@ const longestName = 40; // characters
 /** Writes a plugin package to begin with, and says how to use it. @throws CommandError for a slot or name that there cannot be, and for a directory that is there */
 export async function create(slot: string, name: string, options: { readonly dir?: string }): Promise<void> {
   const slots = await templateSlots();
+  if (slot === 'policy')
+    throw new CommandError(
+      'there is no package to begin with for the slot policy: docs/slots/policy.md says how policy-nftables is made, which is the one to copy',
+      exitCodes.usage,
+    );
   if (!slots.includes(slot))
     throw new CommandError(`there is no slot ${JSON.stringify(slot)}. Slots are: ${slots.join(', ')}`, exitCodes.usage);
   if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > longestName)
