@@ -69,12 +69,13 @@ function stateOf(status: ContainerStatus, { runtimeName, messages }: StatusSourc
     case 'CREATED':
       return waitingFor('ContainerCreating');
     case 'EXITED': {
-      const message = messages.get(status.id) ?? status.message;
+      // what the runtime says of a start that failed, then what the container left to be said
+      const message = [status.message ?? '', messages.get(status.id) ?? ''].filter((part) => part !== '').join(': ');
       return {
         terminated: {
           exitCode: status.exitCode ?? 137,
           reason: status.reason ?? (status.exitCode === 0 ? 'Completed' : 'Error'),
-          ...(message !== undefined && message !== '' && { message }),
+          ...(message !== '' && { message }),
           startedAt: formatTime(status.startedAt ?? 0),
           finishedAt: formatTime(status.finishedAt ?? 0),
           containerID: `${runtimeName}://${status.id}`,

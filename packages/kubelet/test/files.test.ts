@@ -9,6 +9,8 @@ import { prepareSubPath } from '../src/volumes/sub-path.ts';
 import { mountsBelow, unmountAll } from '../src/volumes/mount-points.ts';
 import { app, Bench, container, isReady, podOf, withTraits } from './bench.ts';
 
+const startFails = { 'simulated.oarlock.dev/fail-start': 'exec: "nonesuch": executable file not found in $PATH' };
+
 describe('the files of a pod', () => {
   let bench: Bench;
   beforeEach(async () => {
@@ -208,6 +210,17 @@ describe('the files of a pod', () => {
     expect(container(await seen('log', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({
       exitCode: 4,
       message: 'first\nlast words\n',
+    });
+  });
+
+  it('keep nothing back of what the runtime says of a start that failed', async () => {
+    bench.create(
+      podOf('bad', { restartPolicy: 'Never', containers: [app({ terminationMessagePolicy: 'FallbackToLogsOnError' })] }, startFails),
+    );
+    expect(container(await seen('bad', (pod) => pod?.status?.phase === 'Failed'))?.state?.terminated).toMatchObject({
+      exitCode: 128,
+      reason: 'StartError',
+      message: 'exec: "nonesuch": executable file not found in $PATH',
     });
   });
 
