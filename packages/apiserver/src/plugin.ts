@@ -4,6 +4,7 @@ import { Audit } from '@oarlock/spi/audit';
 import { Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Paths } from '@oarlock/spi/paths';
 import { Process } from '@oarlock/spi/process';
@@ -55,6 +56,7 @@ export default Roles.plugin({
     keys: Keys,
     paths: Paths,
     process: optional(Process),
+    localNodes: optional(LocalNodes),
   },
   create: (given, context) => new HttpApiServer(given, context),
 });

@@ -1,4 +1,5 @@
 import { STATUS_CODES, type ClientRequest, type IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { splice } from './upgrade-splice.ts';
 
@@ -28,8 +29,8 @@ export function answerOf(request: ClientRequest): Promise<Answer> {
     request.once('response', (response) => {
       resolve({ response });
     });
-    request.once('upgrade', (response, socket, head) => {
-      socket.setTimeout(0);
+    request.once('upgrade', (response, socket: Duplex, head) => {
+      if (socket instanceof Socket) socket.setTimeout(0);
       resolve({ response, upgraded: { socket, head } });
     });
     request.end();

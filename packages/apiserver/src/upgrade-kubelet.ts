@@ -1,9 +1,17 @@
 import { request as httpsRequest, Agent, type RequestOptions } from 'node:https';
 import { createSecureContext } from 'node:tls';
-import { STATUS_CODES, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import {
+  request as httpRequest,
+  STATUS_CODES,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import { verifies, type Verify } from './aggregation/issued-identity.ts';
 import type { Exchange } from './http-exchange.ts';
 import { internalError } from './http-errors.ts';
@@ -37,17 +45,28 @@ export interface Upgrade extends UpgradeClient {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Goes on at a node: the API server as a client of kubelets. They know it by its certificate, and it knows Oarlock's by the cluster's CA. */
+export interface KubeletProxyOptions {
+  /** Which kubelets have to have certificates of the cluster's CA. */
+  readonly verify?: Verify;
+  /** Kubelets of this process, which are reached without sockets and TLS. */
+  readonly local?: LocalNodes | undefined;
+}
+
+/**
+ * Goes on at a node: the API server as a client of kubelets. They know it by its certificate, and it knows Oarlock's by the cluster's CA; a kubelet of
+ * this process gave it a door of its own.
+ */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
   readonly #verify: Verify;
+  readonly #local: LocalNodes | undefined;
   /** By whether they verify. */
   readonly #agents = new Map<boolean, Promise<Agent>>();
 
-  /** `verify`: which kubelets have to have certificates of the cluster's CA. */
-  constructor(keys: ClusterKeys, signal: AbortSignal, { verify = true }: { readonly verify?: Verify } = {}) {
+  constructor(keys: ClusterKeys, signal: AbortSignal, { verify = true, local }: KubeletProxyOptions = {}) {
     this.#keys = keys;
     this.#verify = verify;
+    this.#local = local;
     signal.addEventListener(
       'abort',
       () => {
@@ -86,19 +105,16 @@ export class KubeletProxy {
 
   /** Joins the client's connection with one to the kubelet once that agrees to the upgrade; else passes its refusal on. @throws StatusError */
   async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: Upgrade): Promise<void> {
-    const agent = await this.#connections(target);
-    const request = httpsRequest({
-      ...agent.options,
+    const options: RequestOptions = {
       ...this.#address(target),
-      agent: false,
       method,
       path: target.path,
       headers: { ...passedOn(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
-    });
-    request.setTimeout(connectMs, () => {
-      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
-    });
+    };
     try {
+      const request =
+        this.#within(target, options) ?? httpsRequest({ ...(await this.#connections(target)).options, ...options, agent: false });
+      answerSoon(request);
       await joinUpgrade(request, { socket, head, signal, begin }, passRefusal);
     } catch (error) {
       throw unreachable(target, error);
@@ -106,13 +122,18 @@ export class KubeletProxy {
   }
 
   async #get(target: KubeletTarget, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
-    const agent = await this.#connections(target);
+    const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
+    let request = this.#within(target, options);
+    if (request === undefined) {
+      const agent = await this.#connections(target);
+      request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
+    }
+    return this.#answer(request, target, signal);
+  }
+
+  #answer(request: ClientRequest, target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
-      const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
-      const request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
-      request.setTimeout(connectMs, () => {
-        request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
-      });
+      answerSoon(request);
       request.once('error', (error: NodeJS.ErrnoException) => {
         // the kubelet closed a connection it had not heard of for a while, just as it was used again
         if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
@@ -121,12 +142,16 @@ export class KubeletProxy {
         }
         reject(unreachable(target, error));
       });
-      request.once('response', (response) => {
-        request.setTimeout(0);
-        resolve(response);
-      });
+      request.once('response', resolve);
       request.end();
     });
+  }
+
+  /** A request to a kubelet of this process. Where it listens has to be where the Node says that its kubelet does. */
+  #within({ nodeName, host, port }: KubeletTarget, options: RequestOptions): ClientRequest | undefined {
+    const door = this.#local?.find(nodeName);
+    if (door === undefined || door.host !== host || door.port !== port) return undefined;
+    return httpRequest({ ...options, createConnection: () => door.connect() });
   }
 
   #address({ host, port }: KubeletTarget): RequestOptions {
@@ -146,6 +171,16 @@ export class KubeletProxy {
     }
     return agent;
   }
+}
+
+/** Gives up a request that was sent and that nobody answers. */
+function answerSoon(request: ClientRequest): void {
+  request.once('socket', () => {
+    const timer = setTimeout(() => {
+      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+    }, connectMs);
+    for (const end of ['response', 'upgrade', 'close']) request.once(end, () => clearTimeout(timer));
+  });
 }
 
 function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {

@@ -4,11 +4,13 @@ import type { Logger } from '@oarlock/kernel/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Cluster, Keys, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Client, Events, Informers, type EventSource } from '@oarlock/spi/client';
+import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Loopback, type LoopbackSwitch } from '@oarlock/spi/loopback';
 import { Process } from '@oarlock/spi/process';
 import { Roles, type Role } from '@oarlock/spi/role';
 import { Spans, type SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
+import { NodesOfProcess } from './local-nodes.ts';
 import { placeAll, type Plan, type PlanOptions } from './plan.ts';
 
 /** Everything the composition takes from outside: nothing below reads the environment. */
@@ -53,6 +55,7 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
     .provide(Events, access.events)
     .provide(Loopback, access.loopback)
     .provide(Spans, access.spans)
+    .provide(LocalNodes, new NodesOfProcess())
     .provide(Process, { registries: () => host.units.map(({ metrics }) => metrics), roles: () => host.get(Roles) });
   placeAll(host, planned);
   return {

@@ -145,14 +145,18 @@ export async function startContainer(
     logPath: '',
   } as const;
   state.setContainer(created);
+  // a pod that is to end meanwhile does not cut the start off: the container would read as one that could not be started
+  const toTheEnd = node.signal;
   try {
-    await pass.step('StartContainer', (call) => driver.startContainer(id, call), { 'oarlock.container': container.name });
+    await pass.step('StartContainer', ({ cause }) => driver.startContainer(id, { signal: toTheEnd, cause }), {
+      'oarlock.container': container.name,
+    });
   } catch (error) {
-    const status = await runtime.hub.containerStatus(id, signal);
+    const status = await runtime.hub.containerStatus(id, toTheEnd);
     if (status) state.setContainer(status);
     return failed('RunContainerError', error, retryMs);
   }
-  const status = await runtime.hub.containerStatus(id, signal);
+  const status = await runtime.hub.containerStatus(id, toTheEnd);
   if (status === undefined) throw new Error(`container ${id} was gone as soon as it was started`);
   state.setContainer(status);
   record.clearFailure(container.name);

@@ -6,6 +6,7 @@ import type { Pod, Volume } from '@oarlock/api/types/core-v1';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Client, EventSource, Informers } from '@oarlock/spi/client';
 import type { ClusterFacts, ClusterKeys } from '@oarlock/spi/cluster';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import type { NetworkPolicies } from '@oarlock/spi/policy';
 import type { RuntimeDriver } from '@oarlock/spi/runtime';
@@ -45,6 +46,8 @@ export interface KubeletNeeds {
   readonly volumes: ReadonlyMap<string, VolumeDriver>;
   readonly facts: ClusterFacts;
   readonly keys: ClusterKeys;
+  /** Where the API server of this process looks for kubelets; absent: it reaches this one by its listener. */
+  readonly local?: LocalNodes | undefined;
   readonly config: KubeletConfig;
 }
 export type KubeletEnvironment = Pick<PluginContext, 'clock' | 'log' | 'tracer' | 'signal' | 'dataDir'> & {

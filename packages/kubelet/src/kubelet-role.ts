@@ -1,4 +1,5 @@
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import type { Health, Role } from '@oarlock/spi/role';
 import { Kubelet } from './kubelet.ts';
 import type { KubeletNeeds } from './kubelet-context.ts';
@@ -12,6 +13,8 @@ export class KubeletRole implements Role, Lifecycle {
   readonly name = 'kubelet';
   readonly kubelet: Kubelet;
   readonly #server: KubeletServer;
+  readonly #local: LocalNodes | undefined;
+  #withdraw: () => void = () => undefined;
 
   constructor(needs: KubeletNeeds, context: PluginContext) {
     const operations = new RuntimeOperations(context.metrics, context.clock);
@@ -19,6 +22,7 @@ export class KubeletRole implements Role, Lifecycle {
     this.kubelet = new Kubelet({ ...needs, runtimes }, context);
     const { address } = this.kubelet;
     const { config } = needs;
+    this.#local = needs.local;
     const loopback = address === '::1' || address.startsWith('127.');
     this.#server = new KubeletServer({
       kubelet: this.kubelet,
@@ -32,10 +36,15 @@ export class KubeletRole implements Role, Lifecycle {
   }
 
   async start(): Promise<void> {
-    await this.kubelet.start(await this.#server.start());
+    const port = await this.#server.start();
+    const { agents, address } = this.kubelet;
+    const door = { host: address, port, connect: () => this.#server.connect() };
+    this.#withdraw = this.#local?.offer(agents.keys(), door) ?? this.#withdraw;
+    await this.kubelet.start(port);
   }
 
   async stop(): Promise<void> {
+    this.#withdraw();
     await this.#server.stop();
     await this.kubelet.stop();
   }

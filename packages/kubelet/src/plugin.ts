@@ -1,6 +1,7 @@
 import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { LocalNodes } from '@oarlock/spi/local-nodes';
 import { Network } from '@oarlock/spi/network';
 import { Policy } from '@oarlock/spi/policy';
 import { Roles } from '@oarlock/spi/role';
@@ -22,6 +23,7 @@ export default Roles.plugin({
     volumes: Volumes,
     facts: Cluster,
     keys: Keys,
+    local: optional(LocalNodes),
   },
   create: (given, context) => new KubeletRole(given, context),
 });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
 import { request } from 'node:https';
 import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,7 @@ import { app, Bench, podOf, withTraits } from './bench.ts';
 /** A port that nothing in the pod listens on. */
 const unheard = 1;
 
-describe('streams of a kubelet', () => {
+describe.each(['its listener', 'its door within the process'] as const)('streams of a kubelet by %s', (way) => {
   let bench: Bench;
   let server: KubeletServer;
   let port: number;
@@ -76,23 +77,25 @@ describe('streams of a kubelet', () => {
 
   const upgrade = (path: string, headers: Record<string, string | string[]>, method = 'POST') =>
     new Promise<{ code: number; headers: Record<string, unknown>; socket?: Duplex; head?: Buffer }>((resolve, reject) => {
-      const asked = request({
-        host: '127.0.0.1',
-        port,
-        path,
-        method,
-        agent: false,
-        ca: keys.caBundle,
-        cert: client.certificate,
-        key: client.key,
-        headers: { connection: 'Upgrade', ...headers },
-      });
+      const options = { path, method, headers: { connection: 'Upgrade', ...headers } };
+      const asked =
+        way === 'its listener'
+          ? request({
+              ...options,
+              host: '127.0.0.1',
+              port,
+              agent: false,
+              ca: keys.caBundle,
+              cert: client.certificate,
+              key: client.key,
+            })
+          : httpRequest({ ...options, createConnection: () => server.connect() });
       asked.once('error', reject);
       asked.once('response', (response) => {
         response.resume();
         resolve({ code: response.statusCode ?? 0, headers: response.headers });
       });
-      asked.once('upgrade', (response, socket, head) => {
+      asked.once('upgrade', (response, socket: Duplex, head) => {
         resolve({ code: response.statusCode ?? 0, headers: response.headers, socket, head });
       });
       asked.end();

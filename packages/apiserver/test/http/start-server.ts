@@ -9,6 +9,7 @@ import type { AuditSink } from '@oarlock/spi/audit';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { KeyPair } from '@oarlock/spi/cluster';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import type { PathHandler } from '@oarlock/spi/paths';
 import { Registry } from 'prom-client';
 import { IssuedIdentity } from '../../src/aggregation/issued-identity.ts';
@@ -41,6 +42,7 @@ export interface ServerSettings {
   readonly auditPolicy?: AuditPolicy;
   readonly fairness?: PriorityAndFairness;
   readonly inFlight?: InFlight;
+  readonly local?: LocalNodes;
 }
 
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
@@ -100,7 +102,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     ...(settings.audit !== undefined && { auditor: auditorOf(settings.audit, settings.auditPolicy, clock) }),
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
-    kubelets: new KubeletProxy(keys, abort.signal),
+    kubelets: new KubeletProxy(keys, abort.signal, { local: settings.local }),
     proxies: new ProxyEndpoints(
       new ReverseProxy(abort.signal),
       new IssuedIdentity(keys, { commonName: 'kube-apiserver-kubelet-client', usages: ['client'] }, clock),

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { subjectAccessReviews, tokenReviews } from '@oarlock/api/resources';
 import type { Clock } from '@oarlock/kernel/clock';
 import type { Client } from '@oarlock/spi/client';
 import { HttpProblem } from './http-problem.ts';
+import { LocalConnection } from './local-connection.ts';
 
 /** Who asks. */
 export interface User {
@@ -23,6 +25,7 @@ export interface AccessOptions {
 /** The API server's own name towards kubelets. */
 const apiServer = 'kube-apiserver-kubelet-client';
 const masters = 'system:masters';
+const ownApiServer: User = { name: apiServer, groups: [masters, 'system:authenticated'] };
 /** How long answers of the API server hold, as upstream's kubelets have it. Milliseconds. */
 const identityMs = 120_000;
 const allowedMs = 300_000;
@@ -83,7 +86,7 @@ export class Access {
 
   /** @throws HttpProblem 401 or 403; 500 when the API server does not answer */
   async check(request: IncomingMessage, path: string, nodeName: string): Promise<void> {
-    const user = byCertificate(request.socket as TLSSocket) ?? (await this.#byToken(request.headers.authorization));
+    const user = byConnection(request.socket) ?? (await this.#byToken(request.headers.authorization));
     if (user === undefined) throw new HttpProblem(401, 'Unauthorized');
     if (user.groups.includes(masters) || user.name === apiServer) return;
     const verb = verbs[request.method ?? ''] ?? '';
@@ -137,6 +140,11 @@ export class Access {
     this.#decisions.set(key, allowed, allowed ? allowedMs : deniedMs);
     return allowed;
   }
+}
+
+/** Only the API server of this process is given connections that are no sockets. */
+function byConnection(socket: Duplex): User | undefined {
+  return socket instanceof LocalConnection ? ownApiServer : byCertificate(socket as TLSSocket);
 }
 
 /** Whom a certificate of the cluster's CA names. */

@@ -1,6 +1,6 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer as createLocalServer, type IncomingMessage, type Server as LocalServer, type ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '@oarlock/kernel/logger';
 import type { Kubelet } from '../kubelet.ts';
@@ -10,6 +10,7 @@ import { Access } from './access.ts';
 import { configz } from './configz.ts';
 import { parseLogRequest, sendLogs } from './container-logs.ts';
 import { HttpProblem } from './http-problem.ts';
+import { LocalConnection } from './local-connection.ts';
 import { portForwardProtocol } from './port-forward.ts';
 import { webSocketForwardProtocols } from './port-forward-websocket.ts';
 import { spdyCommandProtocols } from './remote-command-spdy.ts';
@@ -46,13 +47,15 @@ const codes: Readonly<Record<number, string>> = {
 /** The API of the kubelets of this process: logs, exec, attach, port-forward, pods and stats, over HTTPS, for the API server and administrators alone. */
 export class KubeletServer {
   readonly #options: KubeletServerOptions;
-  readonly #sockets = new Set<Socket>();
+  readonly #sockets = new Set<Duplex>();
   readonly #upgrades = new StreamingUpgrades();
   readonly #access: Access;
   readonly #summary: StatsSummary;
   readonly #certificate: ServingCertificate;
   readonly #sessions: Sessions;
   #server: Server | undefined;
+  /** Speaks as the other, and listens nowhere. */
+  readonly #local: LocalServer;
 
   constructor(options: KubeletServerOptions) {
     this.#options = options;
@@ -61,6 +64,8 @@ export class KubeletServer {
     this.#summary = new StatsSummary(options.kubelet);
     this.#certificate = new ServingCertificate(options.kubelet);
     this.#sessions = new Sessions({ signal: options.signal, clock, log: options.log });
+    this.#local = createLocalServer({ maxHeaderSize: maxHead });
+    this.#serve(this.#local);
   }
 
   /** Listens, and returns the port. @throws Error when it is taken, or no certificate is to be had */
@@ -75,16 +80,7 @@ export class KubeletServer {
       maxHeaderSize: maxHead,
       ALPNProtocols: ['http/1.1'],
     });
-    server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
-    });
-    server.on('request', (request, response) => {
-      void this.#handle(request, response);
-    });
-    server.on('upgrade', (request, socket, head) => {
-      void this.#upgrade(request, socket, head);
-    });
+    this.#serve(server);
     this.#server = server;
     this.#certificate.renewLater(server, pair);
     await new Promise<void>((resolve, reject) => {
@@ -96,6 +92,27 @@ export class KubeletServer {
     });
     server.on('error', (error) => this.#options.log.warn({ err: error }, "the kubelet's server has a problem"));
     return (server.address() as AddressInfo).port;
+  }
+
+  /** A connection of the API server of this process: what is asked over it is served as over the listener. @throws Error after the stop */
+  connect(): Duplex {
+    if (this.#options.signal.aborted || this.#server?.listening !== true) throw new Error('the kubelet does not serve');
+    const [near, far] = LocalConnection.pair();
+    this.#local.emit('connection', far);
+    return near;
+  }
+
+  #serve(server: Server | LocalServer): void {
+    server.on('connection', (socket: Duplex) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      void this.#handle(request, response);
+    });
+    server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      void this.#upgrade(request, socket, head);
+    });
   }
 
   async stop(): Promise<void> {
