@@ -65,6 +65,18 @@ describe('a kubelet in trouble', () => {
     expect(await bench.runtime.listPodSandbox()).toEqual([]);
   });
 
+  it('does not cut off the start of a container whose pod is deleted meanwhile', async () => {
+    bench = await new Bench().start();
+    const { metadata, ...web } = podOf('web', { restartPolicy: 'Never' }, { 'simulated.oarlock.dev/start-delay': '10s' });
+    // so that its last status can be read
+    bench.create({ ...web, metadata: { ...metadata, finalizers: ['oarlock.dev/test'] } });
+    await bench.until('web', () => bench.events.of('Created').length > 0);
+    await bench.delete('web', 30);
+    const ended = await bench.until('web', (pod) => pod?.status?.phase === 'Succeeded' || pod?.status?.phase === 'Failed');
+    expect(bench.events.of('Started')).toHaveLength(1);
+    expect(container(ended)?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' });
+  });
+
   it('runs a pod that replaces one of its name beside it, until that is gone', async () => {
     bench = await new Bench().start();
     bench.create(podOf('web', {}, { 'simulated.oarlock.dev/stop-delay': '5s' }));
