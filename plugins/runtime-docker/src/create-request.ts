@@ -15,7 +15,8 @@ import { since } from './engine-features.ts';
 const logConfig = { Type: 'json-file', Config: { 'max-size': '16m', 'max-file': '2' } };
 /** What holds a pod together is the last of it to be ended for want of memory. */
 const sandboxOomScore = -998;
-const propagations = { PRIVATE: 'rprivate', HOST_TO_CONTAINER: 'rslave', BIDIRECTIONAL: 'rshared' } as const;
+/** Private is what the engine does unasked, save for what holds its own directory: of that it insists to see more, and picks it itself. */
+const propagations = { PRIVATE: undefined, HOST_TO_CONTAINER: 'rslave', BIDIRECTIONAL: 'rshared' } as const;
 
 const present = <T extends object>(value: T): T => Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined)) as T;
 
@@ -80,7 +81,7 @@ function mount({ hostPath, containerPath, readonly = false, recursiveReadOnly, p
     Source: hostPath,
     Target: containerPath,
     ReadOnly: readonly,
-    BindOptions: { Propagation: propagations[propagation], ...(readonly && minor >= since.recursiveReadOnly && depth) },
+    BindOptions: present({ Propagation: propagations[propagation], ...(readonly && minor >= since.recursiveReadOnly && depth) }),
   };
 }
 

@@ -84,8 +84,8 @@ function bits<K extends string>(key: K, annotation: string | undefined): { reado
 /** The engine would write a file of its own making; containers of a sandbox share it. */
 export async function writeResolvConf(path: string, { servers, searches, options }: NonNullable<PodSandboxConfig['dns']>): Promise<void> {
   const lines = [
-    ...servers.map((server) => `nameserver ${server}`),
     ...(searches.length > 0 ? [`search ${searches.join(' ')}`] : []),
+    ...servers.map((server) => `nameserver ${server}`),
     ...(options.length > 0 ? [`options ${options.join(' ')}`] : []),
   ];
   await writeFile(path, lines.map((line) => `${line}\n`).join(''));

@@ -154,7 +154,7 @@ describe('an engine', () => {
       Source: path,
       Target: path,
       ReadOnly,
-      BindOptions: { Propagation: 'rprivate', ...options },
+      BindOptions: options,
     });
     expect(await containerRequest(config, { ...of, minor })).toHaveProperty('HostConfig.Mounts', [
       bind('/w', {}, false),
