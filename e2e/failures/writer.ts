@@ -60,7 +60,7 @@ export class Writer {
         } else if (status >= 500) this.unanswered++;
         else if (status !== 404 && status !== 409) throw new Error(`${name}: status ${status}`);
       } catch (error) {
-        if (!/ECONN|EPIPE|socket hang up|no answer within|closed|aborted/i.test(String(error))) throw error;
+        if (!/ECONN|EPIPE|socket hang up|socket disconnected|no answer within|closed|aborted/i.test(String(error))) throw error;
         this.unanswered++;
         api.close();
         api = await Api.of(this.#kubeconfig);

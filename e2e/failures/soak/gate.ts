@@ -1,21 +1,26 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** A door on this machine to one of several others, which can be slammed and held shut: what a network does to connections. */
 export class Gate {
-  readonly #targets: readonly number[];
+  readonly #targets: readonly Target[];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #held: { readonly released: Promise<void>; readonly release: () => void } | undefined;
   #next = 0;
 
-  private constructor(targets: readonly number[]) {
+  private constructor(targets: readonly Target[]) {
     this.#targets = targets;
     this.#server = createServer((socket) => void this.#pass(socket));
   }
 
-  /** @param targets ports of 127.0.0.1; each connection takes the next that answers */
-  static async to(...targets: readonly number[]): Promise<Gate> {
+  /** Each connection takes the next of the targets that answers. */
+  static async to(...targets: readonly Target[]): Promise<Gate> {
     const gate = new Gate(targets);
     gate.#server.listen(0, '127.0.0.1');
     await once(gate.#server, 'listening');
@@ -90,8 +95,9 @@ export class Gate {
 
   async #open(): Promise<Socket | undefined> {
     for (let tried = 0; tried < this.#targets.length; tried++) {
-      const port = this.#targets[this.#next++ % this.#targets.length];
-      const far = connect({ port: port ?? 0, host: '127.0.0.1' });
+      const target = this.#targets[this.#next++ % this.#targets.length];
+      if (!target) return undefined;
+      const far = connect(target);
       const answered = await Promise.race([once(far, 'connect').then(() => true), once(far, 'error').then(() => false)]).catch(() => false);
       if (answered) return far;
       far.destroy();

@@ -3,9 +3,13 @@ import { join } from 'node:path';
 import type { Stage } from '../../bench/stage.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import type { RunningEtcd } from '../../harness/etcd.ts';
-import { Gate } from './gate.ts';
+import { Gate, type Target } from './gate.ts';
 
 export const prefix = '/soak';
+const addresses = [
+  ['one', '127.0.0.1'],
+  ['two', '127.0.0.2'],
+] as const;
 
 /** A process that may be killed, stopped and cut off. */
 export interface Part {
@@ -24,6 +28,7 @@ export class Rig {
   readonly gate: Gate;
   readonly kubeconfig: string;
   readonly #kubeconfigs: (gate: Gate, name: string) => Promise<string>;
+  readonly #targets: readonly Target[];
 
   private constructor(
     etcd: RunningEtcd,
@@ -32,7 +37,9 @@ export class Rig {
     gate: Gate,
     kubeconfig: string,
     kubeconfigs: (gate: Gate, name: string) => Promise<string>,
+    targets: readonly Target[],
   ) {
+    this.#targets = targets;
     this.etcd = etcd;
     this.planes = planes;
     this.nodes = nodes;
@@ -46,21 +53,22 @@ export class Rig {
     const etcd = await stage.etcd();
     const etcdPort = Number(new URL(etcd.endpoint).port);
     const planes: Part[] = [];
-    for (const name of ['one', 'two']) {
-      const gate = await Gate.to(etcdPort);
-      const cluster = await stage.prepare({ spec: planeSpec(gate.port), nodeName: name });
+    for (const [name, host] of addresses) {
+      const gate = await Gate.to({ host: '127.0.0.1', port: etcdPort });
       const [first] = planes;
-      if (first)
-        for (const directory of ['pki', 'plugins']) {
-          await mkdir(cluster.dataDir, { recursive: true, mode: 0o700 });
-          await cp(join(first.cluster.dataDir, directory), join(cluster.dataDir, directory), { recursive: true });
-        }
+      // as on machines of their own: other addresses, the same port
+      const args = first ? ['--port', String(first.cluster.port)] : [];
+      const cluster = await stage.prepare({ spec: planeSpec(gate.port, host), nodeName: name, args });
+      if (first) {
+        await mkdir(cluster.dataDir, { recursive: true, mode: 0o700 });
+        await cp(join(first.cluster.dataDir, 'pki'), join(cluster.dataDir, 'pki'), { recursive: true });
+      }
       await cluster.up();
       planes.push({ name, cluster, gate });
     }
-    const ports = planes.map(({ cluster }) => cluster.port);
     const [first] = planes;
     if (!first) throw new Error('there is no control plane');
+    const targets = addresses.map(([, host]) => ({ host, port: first.cluster.port }));
     const text = await readFile(first.cluster.kubeconfig, 'utf8');
     const kubeconfigs = async (gate: Gate, name: string) => {
       const file = stage.path(`${name}.kubeconfig`);
@@ -70,7 +78,7 @@ export class Rig {
     const nodes: Part[] = [];
     for (let group = 0; group < groups; group++) {
       const name = `group-${group}`;
-      const gate = await Gate.to(...ports);
+      const gate = await Gate.to(...targets);
       const cluster = await stage.prepare({
         spec: nodesSpec(name, nodesEach, group),
         nodeName: name,
@@ -81,18 +89,19 @@ export class Rig {
       cluster.launch();
       nodes.push({ name, cluster, gate });
     }
-    const gate = await Gate.to(...ports);
-    return new Rig(etcd, planes, nodes, gate, await kubeconfigs(gate, 'user'), kubeconfigs);
+    const gate = await Gate.to(...targets);
+    return new Rig(etcd, planes, nodes, gate, await kubeconfigs(gate, 'user'), kubeconfigs, targets);
   }
 
   /** One more way to the API servers, for a client of its own. */
   async way(name: string): Promise<{ readonly gate: Gate; readonly kubeconfig: string }> {
-    const gate = await Gate.to(...this.planes.map(({ cluster }) => cluster.port));
+    const gate = await Gate.to(...this.#targets);
     return { gate, kubeconfig: await this.#kubeconfigs(gate, name) };
   }
 }
 
-const planeSpec = (etcdPort: number) => ({
+const planeSpec = (etcdPort: number, address: string) => ({
+  server: { address, names: addresses.map(([, host]) => host) },
   roles: ['apiserver', 'controllers', 'scheduler'],
   storage: { use: 'storage-etcd', config: { endpoints: [`http://127.0.0.1:${etcdPort}`], prefix } },
   controllers: ['controller-metrics-server'],
