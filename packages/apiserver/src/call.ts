@@ -9,6 +9,9 @@ const maxWarnings = 64;
 /** Bytes of a body each step of which takes so long that others are to have their turn before the next. */
 const largeBody = 262_144;
 const writes: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
+/** Renewals of Leases cause nothing, and in large clusters their spans would leave no room for any others. */
+const renews = ({ resource, verb }: ApiRequest) =>
+  resource.resource === 'leases' && resource.group === 'coordination.k8s.io' && (verb === 'update' || verb === 'patch');
 
 /** One request on its way through the stages, and what they learn about it. */
 export class Call {
@@ -30,7 +33,7 @@ export class Call {
     this.now = now;
     this.#tracer = tracer;
     this.dryRun = request.query['dryRun'] === 'All';
-    const traced = writes.has(request.verb) || request.cause?.isRemote === true;
+    const traced = request.cause?.isRemote === true || (writes.has(request.verb) && !renews(request));
     const { authentication } = request;
     if (traced)
       this.#span = startSpan(tracer, this.#name(), { cause: request.cause, ...(authentication && { startTime: authentication.from }) });

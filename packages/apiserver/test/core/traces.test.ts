@@ -1,6 +1,7 @@
 import type { Attributes as SpanAttributes, Span, SpanContext, SpanOptions, Tracer } from '@opentelemetry/api';
 import { trace } from '@opentelemetry/api';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Lease } from '@oarlock/api/types/coordination-v1';
 import { allow, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { configMap, refusal, TestServer, type ServerOptions } from './fixture.ts';
 
@@ -102,6 +103,26 @@ describe('traces', () => {
     expect(spans).toEqual([]);
     await server.list('configmaps', {}, { cause: { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), traceFlags: 1, isRemote: true } });
     expect(spans[0]).toMatchObject({ name: 'list configmaps', parent: 'b'.repeat(16), context: { traceId: 'a'.repeat(32) } });
+  });
+
+  it('record how a Lease is made, and no renewals of it but those of a trace from outside', async () => {
+    const { tracer, spans } = recorder();
+    await start({ tracer });
+    const leases = 'leases.coordination.k8s.io';
+    const spec = { holderIdentity: 'x', leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z' };
+    const metadata = { name: 'a', namespace: 'default' };
+    const made = await server.create<Lease>(leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec } as Lease);
+    const renewed = (from: Lease, second: number): Lease => ({
+      ...from,
+      spec: { ...spec, renewTime: `2026-01-01T00:00:${second}.000000Z` },
+    });
+    await server.update(leases, renewed(made, 10));
+    const patched = await server.patch<Lease>(leases, 'a', { spec: { renewTime: '2026-01-01T00:00:20.000000Z' } });
+    const writes = () => spans.filter(({ parent }) => parent === undefined || parent === 'b'.repeat(16)).map(({ name }) => name);
+    expect(writes()).toEqual(['create leases.coordination.k8s.io']);
+    const cause = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), traceFlags: 1, isRemote: true };
+    await server.update(leases, renewed(patched, 30), { cause });
+    expect(writes()).toEqual(['create leases.coordination.k8s.io', 'update leases.coordination.k8s.io']);
   });
 
   it('hand the cause of a write on with its event', async () => {
