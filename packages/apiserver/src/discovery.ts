@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { groups, type Kind, type Subresource } from '@oarlock/api/kinds';
 import { publishedOf } from './custom-resources/published-kind.ts';
-import { compareVersions } from './custom-resources/version-order.ts';
+import { compareVersions } from '@oarlock/api/version-order';
 
 /** What discovery documents are made of. */
 export interface DiscoverySource {

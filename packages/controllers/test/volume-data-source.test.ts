@@ -5,7 +5,7 @@ import { noTracer } from '@oarlock/kernel/tracing';
 import type { Controller } from '@oarlock/spi/controller';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import volumeDataSource, { volumePopulators } from '../src/volume-data-source/volume-data-source-controller.ts';
 
 const claim = (name: string, dataSourceRef?: object, volumeName?: string): PersistentVolumeClaim =>
@@ -36,9 +36,10 @@ it('warns of claims that nobody has said to fill, where populators are defined',
     }),
   };
   const controller = volumeDataSource.create(
-    { config: {}, informers: api.informers, events } as never,
+    { config: {}, informers: api.informers, events, client } as never,
     { clock, log: silentLogger, tracer: noTracer, dataDir: '' } as never,
   ) as Controller;
+  onTestFinished(controller.follow?.(() => () => undefined) ?? (() => undefined));
   const look = (name: string) =>
     controller.reconcile(`default/${name}`, { client, signal: new AbortController().signal } as Parameters<typeof controller.reconcile>[1]);
   api.seed(

@@ -164,6 +164,5 @@ function verbOf(method: string, name: string, watching: boolean): ApiVerb {
 function refuse(response: ServerResponse, error: unknown): void {
   const { status, code } = error instanceof StatusError ? error : failure('InternalError', String(error));
   if (response.headersSent) response.destroy();
-  else
-    response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', ...status }));
+  else response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(status));
 }

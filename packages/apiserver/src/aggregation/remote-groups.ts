@@ -1,3 +1,5 @@
+import { compareVersions } from '@oarlock/api/version-order';
+
 /** One version of a group as another server serves it. */
 export interface RemoteApi {
   readonly group: string;
@@ -31,17 +33,8 @@ interface Version {
   readonly version: string;
 }
 
-const stability = (version: string): readonly number[] => {
-  const [, major = '0', level = '', minor = '0'] = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version) ?? [];
-  return [level === '' ? 2 : level === 'beta' ? 1 : 0, Number(major), Number(minor)];
-};
 /** Most preferred first: by priority, then by how finished the version is. */
-function byPreference(a: RemoteApi, b: RemoteApi): number {
-  if (a.versionPriority !== b.versionPriority) return b.versionPriority - a.versionPriority;
-  const [x, y] = [stability(a.version), stability(b.version)];
-  for (const [i, part] of x.entries()) if (part !== y[i]) return (y[i] ?? 0) - part;
-  return a.version < b.version ? -1 : 1;
-}
+const byPreference = (a: RemoteApi, b: RemoteApi): number => b.versionPriority - a.versionPriority || compareVersions(a.version, b.version);
 
 function grouped(apis: RemoteGroups): readonly (readonly [string, readonly RemoteApi[]])[] {
   const groups = new Map<string, RemoteApi[]>();

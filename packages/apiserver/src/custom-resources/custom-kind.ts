@@ -33,7 +33,7 @@ import type { SchemaNode } from './schema-node.ts';
 import { floatsOf } from './sent-floats.ts';
 import { withTypedMetadata } from './typed-metadata.ts';
 import { nowhere, validateValue } from './value-validation.ts';
-import { compareVersions } from './version-order.ts';
+import { compareVersions } from '@oarlock/api/version-order';
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };

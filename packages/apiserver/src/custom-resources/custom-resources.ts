@@ -16,7 +16,7 @@ import type { Published, PublishedKind } from './published-kind.ts';
 import type { RuleMetrics } from './rule-metrics.ts';
 import { SchemaNode } from './schema-node.ts';
 import { strictSchema } from './strict-schema.ts';
-import { compareVersions } from './version-order.ts';
+import { compareVersions } from '@oarlock/api/version-order';
 
 export const definitionsName = 'customresourcedefinitions.apiextensions.k8s.io';
 export const definitionsPrefix = `${root}${definitionsName}/`;

@@ -13,10 +13,10 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Condition } from '@oarlock/api/types/meta-v1';
 import type { PodDisruptionBudget, PodDisruptionBudgetStatus } from '@oarlock/api/types/policy-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult, type Watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds } from '../discovered-kinds.ts';
 import { conditionOf, isReady, isTerminal, isTerminating } from '../pod-state.ts';
 import { typed } from '../pod-template.ts';
 import { byLabel, podLabels, selectedPods } from '../pods-by-label.ts';
@@ -46,7 +46,7 @@ export class DisruptionController implements Controller {
     parts.pods.addIndex(byLabel, podLabels);
     const selecting = new SelectorOwners(parts.budgets, { emptyMatches: true });
     this.watches = [
-      parts.owners.custom.watch,
+      ...parts.owners.kinds.watches(),
       ...asked(parts.owners),
       watch(parts.budgets, (budget) => [objectKey(budget)]),
       watch(parts.pods, (pod, old) => {
@@ -59,6 +59,10 @@ export class DisruptionController implements Controller {
         return keys;
       }),
     ];
+  }
+
+  follow(): () => void {
+    return this.#parts.owners.kinds.on();
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
@@ -207,8 +211,8 @@ const matters = (pod: Pod, old: Pod) =>
 export default Controllers.plugin({
   id: 'controller-disruption',
   config: z.strictObject({}),
-  needs: { informers: Informers, events: Events },
-  create: ({ informers, events }, { clock }) =>
+  needs: { informers: Informers, events: Events, client: Client },
+  create: ({ informers, events, client }, { clock, log }) =>
     new DisruptionController({
       budgets: informers.of(podDisruptionBudgets),
       pods: informers.of(podResource),
@@ -217,7 +221,7 @@ export default Controllers.plugin({
         deployments: informers.of(deployments),
         statefulSets: informers.of(statefulSets),
         replicationControllers: informers.of(replicationControllers),
-        custom: new CustomKinds(informers),
+        kinds: DiscoveredKinds.of({ informers, client, clock, log, random: Math.random }),
       },
       recorder: events.recorder('controllermanager'),
       clock,

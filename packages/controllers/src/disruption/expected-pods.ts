@@ -5,7 +5,7 @@ import type { Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/app
 import type { Pod, ReplicationController } from '@oarlock/api/types/core-v1';
 import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
 import type { Client, Informer } from '@oarlock/spi/client';
-import type { CustomKinds } from '../custom-kinds.ts';
+import type { DiscoveredKinds } from '../discovered-kinds.ts';
 import { scaledResource } from '../scale-kinds.ts';
 
 export interface Expected {
@@ -20,7 +20,7 @@ export interface Owners {
   readonly deployments: Informer<Deployment>;
   readonly statefulSets: Informer<StatefulSet>;
   readonly replicationControllers: Informer<ReplicationController>;
-  readonly custom: CustomKinds;
+  readonly kinds: DiscoveredKinds;
 }
 
 const isPercent = (value: unknown): value is string => typeof value === 'string';
@@ -71,7 +71,8 @@ async function scaleOf(pod: Pod, ref: OwnerReference, owners: Owners, client: Cl
         ? owners.replicationControllers.get(key)
         : undefined;
   if (known !== undefined && is(known, ref.uid)) return { uid: ref.uid, replicas: known.spec?.replicas ?? 1 };
-  const of = scaledResource(owners.custom, ref.apiVersion, ref.kind);
+  await owners.kinds.settled();
+  const of = scaledResource(owners.kinds, ref.apiVersion, ref.kind);
   if (of === undefined) throw new Error(`${ref.kind}.${group} does not implement the scale subresource`);
   const scale = await client.get(of, { namespace, name: ref.name }, { subresource: 'scale' });
   return { uid: ref.uid, replicas: scale.spec?.replicas ?? 0 };

@@ -1,25 +1,25 @@
 import { kindOf, kinds, parseApiVersion } from '@oarlock/api/kinds';
 import type { KubeObject, OwnerReference } from '@oarlock/api/object';
-import { resource, type Resource } from '@oarlock/api/resource';
+import { groupResource, resource, type Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
-import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type Watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds, type DiscoveredKind } from '../discovered-kinds.ts';
 import { foreground, orphan, OwnerGraph, type GraphNode } from './owner-graph.ts';
-import { unlessGone } from '../unless-gone.ts';
+import { deleteNode, dropOwners, removeFinalizer, unblock } from './node-writes.ts';
 
+const isCollected = ({ verbs }: DiscoveredKind): boolean => needed.every((verb) => verbs.has(verb));
 const maxAbsent = 5_000;
 const workers = 20; // as upstream's --concurrent-gc-syncs
+
+/** What has to be possible with a kind that is collected. */
+const needed = ['delete', 'list', 'watch'] as const;
 
 /** Events are many, own nothing and are owned by nothing. */
 const collected: readonly Resource[] = kinds
   .filter(
-    (kind) =>
-      kind.servedByDefault &&
-      kind.preferred &&
-      ['delete', 'list', 'watch'].every((verb) => kind.verbs.includes(verb)) &&
-      kind.resource !== 'events',
+    (kind) => kind.servedByDefault && kind.preferred && needed.every((verb) => kind.verbs.includes(verb)) && kind.resource !== 'events',
   )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced));
 
@@ -37,40 +37,50 @@ export class GarbageCollector implements Controller {
   readonly #absent = new Set<string>();
 
   readonly #informers: Informers;
-  readonly #custom: CustomKinds;
+  readonly #kinds: DiscoveredKinds;
+  /** Objects with an owner of a kind that nobody knows: they are looked at again when there are other kinds. */
+  readonly #puzzling = new Set<string>();
 
-  constructor(informers: Informers, recorder: EventRecorder) {
+  constructor(informers: Informers, kinds: DiscoveredKinds, recorder: EventRecorder) {
     this.#informers = informers;
     this.#recorder = recorder;
-    this.#custom = new CustomKinds(informers);
+    this.#kinds = kinds;
     const own = collected.map((each) => informers.of(each));
-    this.watches = [...own.map((informer) => this.#watched(informer)), this.#custom.watch];
+    this.watches = [...own.map((informer) => this.#watched(informer)), ...kinds.watches(() => this.#takePuzzling())];
     for (const informer of own) this.#feed(informer);
   }
 
-  /** Kinds that are defined while the collector runs are collected, too. */
+  /** Kinds that come while the collector runs are collected, too. */
   follow(add: (watch: Watch) => () => void): () => void {
     const ends = new Map<string, () => void>();
-    const off = this.#custom.on({
-      added: (resource) => {
-        const informer = this.#informers.of(resource);
-        const unfeed = this.#feed(informer);
-        const unwatch = add(this.#watched(informer));
-        ends.set(nameOfResource(resource), () => {
-          unwatch();
-          unfeed();
-          this.#informers.release?.(resource);
-        });
+    return this.#kinds.on({
+      added: (kind) => {
+        // a watch that is taken up tells of what is known already
+        if (this.#puzzling.size > 0) for (const each of this.#kinds.watches(() => this.#takePuzzling())) add(each)();
+        if (isCollected(kind)) ends.set(groupResource(kind.resource), this.#collect(kind.resource, add));
       },
-      removed: (resource) => {
-        const name = nameOfResource(resource);
+      removed: ({ resource }) => {
+        const name = groupResource(resource);
         ends.get(name)?.();
         ends.delete(name);
       },
     });
+  }
+
+  #collect(resource: Resource, add: (watch: Watch) => () => void): () => void {
+    const informer = this.#informers.of(resource);
+    const unfeed = this.#feed(informer);
+    const unwatch = add(this.#watched(informer));
     return () => {
-      off();
+      unwatch();
+      unfeed();
     };
+  }
+
+  #takePuzzling(): readonly string[] {
+    const uids = [...this.#puzzling];
+    this.#puzzling.clear();
+    return uids;
   }
 
   /** Keeps the graph up to date. Handlers run in order: when a watch asks, it is. */
@@ -83,6 +93,7 @@ export class GarbageCollector implements Controller {
       updated: put,
       deleted: ({ metadata }) => {
         this.#graph.remove(metadata?.uid ?? '');
+        this.#puzzling.delete(metadata?.uid ?? '');
         this.#noteAbsent(metadata?.uid ?? '');
       },
     });
@@ -139,7 +150,7 @@ export class GarbageCollector implements Controller {
     if (count('solid') > 0) {
       const lost = node.owners.filter(({ uid }) => states.get(uid) !== 'solid');
       if (lost.length > 0)
-        await this.#dropOwners(
+        await dropOwners(
           node,
           lost.map(({ uid }) => uid),
           client,
@@ -148,11 +159,11 @@ export class GarbageCollector implements Controller {
     }
     if (count('waiting') > 0 && node.dependents.size > 0) {
       // one of its dependents waits for it in turn: a circle that nobody would ever open
-      if ([...node.dependents].some((dependent) => dependent.foreground)) await this.#unblock(node, client);
-      await this.#delete(node, 'Foreground', client);
+      if ([...node.dependents].some((dependent) => dependent.foreground)) await unblock(node, client);
+      await deleteNode(node, 'Foreground', client);
       return;
     }
-    await this.#delete(node, undefined, client);
+    await deleteNode(node, undefined, client);
   }
 
   /** The server has the last word on an owner that no informer has shown. */
@@ -160,8 +171,11 @@ export class GarbageCollector implements Controller {
     const known = this.#stateOf(owner.uid);
     if (this.#isForeign(node, owner.uid)) return this.#wrongNamespace(node, owner);
     if (known !== 'unknown') return known;
-    const kind = this.#resourceOf(owner);
-    if (kind === undefined) return 'solid'; // a kind nobody here knows: better keep than delete
+    const kind = this.#resourceOf(owner) ?? (await this.#kinds.settled().then(() => this.#resourceOf(owner)));
+    if (kind === undefined) {
+      this.#puzzling.add(node.uid);
+      return 'solid'; // better keep than delete
+    }
     if (kind.namespaced && !node.resource.namespaced) return this.#wrongNamespace(node, owner);
     try {
       const live = await client.get(kind, {
@@ -186,7 +200,7 @@ export class GarbageCollector implements Controller {
   #resourceOf({ apiVersion, kind: name }: OwnerReference): Resource | undefined {
     const { group, version } = parseApiVersion(apiVersion);
     const kind = kindOf({ group, version, kind: name });
-    if (kind === undefined) return this.#custom.find(group, name);
+    if (kind === undefined) return this.#kinds.find(group, name);
     return resource(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced);
   }
 
@@ -213,87 +227,24 @@ export class GarbageCollector implements Controller {
     const blocking = [...node.dependents].filter((dependent) =>
       dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true),
     );
-    if (blocking.length === 0) await this.#removeFinalizer(node, foreground, client);
+    if (blocking.length === 0) await removeFinalizer(node, foreground, client);
     else for (const dependent of blocking) if (!dependent.deleting) await this.#judge(dependent, client);
   }
 
   async #orphanDependents(node: GraphNode, client: Client): Promise<void> {
-    await Promise.all([...node.dependents].map((dependent) => this.#dropOwners(dependent, [node.uid], client)));
-    await this.#removeFinalizer(node, orphan, client);
-  }
-
-  async #dropOwners(node: GraphNode, uids: readonly string[], client: Client): Promise<void> {
-    await unlessGone(async () => {
-      const live = await client.get(node.resource, nameOf(node));
-      if (live.metadata?.uid !== node.uid) return;
-      const left = (live.metadata.ownerReferences ?? []).filter(({ uid }) => !uids.includes(uid));
-      if (left.length !== (live.metadata.ownerReferences ?? []).length) {
-        await client.patch(node.resource, nameOf(node), 'merge', {
-          metadata: { uid: node.uid, resourceVersion: live.metadata.resourceVersion, ownerReferences: left.length > 0 ? left : null },
-        });
-      }
-    });
-  }
-
-  async #removeFinalizer(node: GraphNode, finalizer: string, client: Client): Promise<void> {
-    await unlessGone(async () => {
-      const live = await client.get(node.resource, nameOf(node));
-      if (live.metadata?.uid !== node.uid || !live.metadata.finalizers?.includes(finalizer)) return;
-      await client.patch(node.resource, nameOf(node), 'merge', {
-        metadata: {
-          uid: node.uid,
-          resourceVersion: live.metadata.resourceVersion,
-          finalizers: live.metadata.finalizers.filter((each) => each !== finalizer),
-        },
-      });
-    });
-  }
-
-  async #unblock(node: GraphNode, client: Client): Promise<void> {
-    await unlessGone(async () => {
-      const live = await client.get(node.resource, nameOf(node));
-      const owners = live.metadata?.ownerReferences ?? [];
-      if (live.metadata?.uid !== node.uid || !owners.some(({ blockOwnerDeletion }) => blockOwnerDeletion === true)) return;
-      await client.patch(node.resource, nameOf(node), 'merge', {
-        metadata: {
-          uid: node.uid,
-          resourceVersion: live.metadata.resourceVersion,
-          ownerReferences: owners.map((owner) => ({ ...owner, blockOwnerDeletion: false })),
-        },
-      });
-    });
-  }
-
-  /** What is deleted is looked at once more: somebody may have taken it over since. How it goes it may have said itself. */
-  async #delete(node: GraphNode, policy: 'Foreground' | undefined, client: Client): Promise<void> {
-    await unlessGone(async () => {
-      const { metadata } = await client.get(node.resource, nameOf(node));
-      if (metadata?.uid !== node.uid) return;
-      const text = (owners: readonly OwnerReference[] = []) => owners.map(({ uid }) => uid).join(' ');
-      if (text(metadata.ownerReferences) !== text(node.owners)) return;
-      const { finalizers = [] } = metadata;
-      const own = finalizers.includes(orphan) ? 'Orphan' : finalizers.includes(foreground) ? 'Foreground' : 'Background';
-      try {
-        await client.delete(node.resource, nameOf(node), {
-          preconditions: { uid: node.uid, resourceVersion: metadata.resourceVersion ?? '' },
-          propagationPolicy: policy ?? own,
-        });
-      } catch (error) {
-        if (!isStatus(error, 'Conflict')) throw error;
-        // its owner, which waits for it, may have deleted it meanwhile
-        const again = await client.get(node.resource, nameOf(node));
-        if (again.metadata?.uid === node.uid && again.metadata.deletionTimestamp === undefined) throw error;
-      }
-    });
+    await Promise.all([...node.dependents].map((dependent) => dropOwners(dependent, [node.uid], client)));
+    await removeFinalizer(node, orphan, client);
   }
 }
-
-const nameOfResource = ({ group, version, resource: name }: Resource) => `${group}/${version}/${name}`;
-const nameOf = ({ name, namespace }: GraphNode) => ({ name, ...(namespace !== '' && { namespace }) });
 
 export default Controllers.plugin({
   id: 'controller-garbage-collector',
   config: z.strictObject({}),
-  needs: { informers: Informers, events: Events },
-  create: ({ informers, events }) => new GarbageCollector(informers, events.recorder('garbage-collector-controller')),
+  needs: { informers: Informers, events: Events, client: Client },
+  create: ({ informers, events, client }, { clock, log }) =>
+    new GarbageCollector(
+      informers,
+      DiscoveredKinds.of({ informers, client, clock, log, random: Math.random }),
+      events.recorder('garbage-collector-controller'),
+    ),
 });

@@ -8,10 +8,10 @@ import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, MetricS
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { parseQuantity } from '@oarlock/api/quantity';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds } from '../discovered-kinds.ts';
 import { typed } from '../pod-template.ts';
 import { byLabel, labelKey, podLabels } from '../pods-by-label.ts';
 import { scaledResource, type Scale } from '../scale-kinds.ts';
@@ -32,7 +32,7 @@ interface Parts {
   readonly autoscalers: Informer<HorizontalPodAutoscaler>;
   readonly pods: Informer<Pod>;
   readonly metrics: MetricsSource;
-  readonly custom: CustomKinds;
+  readonly kinds: DiscoveredKinds;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
   readonly settings: AutoscalerSettings;
@@ -62,12 +62,16 @@ export class HorizontalPodAutoscalerController implements Controller {
     parts.pods.addIndex(byLabel, podLabels);
     // its own status is no reason to look again: the next look comes in time
     this.watches = [
-      parts.custom.watch,
+      ...parts.kinds.watches(),
       watch(parts.pods, () => []), // only asked, but it has to be there first
       watch(parts.autoscalers, (each, old) =>
         old === undefined || JSON.stringify(each.spec) !== JSON.stringify(old.spec) ? [objectKey(each)] : [],
       ),
     ];
+  }
+
+  follow(): () => void {
+    return this.#parts.kinds.on();
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
@@ -89,8 +93,9 @@ export class HorizontalPodAutoscalerController implements Controller {
   async #target(look: Look): Promise<Target | undefined> {
     const { autoscaler, client } = look;
     const { apiVersion = 'v1', kind: kindName, name } = autoscaler.spec.scaleTargetRef;
+    await this.#parts.kinds.settled();
     try {
-      const of = scaledResource(this.#parts.custom, apiVersion, kindName);
+      const of = scaledResource(this.#parts.kinds, apiVersion, kindName);
       if (of === undefined) throw new Error(`no matches for kind "${kindName}" in group "${parseApiVersion(apiVersion).group}"`);
       const scale = await client.get(of, { namespace: autoscaler.metadata?.namespace ?? '', name }, { subresource: 'scale' });
       this.#condition(look, 'AbleToScale', 'True', 'SucceededGetScale', "the HPA controller was able to get the target's current scale");
@@ -305,13 +310,13 @@ export default Controllers.plugin({
     /** A pod that was never ready within this time of its start has still to become so. */
     initialReadinessSeconds: z.number().int().min(0).default(30),
   }),
-  needs: { informers: Informers, events: Events },
-  create: ({ config, informers, events }, { clock }) =>
+  needs: { informers: Informers, events: Events, client: Client },
+  create: ({ config, informers, events, client }, { clock, log }) =>
     new HorizontalPodAutoscalerController({
       autoscalers: informers.of(horizontalPodAutoscalers),
       pods: informers.of(podResource),
       metrics: aggregatedMetrics,
-      custom: new CustomKinds(informers),
+      kinds: DiscoveredKinds.of({ informers, client, clock, log, random: Math.random }),
       recorder: events.recorder('horizontal-pod-autoscaler'),
       clock,
       settings: config,

@@ -1,14 +1,15 @@
 import { kinds } from '@oarlock/api/kinds';
 import { namespaces, pods as podResource } from '@oarlock/api/resources';
-import { resource, type Resource } from '@oarlock/api/resource';
+import { groupResource, resource, type Resource } from '@oarlock/api/resource';
+import type { KubeObject } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
-import { formatTime } from '@oarlock/api/time';
-import type { Namespace, NamespaceCondition } from '@oarlock/api/types/core-v1';
+import type { Namespace } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/kernel/clock';
-import { Informers, type Client, type Informer } from '@oarlock/spi/client';
+import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds, type DiscoveredKind } from '../discovered-kinds.ts';
+import { conditionsOf, type Remains } from './deletion-conditions.ts';
 
 const finalizer = 'kubernetes';
 const firstLookMs = 100;
@@ -28,11 +29,8 @@ const contents: readonly Resource[] = kinds
   )
   .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, true));
 
-interface Remains {
-  readonly left: ReadonlyMap<string, number>;
-  readonly finalizers: ReadonlyMap<string, number>;
-  readonly failures: readonly string[];
-}
+type Content = Pick<DiscoveredKind, 'resource' | 'verbs'>;
+const all: ReadonlySet<string> = new Set(['deletecollection']);
 
 /** Empties a namespace that is being deleted, then lets it go. */
 export class NamespaceController implements Controller {
@@ -42,20 +40,25 @@ export class NamespaceController implements Controller {
   readonly #clock: Clock;
   readonly #looks = new Map<string, number>();
 
-  readonly #custom: CustomKinds;
+  readonly #kinds: DiscoveredKinds;
 
-  constructor(all: Informer<Namespace>, pods: Informer, custom: CustomKinds, clock: Clock) {
-    this.#custom = custom;
+  constructor(all: Informer<Namespace>, pods: Informer, kinds: DiscoveredKinds, clock: Clock) {
+    this.#kinds = kinds;
     this.#namespaces = all;
     this.#clock = clock;
     this.watches = [
-      custom.watch,
+      // those that wait may have waited for a group to answer
+      ...kinds.watches(() => this.#looks.keys()),
       watch(all, ({ metadata }) => (metadata?.deletionTimestamp === undefined ? [] : [metadata.name ?? ''])),
       // pods take their time to end: the last one that goes wakes us
       watch(pods, ({ metadata }) =>
         this.#namespaces.get(metadata?.namespace ?? '')?.metadata?.deletionTimestamp === undefined ? [] : [metadata?.namespace ?? ''],
       ),
     ];
+  }
+
+  follow(): () => void {
+    return this.#kinds.on();
   }
 
   async reconcile(name: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
@@ -65,7 +68,7 @@ export class NamespaceController implements Controller {
       return undefined;
     }
     const remains = await this.#empty(name, client);
-    const done = remains.left.size === 0 && remains.failures.length === 0;
+    const done = remains.left.size === 0 && remains.failures.length === 0 && remains.undiscovered.length === 0;
     const conditions = conditionsOf(namespace, remains, this.#clock.now());
     if (!done) {
       if (conditions !== namespace.status?.conditions)
@@ -98,12 +101,15 @@ export class NamespaceController implements Controller {
     const left = new Map<string, number>();
     const finalizers = new Map<string, number>();
     const failures: string[] = [];
-    const empty = async (each: Resource): Promise<void> => {
-      const name = each.group === '' ? each.resource : `${each.resource}.${each.group}`;
+    await this.#kinds.settled();
+    const discovered = this.#kinds.list().filter((each) => each.resource.namespaced && each.verbs.has('delete') && each.verbs.has('list'));
+    const empty = async ({ resource: each, verbs }: Content): Promise<void> => {
+      const name = groupResource(each);
       try {
-        const before = await client.list(each, { namespace, limit: 1 });
+        const before = await client.list(each, { namespace, ...(verbs.has('deletecollection') && { limit: 1 }) });
         if (before.items.length === 0) return;
-        await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
+        if (verbs.has('deletecollection')) await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
+        else await Promise.all(before.items.map((item) => deleteOne(each, item, client)));
         const after = await client.list(each, { namespace });
         if (after.items.length === 0) return;
         left.set(name, after.items.length);
@@ -115,11 +121,16 @@ export class NamespaceController implements Controller {
       }
     };
     // what pods rely on, policies among it, goes after them (KEP-5080)
-    await empty(podResource);
+    await empty({ resource: podResource, verbs: all });
     if (left.size === 0 && failures.length === 0)
-      await Promise.all([...contents, ...this.#custom.list().filter(({ namespaced }) => namespaced)].map(empty));
-    return { left, finalizers, failures };
+      await Promise.all([...contents.map((each) => ({ resource: each, verbs: all })), ...discovered].map(empty));
+    return { left, finalizers, failures, undiscovered: this.#kinds.failing };
   }
+}
+
+async function deleteOne(of: Resource, { metadata }: KubeObject, client: Client): Promise<void> {
+  const { name = '', namespace = '' } = metadata ?? {};
+  await ignoreGone(client.delete(of, { namespace, name }, { propagationPolicy: 'Background' }));
 }
 
 const typed = (namespace: Namespace): Namespace => ({ ...namespace, apiVersion: 'v1', kind: 'Namespace' });
@@ -132,79 +143,15 @@ async function ignoreGone(write: Promise<unknown>): Promise<void> {
   }
 }
 
-const count = (map: ReadonlyMap<string, number>, words: (key: string, n: number) => string) =>
-  [...map]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, n]) => words(key, n))
-    .join(', ');
-
-/** The five conditions by which upstream tells what holds a namespace; the present list itself when nothing changed. */
-function conditionsOf(
-  { status }: Namespace,
-  { left, finalizers, failures }: Remains,
-  nowMs: number,
-): readonly NamespaceCondition[] | undefined {
-  const wanted: readonly { type: string; bad: boolean; badReason: string; goodReason: string; badMessage: string; goodMessage: string }[] =
-    [
-      {
-        type: 'NamespaceDeletionDiscoveryFailure',
-        bad: false,
-        badReason: 'DiscoveryFailed',
-        goodReason: 'ResourcesDiscovered',
-        badMessage: '',
-        goodMessage: 'All resources successfully discovered',
-      },
-      {
-        type: 'NamespaceDeletionGroupVersionParsingFailure',
-        bad: false,
-        badReason: 'GroupVersionParsingFailed',
-        goodReason: 'ParsedGroupVersions',
-        badMessage: '',
-        goodMessage: 'All legacy kube types successfully parsed',
-      },
-      {
-        type: 'NamespaceDeletionContentFailure',
-        bad: failures.length > 0,
-        badReason: 'ContentDeletionFailed',
-        goodReason: 'ContentDeleted',
-        badMessage: `Failed to delete all resource types, ${failures.length} remaining: ${failures.join(', ')}`,
-        goodMessage: 'All content successfully deleted, may be waiting on finalization',
-      },
-      {
-        type: 'NamespaceContentRemaining',
-        bad: left.size > 0,
-        badReason: 'SomeResourcesRemain',
-        goodReason: 'ContentRemoved',
-        badMessage: `Some resources are remaining: ${count(left, (key, n) => `${key} has ${n} resource instances`)}`,
-        goodMessage: 'All content successfully removed',
-      },
-      {
-        type: 'NamespaceFinalizersRemaining',
-        bad: finalizers.size > 0,
-        badReason: 'SomeFinalizersRemain',
-        goodReason: 'ContentHasNoFinalizers',
-        badMessage: `Some content in the namespace has finalizers remaining: ${count(finalizers, (key, n) => `${key} in ${n} resource instances`)}`,
-        goodMessage: 'All content-preserving finalizers finished',
-      },
-    ];
-  let changed = false;
-  const conditions = wanted.map(({ type, bad, badReason, goodReason, badMessage, goodMessage }): NamespaceCondition => {
-    const old = status?.conditions?.find((condition) => condition.type === type);
-    const next = { type, status: bad ? 'True' : 'False', reason: bad ? badReason : goodReason, message: bad ? badMessage : goodMessage };
-    if (old !== undefined && old.status === next.status && old.reason === next.reason && old.message === next.message) return old;
-    changed = true;
-    return {
-      ...next,
-      lastTransitionTime: old?.status === next.status && old.lastTransitionTime ? old.lastTransitionTime : formatTime(nowMs),
-    };
-  });
-  return changed ? conditions : status?.conditions;
-}
-
 export default Controllers.plugin({
   id: 'controller-namespace',
   config: z.strictObject({}),
-  needs: { informers: Informers },
-  create: ({ informers }, { clock }) =>
-    new NamespaceController(informers.of(namespaces), informers.of(podResource), new CustomKinds(informers), clock),
+  needs: { informers: Informers, client: Client },
+  create: ({ informers, client }, { clock, log }) =>
+    new NamespaceController(
+      informers.of(namespaces),
+      informers.of(podResource),
+      DiscoveredKinds.of({ informers, client, clock, log, random: Math.random }),
+      clock,
+    ),
 });

@@ -1,9 +1,8 @@
 import { jsonEqual } from '@oarlock/api/json';
-import { kinds } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { addQuantity, zero, type Amount } from '@oarlock/api/quantity';
 import { limited, quotaCovers, quotaSubject, quotaUsage, sumOf } from '@oarlock/api/quota';
-import { groupResource, resource as resourceOf, type Resource } from '@oarlock/api/resource';
+import { groupResource, type Resource } from '@oarlock/api/resource';
 import {
   configMaps,
   deployments,
@@ -18,11 +17,13 @@ import {
   statefulSets,
 } from '@oarlock/api/resources';
 import type { ResourceQuota } from '@oarlock/api/types/core-v1';
-import { Informers, type Client } from '@oarlock/spi/client';
+import { Client, Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { DiscoveredKinds } from '../discovered-kinds.ts';
+import { CountedKinds } from './counted-kinds.ts';
 
-/** Resources whose changes are heard of at once; others that a quota counts are looked at from time to time. */
+/** Resources that are followed whether or not a quota counts them. */
 const followed: readonly Resource[] = [
   pods,
   services,
@@ -38,15 +39,6 @@ const followed: readonly Resource[] = [
 const heard: ReadonlySet<string> = new Set([...followed, resourceQuotas].map(groupResource));
 const pageSize = 1000;
 
-const byName: ReadonlyMap<string, Resource> = new Map(
-  kinds
-    .filter(({ namespaced, servedByDefault }) => namespaced && servedByDefault)
-    .map(({ group, version, resource, kind, namespaced }) => {
-      const known = resourceOf<KubeObject>(group, version, resource, kind, namespaced);
-      return [groupResource(known), known];
-    }),
-);
-
 /** Counts what the quotas of a namespace limit, and says so in their status. */
 export default Controllers.plugin({
   id: 'controller-resource-quota',
@@ -55,8 +47,8 @@ export default Controllers.plugin({
     resyncSeconds: z.number().positive().default(300),
     unfollowedSeconds: z.number().positive().default(10),
   }),
-  needs: { informers: Informers },
-  create({ informers, config }, { clock }) {
+  needs: { informers: Informers, client: Client },
+  create({ informers, config, client: asking }, { clock, log }) {
     const quotas = informers.of(resourceQuotas);
     const keysIn = (namespace: string) => quotas.list(namespace).map(({ metadata }) => `${namespace}/${metadata?.name ?? ''}`);
     const changed = (resource: string, object: KubeObject, old: KubeObject | undefined): boolean => {
@@ -68,12 +60,24 @@ export default Controllers.plugin({
       );
     };
 
+    const wakes = (kind: string, object: KubeObject, old: KubeObject | undefined): readonly string[] => {
+      const keys = keysIn(object.metadata?.namespace ?? '');
+      return keys.length > 0 && changed(kind, object, old) ? keys : [];
+    };
+    const kinds = DiscoveredKinds.of({ informers, client: asking, clock, log, random: Math.random });
+    const counted = new CountedKinds({ informers, quotas, kinds, always: heard, keys: wakes });
+
     const usedBy = async (client: Client, quota: ResourceQuota, namespace: string): Promise<Map<string, Amount>> => {
       const hard = Object.keys(quota.spec?.hard ?? {});
-      let used = new Map<string, Amount>(hard.map((name) => [name, zero]));
+      const before = quota.status?.used ?? {};
+      const isKnown = (subject: string | undefined) => subject !== undefined && counted.resource(subject) !== undefined;
+      // what nobody can count now stays as it was charged
+      let used = new Map<string, Amount>(
+        hard.map((name) => [name, isKnown(quotaSubject(name)) ? zero : addQuantity(before[name] ?? 0, 0)]),
+      );
       const now = clock.now();
       for (const subject of new Set(hard.map(quotaSubject))) {
-        const resource = subject === undefined ? undefined : byName.get(subject);
+        const resource = subject === undefined ? undefined : counted.resource(subject);
         if (subject === undefined || resource === undefined) continue;
         let next: string | undefined;
         do {
@@ -99,16 +103,13 @@ export default Controllers.plugin({
             ? []
             : [`${quota.metadata?.namespace ?? ''}/${quota.metadata?.name ?? ''}`],
         ),
-        ...followed.map((resource) => {
-          const name = groupResource(resource);
-          return watch(informers.of(resource), (object, old) => {
-            const keys = keysIn(object.metadata?.namespace ?? '');
-            return keys.length > 0 && changed(name, object, old) ? keys : [];
-          });
-        }),
+        ...followed.map((resource) => watch(informers.of(resource), (object, old) => wakes(groupResource(resource), object, old))),
+        ...kinds.watches(),
       ],
+      follow: (add) => counted.follow(add),
       async reconcile(key, { client }) {
         const [namespace = '', name = ''] = key.split('/');
+        await kinds.settled();
         // the newest: counting on an old one would undo what was charged since. Kubernetes' role for it lets it list, not get.
         const { items } = await client.list(resourceQuotas, { namespace, fieldSelector: `metadata.name=${name}` });
         const [quota] = items;
@@ -127,7 +128,10 @@ export default Controllers.plugin({
           );
         if (!same(before.hard, hard) || !same(before.used, used))
           await client.update(resourceQuotas, { ...quota, status: { hard, used } }, { subresource: 'status' });
-        const unheard = Object.keys(hard).some((each) => !heard.has(quotaSubject(each) ?? ''));
+        const unheard = Object.keys(hard).some((each) => {
+          const subject = quotaSubject(each);
+          return subject !== undefined && counted.resource(subject) !== undefined && !counted.isHeard(subject);
+        });
         return { requeueAfterMs: (unheard ? config.unfollowedSeconds : config.resyncSeconds) * 1000 };
       },
     };

@@ -1,6 +1,6 @@
-import { kinds } from '@oarlock/api/kinds';
+import { kinds as ownKinds } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { resource as resourceOf, type Resource } from '@oarlock/api/resource';
+import { groupResource, resource as resourceOf, type Resource } from '@oarlock/api/resource';
 import { storageVersionMigrationsV1beta1 } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/time';
@@ -10,7 +10,7 @@ import type { Logger } from '@oarlock/kernel/logger';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type Watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds } from '../discovered-kinds.ts';
 import { nameOf, typed } from '../pod-template.ts';
 import { ServedResources } from '@oarlock/client/served-resources';
 import { whenServed } from '../when-served.ts';
@@ -23,7 +23,7 @@ const isDone = ({ status }: StorageVersionMigration) =>
 
 interface Parts {
   readonly migrations: () => Informer<StorageVersionMigration>;
-  readonly custom: CustomKinds;
+  readonly kinds: DiscoveredKinds;
   readonly served: ServedResources;
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,12 +39,13 @@ export class StorageVersionMigrationController implements Controller {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.watches = [parts.custom.watch];
+    this.watches = parts.kinds.watches();
   }
 
   follow(add: (watch: Watch) => () => void): () => void {
-    const { served, log, migrations } = this.#parts;
-    return whenServed(
+    const { served, log, migrations, kinds } = this.#parts;
+    const leave = kinds.on();
+    const off = whenServed(
       served,
       storageVersionMigrationsV1beta1,
       log,
@@ -54,12 +55,17 @@ export class StorageVersionMigrationController implements Controller {
       },
       add,
     );
+    return () => {
+      off();
+      leave();
+    };
   }
 
   async reconcile(name: string, { client, signal }: ReconcileContext): Promise<void> {
     const migration = this.#migrations?.get(name);
     if (migration === undefined || isDone(migration) || migration.metadata?.deletionTimestamp !== undefined) return;
     const { group = '', resource: plural = '' } = migration.spec?.resource ?? {};
+    await this.#parts.kinds.settled();
     const resource = this.#resource(group, plural);
     if (resource === undefined || !(await this.#parts.served.has(resource))) {
       await this.#end(migration, 'Failed', `the server has no resource ${group === '' ? plural : `${plural}.${group}`}`, client);
@@ -84,9 +90,9 @@ export class StorageVersionMigrationController implements Controller {
 
   /** In the version that the server prefers, which is the one it stores where nothing else is said. */
   #resource(group: string, plural: string): Resource | undefined {
-    const kind = kinds.find((each) => each.group === group && each.resource === plural && each.servedByDefault);
+    const kind = ownKinds.find((each) => each.group === group && each.resource === plural && each.servedByDefault);
     if (kind !== undefined) return resourceOf(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced);
-    return this.#parts.custom.list().find((each) => each.group === group && each.resource === plural);
+    return this.#parts.kinds.get(groupResource({ group, resource: plural }))?.resource;
   }
 
   /** Objects written after the version that is noted here need no migration. */
@@ -144,7 +150,7 @@ export default Controllers.plugin({
   create: ({ informers, client }, { clock, log }) =>
     new StorageVersionMigrationController({
       migrations: () => informers.of(storageVersionMigrationsV1beta1),
-      custom: new CustomKinds(informers),
+      kinds: DiscoveredKinds.of({ informers, client, clock, log, random: Math.random }),
       served: new ServedResources(client),
       clock,
       log,

@@ -2,10 +2,10 @@ import { objectKey, type KubeObject } from '@oarlock/api/object';
 import { resource } from '@oarlock/api/resource';
 import { persistentVolumeClaims } from '@oarlock/api/resources';
 import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import { Events, Informers } from '@oarlock/spi/client';
+import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { CustomKinds } from '../custom-kinds.ts';
+import { DiscoveredKinds } from '../discovered-kinds.ts';
 import { typed } from '../pod-template.ts';
 
 /** Says that somebody fills claims from objects of a kind (KEP-1495). */
@@ -31,24 +31,25 @@ const waits = (claim: PersistentVolumeClaim) => !claim.spec?.volumeName && forei
 export default Controllers.plugin({
   id: 'controller-volume-data-source',
   config: z.strictObject({}),
-  needs: { informers: Informers, events: Events },
-  create({ informers, events }) {
+  needs: { informers: Informers, events: Events, client: Client },
+  create({ informers, events, client: asking }, { clock, log }) {
     const claims = informers.of(persistentVolumeClaims);
-    const custom = new CustomKinds(informers);
+    const kinds = DiscoveredKinds.of({ informers, client: asking, clock, log, random: Math.random });
     const recorder = events.recorder('data-source-validator');
     return {
       name: 'volume-data-source-validator',
       workers: 1,
       watches: [
-        custom.watch,
+        ...kinds.watches(),
         // what others note on a claim is no reason to warn again
         watch(claims, (claim, old) => (waits(claim) && (old === undefined || old === claim || !waits(old)) ? [objectKey(claim)] : [])),
       ],
+      follow: () => kinds.on(),
       async reconcile(key, { client, signal }) {
         const claim = claims.get(key);
         const source = claim && waits(claim) ? foreignSource(claim) : undefined;
         if (claim === undefined || source === undefined) return;
-        if (custom.find(volumePopulators.group, volumePopulators.kind) === undefined) return;
+        if (kinds.find(volumePopulators.group, volumePopulators.kind) === undefined) return;
         const { items } = await client.list(volumePopulators, { signal });
         if (items.some(({ sourceKind }) => sourceKind?.group === source.group && sourceKind.kind === source.kind)) return;
         recorder.event(
