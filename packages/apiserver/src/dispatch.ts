@@ -1,7 +1,6 @@
 import { groupResource } from '@oarlock/api/resource';
 import { schemaOf } from '@oarlock/api/schema';
 import { failure, forbidden } from '@oarlock/api/status';
-import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeBody } from './body.ts';
 import type { Call } from './call.ts';
 import type { Machinery } from './machinery.ts';
@@ -41,8 +40,6 @@ const subresources: Readonly<Record<string, Handler>> = {
   'replicationcontrollers/scale': scale,
 };
 
-const writes: ReadonlySet<string> = new Set<ApiRequest['verb']>(['create', 'update', 'patch']);
-
 /** Finds who answers a request that is allowed: by its resource, its subresource and its verb. */
 export class Dispatch {
   readonly #machinery: Machinery;
@@ -68,8 +65,7 @@ export class Dispatch {
     if (what === 'componentstatuses') return componentStatus(this.#components(), call);
     const kind = this.#machinery.kind(resource.group, resource.version, resource.resource);
     if (kind.warning !== undefined) call.annotate('k8s.io/deprecated', 'true');
-    // who only reads a built-in kind may be an older kubectl that describes something else
-    if (kind.warning === undefined || (kind.custom === undefined && !writes.has(verb))) return this.#served(kind, what, call);
+    if (kind.warning === undefined) return this.#served(kind, what, call);
     call.warn(kind.warning);
     return this.#served(kind, what, call).then((answer) =>
       answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: call.warnings } : answer,

@@ -255,13 +255,14 @@ describe('by hand', () => {
     await wire.remove(`${path}/scaled`);
   });
 
-  it('who writes Endpoints is told what to use instead', async () => {
+  it('who writes or reads Endpoints is told what to use instead', async () => {
     const path = at('/api/v1/namespaces/NS/endpoints');
     const body = { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'told' } };
     const { headers } = await wire.call('POST', path, { body });
-    expect(headers['warning']).toBe('299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"');
-    // an older kubectl reads them to describe a Service
-    expect((await wire.call('GET', path)).headers['warning']).toBeUndefined();
+    const told = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"';
+    expect(headers['warning']).toBe(told);
+    expect((await wire.call('GET', path)).headers['warning']).toBe(told);
+    expect((await wire.call('GET', `${path}/told`)).headers['warning']).toBe(told);
     await wire.remove(`${path}/told`);
   });
 
