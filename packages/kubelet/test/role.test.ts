@@ -17,13 +17,14 @@ describe('the role kubelet', () => {
   it('is created, started, ready, healthy and stopped by the host', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'oarlock-role-'));
     const clock = new FakeClock();
+    const events = new Recorded();
     const api = memoryApi({ clock });
     const { keys } = await openKeys(join(dataDir, 'keys'), 'https://kubernetes.default.svc');
     const host = new PluginHost({ clock, dataDir });
     host
       .provide(Client, api.client())
       .provide(Informers, api.informers)
-      .provide(Events, new Recorded())
+      .provide(Events, events)
       .provide(Cluster, facts)
       .provide(Keys, keys);
     host.place({ plugin: kubelet, config: { nodeName: 'node-a', port: 0 } }).place({ plugin: runtimeSimulated });
@@ -31,6 +32,8 @@ describe('the role kubelet', () => {
     const [role] = host.get(Roles);
     await role?.ready?.(new AbortController().signal);
     expect(role?.name).toBe('kubelet');
+    for (const reason of ['NodeHasSufficientMemory', 'NodeHasNoDiskPressure', 'NodeHasSufficientPID'])
+      expect(events.of(reason)).toEqual([`node-a Normal ${reason}: Node node-a status is now: ${reason}`]);
     expect(await role?.health()).toEqual({ healthy: true });
     const metrics = await host.units.find(({ name }) => name === 'kubelet')?.metrics.metrics();
     expect(metrics).toContain('kubelet_running_pods 0');

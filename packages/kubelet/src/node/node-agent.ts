@@ -238,6 +238,8 @@ export class NodeAgent {
     }
     this.#reported = node.status;
     this.observed(node);
+    // as kubelets do at each start; that the node is ready is told when it becomes so
+    this.#tellChanges(undefined, { ...status, conditions: (status.conditions ?? []).filter(({ type }) => type !== 'Ready') });
     const current = sameNodeStatus(node.status, status);
     this.#nextReport = current ? clock.monotonic() + this.#options.statusReportMs * (0.5 + random()) : 0;
     if (!current) await this.report();
