@@ -37,6 +37,8 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   readonly refreshes = true;
   protected readonly from: ObjectVolumeSources;
   readonly #usage = new DirectoryUsage();
+  /** What is being written, by path: a pod that goes does not wait for its mounts, but nothing is removed under a writer's hands. */
+  readonly #writing = new Map<string, Promise<unknown>>();
 
   constructor(from: ObjectVolumeSources) {
     this.from = from;
@@ -50,9 +52,23 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
     return [];
   }
 
-  async mount(request: VolumeRequest): Promise<{ readonly hostPath: string }> {
-    const { path, fsGroup, pod } = request;
+  async mount(request: VolumeRequest, call?: VolumeCall): Promise<{ readonly hostPath: string }> {
+    const { path } = request;
     const files = await this.payload(request);
+    // what nobody wants any more may have been unmounted meanwhile
+    call?.signal?.throwIfAborted();
+    const writing = this.#write(request, files);
+    this.#writing.set(path, writing);
+    try {
+      await writing;
+    } finally {
+      if (this.#writing.get(path) === writing) this.#writing.delete(path);
+    }
+    return { hostPath: path };
+  }
+
+  async #write(request: VolumeRequest, files: Payload): Promise<void> {
+    const { path, fsGroup, pod } = request;
     const shared = fsGroup !== undefined && mayChangeOwners();
     // the bits that the group gets belong to what is compared, or every look would find a difference
     const payload = shared ? new Map([...files].map(([name, { data, mode }]) => [name, { data, mode: mode | 0o440 }])) : files;
@@ -61,10 +77,10 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
       if (user !== undefined) for (const file of this.privateFiles(request)) await giveToUser(join(directory, file), user);
       if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, { readonly: true });
     });
-    return { hostPath: path };
   }
 
   async unmount({ path }: { readonly path: string }): Promise<void> {
+    await Promise.allSettled([this.#writing.get(path)]);
     await rm(path, { recursive: true, force: true });
   }
 
