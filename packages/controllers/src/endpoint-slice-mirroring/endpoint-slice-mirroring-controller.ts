@@ -9,7 +9,7 @@ import { Controllers, watch, type Controller, type ReconcileContext } from '@oar
 import { z } from 'zod';
 import { familyOf, type Family } from '../endpoint-slice/pod-endpoint.ts';
 import { Expectations } from '../expectations.ts';
-import { nameOf, typed } from '../pod-template.ts';
+import { isNamespaceTerminating, nameOf, typed } from '../pod-template.ts';
 import { tellingFailure } from '../telling-failure.ts';
 
 const serviceLabel = 'kubernetes.io/service-name';
@@ -130,7 +130,7 @@ export class EndpointSliceMirroringController implements Controller {
       });
     } catch (error) {
       this.#expectations.creationFailed(key);
-      throw error;
+      if (!isNamespaceTerminating(error)) throw error;
     }
   }
 

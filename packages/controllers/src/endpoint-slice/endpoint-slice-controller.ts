@@ -15,6 +15,7 @@ import { managedBy, manager, sameEndpoints, sameLabels, samePorts, serviceLabel,
 import { isShared, withHints } from './topology-hints.ts';
 import { TriggerTimes, withTrigger } from './trigger-times.ts';
 import { shareOut, shareText, zoneShares, type ShareRefusal, type ZoneShares } from './zone-shares.ts';
+import { isNamespaceTerminating } from '../pod-template.ts';
 import { tellingFailure } from '../telling-failure.ts';
 
 const byService = 'slices-of-service';
@@ -236,7 +237,7 @@ export class EndpointSliceController implements Controller {
       });
     } catch (error) {
       this.#expectations.creationFailed(key);
-      throw error;
+      if (!isNamespaceTerminating(error)) throw error;
     }
   }
 

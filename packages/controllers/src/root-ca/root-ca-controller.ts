@@ -4,6 +4,7 @@ import { Informers } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { isNamespaceTerminating } from '../pod-template.ts';
 
 const name = 'kube-root-ca.crt';
 const annotations = {
@@ -43,7 +44,7 @@ export default Controllers.plugin({
               data,
             });
         } catch (error) {
-          if (!isStatus(error, 'AlreadyExists', 'NotFound')) throw error;
+          if (!isStatus(error, 'AlreadyExists', 'NotFound') && !isNamespaceTerminating(error)) throw error;
         }
       },
     };

@@ -3,6 +3,7 @@ import { isStatus } from '@oarlock/api/status';
 import { Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { isNamespaceTerminating } from '../pod-template.ts';
 
 /** Every live namespace has the service accounts that pods fall back on. */
 export default Controllers.plugin({
@@ -27,7 +28,7 @@ export default Controllers.plugin({
           try {
             await client.create(serviceAccounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace, name } });
           } catch (error) {
-            if (!isStatus(error, 'AlreadyExists', 'NotFound')) throw error;
+            if (!isStatus(error, 'AlreadyExists', 'NotFound') && !isNamespaceTerminating(error)) throw error;
           }
         }
       },
