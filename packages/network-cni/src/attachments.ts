@@ -1,10 +1,10 @@
-import { access } from 'node:fs/promises';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { inSpan } from '@oarlock/kernel/tracing';
 import { NetworkError, type Attachment, type NetworkCall, type NetworkResult } from '@oarlock/spi/network';
 import { AttachmentRecords, keyOf, type AttachmentRecord } from './attachment-records.ts';
 import type { CniChain } from './cni-chain.ts';
 import { CniFault, refuseBadNames, toNetworkError, toNetworkResult, type CniResult, type NetworkList } from './cni-protocol.ts';
+import { isNamespace } from './net-namespace.ts';
 import { WorkGate } from './work-gate.ts';
 
 export type AttachmentKey = Pick<Attachment, 'containerId' | 'ifName'>;
@@ -175,12 +175,7 @@ export class Attachments {
   /** DEL, as often as needed: also when the namespace is gone, or was never made. */
   async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
     const { netns, ...rest } = attachment;
-    const there =
-      netns !== undefined &&
-      (await access(netns).then(
-        () => true,
-        () => false,
-      ));
+    const there = netns !== undefined && (await isNamespace(netns));
     await this.#options.chain.del(list, there ? attachment : rest, of, result);
     if (!there && result) await this.#options.namespaceGone?.(result);
     await this.#records.remove(attachment);

@@ -1,3 +1,4 @@
+import { rm, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from 'vitest';
 import { inRange, NetworkBench, refusal, type NetworkCapability, type NetworkFixture } from './network.contract.bench.ts';
 import { NetworkError } from './network.ts';
@@ -108,7 +109,7 @@ export function networkContract(
     });
 
     test(
-      'deletes when the namespace is gone, whether it is named or not',
+      'deletes when the namespace is gone, whether it is named or not, or a file is left in its place',
       async (bench) => {
         await bench.driver.setup(bench.fixture.small);
         const before = await bench.fixture.census?.();
@@ -116,7 +117,10 @@ export function networkContract(
         for (const [index, attachment] of [...given.values()].entries()) {
           await bench.removeNetns(attachment);
           const { netns, ...without } = attachment;
-          await bench.driver.del(index % 2 === 0 || netns === undefined ? without : { ...without, netns });
+          const left = netns !== undefined && index % 3 === 2;
+          if (left) await writeFile(netns, '', { flag: 'wx' });
+          await bench.driver.del(index % 3 === 0 || netns === undefined ? without : { ...without, netns });
+          if (left) await rm(netns);
         }
         await bench.cleanAs(before);
         const again = await bench.fill();

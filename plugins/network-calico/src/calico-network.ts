@@ -9,6 +9,7 @@ import type { CniCommand } from '@oarlock/network-cni/cni-protocol';
 import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
 import { NodePeers } from '@oarlock/network-cni/node-peers';
 import { Forwarding } from '@oarlock/network-cni/forwarding';
+import { isNamespace } from '@oarlock/network-cni/net-namespace';
 import { NodeSetup } from '@oarlock/network-cni/node-setup';
 import type { Client, Informers } from '@oarlock/spi/client';
 import {
@@ -203,11 +204,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   /** No pod outlives the machine: what has neither a namespace nor a cable any more was before it started. */
   async #forgetLost(): Promise<void> {
     for (const endpoint of this.#records.all) {
-      const named = await access(endpoint.netns).then(
-        () => true,
-        () => false,
-      );
-      if (!named && !(await this.#plane.has(endpoint.hostInterface))) await this.#records.remove(endpoint);
+      if (!(await isNamespace(endpoint.netns)) && !(await this.#plane.has(endpoint.hostInterface))) await this.#records.remove(endpoint);
     }
   }
 
