@@ -1,4 +1,4 @@
-import { Recent, type Rule } from './rule.ts';
+import { late, Recent, type Rule } from './rule.ts';
 import {
   controllerOf,
   isActive,
@@ -18,7 +18,7 @@ import {
 
 /** How old may be what a loop acts on: a watch that is cut, a busy machine. */
 const staleMs = 20_000;
-const say = (late: boolean) => (late ? ' (a leader was late)' : '');
+const say = (isLate: boolean) => (isLate ? late : '');
 
 /** A rolling update makes no more than the surge allows; ReplicaSets make no more than they are told. */
 export function deployments(): Rule {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../harness/until.ts';
 import type { Gate } from './gate.ts';
 import type { Part, Rig } from './rig.ts';
 
@@ -82,9 +83,12 @@ export class Chaos {
       this.#say(`kill -9 of ${name}, for ${downMs} ms`);
       await cluster.kill9();
       await pause(downMs, signal);
-      const ready = cluster.launch().line(/ is ready at /);
-      this.#say(`${name} starts`);
-      await ready;
+      // one that finds no store ends, and whoever looks after it starts it again
+      await until(`${name} is ready`, async () => {
+        this.#say(`${name} starts`);
+        await cluster.launch().line(/ is ready at /);
+        return true;
+      });
       this.#say(`${name} is ready`);
     });
   }

@@ -104,12 +104,15 @@ await Stage.with(async (stage) => {
     used.abort();
     over.abort();
     await following;
+    await rig.close();
+    user.close();
   }
   for (const one of followers) {
     console.log(`watch of ${one.kind}: ${one.compared} events compared, ${one.relists} lists`);
     faults.push(...one.faults.slice(0, 10).map((what) => `watch: ${what}`));
   }
   for (const [said, count] of user.refusals) console.log(`  ${count} times ${said}`);
+  console.log(`${watcher.excused.length} breaches that are excused`);
   faults.push(...user.odd.slice(0, 20).map((what) => `odd answer: ${what}`), ...watcher.breaches.map((what) => `breach: ${what}`));
   console.log(faults.length === 0 ? `seed ${seed}: no fault` : `seed ${seed}: ${faults.length} faults\n${faults.join('\n')}`);
   if (faults.length > 0) {

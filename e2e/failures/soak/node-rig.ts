@@ -3,7 +3,7 @@ import { cp, mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Stage } from '../../bench/stage.ts';
 import type { RunningContainerd } from '../../fixtures/containerd.ts';
-import type { Cluster } from '../../harness/cluster.ts';
+import { unmountBelow, type Cluster } from '../../harness/cluster.ts';
 import { composition } from '../../harness/composition.ts';
 import { runProgram } from '../../harness/programs.ts';
 import type { Places } from './census.ts';
@@ -14,6 +14,8 @@ export interface NodeRig {
   readonly node: Cluster;
   readonly containerd: RunningContainerd;
   readonly places: Places;
+  /** Ends the pods that are left with everything that they hold. */
+  close(): Promise<void>;
 }
 
 export async function nodeRig(stage: Stage): Promise<NodeRig> {
@@ -48,12 +50,13 @@ export async function nodeRig(stage: Stage): Promise<NodeRig> {
   await mkdir(node.dataDir, { recursive: true, mode: 0o700 });
   await cp(join(plane.dataDir, 'pki'), join(node.dataDir, 'pki'), { recursive: true });
   await node.launch().line(/ is ready at /);
-  return {
-    plane,
-    node,
-    containerd,
-    places: { base: dirname(plane.dir), dataDir: node.dataDir, rootDir, cgroupRoot, containerd: containerd.socket },
+  const base = dirname(plane.dir);
+  const close = async () => {
+    await node.kill9();
+    await containerd.stop();
+    await unmountBelow(base);
   };
+  return { plane, node, containerd, places: { base, dataDir: node.dataDir, rootDir, cgroupRoot, containerd: containerd.socket }, close };
 }
 
 /** Processes whose command line matches, and which belong to this soak. */

@@ -1,4 +1,4 @@
-import type { Rule } from './rule.ts';
+import { late, type Recent, type Rule } from './rule.ts';
 import {
   amount,
   isActive,
@@ -13,7 +13,6 @@ import {
   type Pod,
   type Quota,
 } from './things.ts';
-import type { Recent } from './rule.ts';
 
 const portsOf = (pod: Pod) =>
   pod.spec.containers
@@ -32,17 +31,18 @@ export const fit: Rule = function* ({ now, before }, { world, lateLeader }) {
     return;
   }
   const there = [...world.onNode<Pod>(nodeName)].filter((one) => !isOver(one));
-  const late = lateLeader ? ' (a leader was late)' : '';
+  const excuse = lateLeader ? late : '';
   for (const resource of ['cpu', 'memory', 'example.com/gpu']) {
     const [used, all] = [there.reduce((sum, one) => sum + requested(one, resource), 0), amount(node.status?.allocatable?.[resource])];
-    if (requested(pod, resource) > 0 && used > all * 1.000001) yield `${nameOf(pod)}: ${used} of ${all} ${resource} on ${nodeName}${late}`;
+    if (requested(pod, resource) > 0 && used > all * 1.000001)
+      yield `${nameOf(pod)}: ${used} of ${all} ${resource} on ${nodeName}${excuse}`;
   }
-  if (there.length > amount(node.status?.allocatable?.['pods'])) yield `${nameOf(pod)}: the ${there.length}th pod on ${nodeName}${late}`;
+  if (there.length > amount(node.status?.allocatable?.['pods'])) yield `${nameOf(pod)}: the ${there.length}th pod on ${nodeName}${excuse}`;
   const mine = portsOf(pod);
   for (const other of there)
     if (other.metadata.uid !== pod.metadata.uid)
       for (const port of portsOf(other))
-        if (mine.includes(port)) yield `${nameOf(pod)}: ${port} of ${nodeName} is ${nameOf(other)}'s${late}`;
+        if (mine.includes(port)) yield `${nameOf(pod)}: ${port} of ${nodeName} is ${nameOf(other)}'s${excuse}`;
 };
 
 /** Nobody gets more than a quota allows. */

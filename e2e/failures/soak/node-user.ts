@@ -46,6 +46,10 @@ export class NodeUser {
     }
   }
 
+  close(): void {
+    this.#api?.close();
+  }
+
   async run(everyMs: number, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#step();

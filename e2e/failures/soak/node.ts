@@ -8,7 +8,7 @@ import { seeded } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
 import { census, differences } from './census.ts';
 import { NodeChaos } from './node-chaos.ts';
-import { nodeRig } from './node-rig.ts';
+import { nodeRig, type NodeRig } from './node-rig.ts';
 import { NodeUser } from './node-user.ts';
 import { steadyPod } from './pods.ts';
 
@@ -19,6 +19,17 @@ const goneMs = 240_000;
 await Stage.with(async (stage) => {
   console.log(`seed ${seed}: ${minutes} minutes`);
   const rig = await nodeRig(stage);
+  try {
+    await soak(rig);
+  } catch (error) {
+    console.error(error);
+    process.exitCode = 1;
+  } finally {
+    await rig.close();
+  }
+});
+
+async function soak(rig: NodeRig): Promise<void> {
   const user = new NodeUser(rig.plane.kubeconfig, seeded(seed + 1));
   const make = (path: string, body: object) =>
     until(path, async () => [201, 409].includes((await user.ask('POST', path, body))?.status ?? 0), { everyMs: 200 });
@@ -72,6 +83,7 @@ await Stage.with(async (stage) => {
   await delay(30_000);
   warming.abort();
   await warmed;
+  warm.close();
   await empty();
   await delay(5_000);
   const sandboxes = new Set(
@@ -125,9 +137,10 @@ await Stage.with(async (stage) => {
     timeoutMs: 150_000,
   }).catch(() => undefined);
   faults.push(...left, ...user.odd.map((what) => `odd answer: ${what}`));
+  user.close();
   console.log(faults.length === 0 ? `seed ${seed}: no fault` : `seed ${seed}: ${faults.length} faults\n${faults.join('\n')}`);
   if (faults.length > 0) {
     process.exitCode = 1;
     if (process.env['OARLOCK_SOAK_HOLD']) await delay(Number(process.env['OARLOCK_SOAK_HOLD']) * 1000);
   }
-});
+}

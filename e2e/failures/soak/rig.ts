@@ -29,6 +29,7 @@ export class Rig {
   readonly kubeconfig: string;
   readonly #kubeconfigs: (gate: Gate, name: string) => Promise<string>;
   readonly #targets: readonly Target[];
+  readonly #ways: Gate[] = [];
 
   private constructor(
     etcd: RunningEtcd,
@@ -93,9 +94,15 @@ export class Rig {
     return new Rig(etcd, planes, nodes, gate, await kubeconfigs(gate, 'user'), kubeconfigs, targets);
   }
 
+  /** Nobody gets through any more. */
+  async close(): Promise<void> {
+    await Promise.all([this.gate, ...this.#ways, ...[...this.planes, ...this.nodes].map(({ gate }) => gate)].map((gate) => gate.close()));
+  }
+
   /** One more way to the API servers, for a client of its own. */
   async way(name: string): Promise<{ readonly gate: Gate; readonly kubeconfig: string }> {
     const gate = await Gate.to(...this.#targets);
+    this.#ways.push(gate);
     return { gate, kubeconfig: await this.#kubeconfigs(gate, name) };
   }
 }

@@ -16,6 +16,9 @@ export interface Scene {
 /** Looks at each change as it happens; what it returns are breaches, in words. */
 export type Rule = (change: Change, scene: Scene) => Iterable<string>;
 
+/** The end of a breach for which `lateLeader` is an excuse. */
+export const late = ' (a leader was late)';
+
 /** The values that something has had within the last milliseconds, the present one included: what a loop that is not up to date may still act on. */
 export class Recent<T> {
   readonly #windowMs: number;

@@ -56,6 +56,10 @@ export class User {
     await Promise.all(Array.from({ length: workers }, work));
   }
 
+  close(): void {
+    this.#api?.close();
+  }
+
   /** A request, or what became of it: unanswered ones are the chaos's. */
   async ask(method: string, path: string, body?: object, headers?: Readonly<Record<string, string>>): Promise<Answer | undefined> {
     this.#api ??= await Api.of(this.#kubeconfig);
