@@ -12,6 +12,7 @@ import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
 import { HttpApiServer } from './http-apiserver.ts';
+import { isServable } from './runtime-config.ts';
 import { encryptionSchema } from './storage-encryption-config.ts';
 
 const seconds = z.number().positive();
@@ -35,7 +36,13 @@ export default Roles.plugin({
     maxMutatingRequestsInflight: count.default(200),
     maxStreamsPerConnection: count.default(250),
     /** Versions to serve besides the default ones, or not to: `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
-    runtimeConfig: z.record(z.string(), z.boolean()).default({}),
+    runtimeConfig: z
+      .record(z.string(), z.boolean())
+      .superRefine((given, context) => {
+        for (const name of Object.keys(given))
+          if (!isServable(name)) context.addIssue({ code: 'custom', path: [name], message: `unknown api group ${JSON.stringify(name)}` });
+      })
+      .default({}),
     /** Which resources are encrypted at rest, and with which keys. Absent: none. */
     encryption: encryptionSchema.optional(),
     /** A file with a Policy of `audit.k8s.io/v1`: what sinks are told. Absent: of every request who asked for what, and the answer's code. */

@@ -10,14 +10,21 @@ const groupVersionOf = ({ group, version }: Kind) => (group === '' ? version : `
 const plain = (name: string) => (name === 'api/v1' || name.startsWith('api/v1/') ? name.slice('api/'.length) : name);
 const sweeping: ReadonlySet<string> = new Set(['api/all', 'api/ga', 'api/beta', 'api/alpha']);
 
+const names: ReadonlySet<string> = new Set([
+  ...sweeping,
+  ...kinds.flatMap((kind) => [groupVersionOf(kind), `${groupVersionOf(kind)}/${kind.resource}`]),
+]);
+
+/** Whether anything is known by this name, so that it can be switched on or off. */
+export const isServable = (name: string): boolean => names.has(plain(name));
+
 /**
  * Which kinds a server serves: those that are on by default, as changed by what an administrator says. The more exact name wins.
  * @throws RangeError for a name that nothing is known by
  */
 export function enabledKinds(config: RuntimeConfig = {}): (kind: Kind) => boolean {
   const wanted = new Map(Object.entries(config).map(([name, on]) => [plain(name), on]));
-  const known = new Set([...sweeping, ...kinds.flatMap((kind) => [groupVersionOf(kind), `${groupVersionOf(kind)}/${kind.resource}`])]);
-  const unknown = [...wanted.keys()].filter((name) => !known.has(name));
+  const unknown = [...wanted.keys()].filter((name) => !names.has(name));
   if (unknown.length > 0) throw new RangeError(`unknown api groups ${unknown.join(',')}`);
   return (kind) => {
     const groupVersion = groupVersionOf(kind);

@@ -22,6 +22,7 @@ import { NodeCertificates } from './node-certificates.ts';
 import { ownAccounts } from './own-accounts.ts';
 import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
 import { adminKubeconfig, DataDirLock, logFile } from './process-state.ts';
+import { unknownNames } from './named-in-settings.ts';
 import { missingRuntime, plan, type Plan } from './plan.ts';
 import { spanForwarding } from './span-forwarding.ts';
 
@@ -63,6 +64,8 @@ export async function run(options: RunOptions): Promise<Running> {
     ...(port !== undefined && { port }),
     ...(options.remote && { server: options.remote.server }),
   });
+  const unknown = unknownNames(planned);
+  if (unknown.length > 0) throw new WiringError(unknown);
   const missing = missingRuntime(planned);
   if (missing !== undefined) throw new WiringError([missing]);
   const lock = await DataDirLock.take(options.dataDir, planned.facts.serverUrl, planned.roles);

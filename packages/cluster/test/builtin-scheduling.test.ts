@@ -5,6 +5,7 @@ import { Scheduling } from '@oarlock/spi/scheduling';
 import { schedulingContract } from '@oarlock/spi/scheduling.contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
+import { expect } from 'vitest';
 
 // every plugin of the built-in chain against the contract that a plugin of one's own is held to
 for (const plugin of builtin) {
@@ -18,6 +19,7 @@ for (const plugin of builtin) {
       .place({ plugin })
       .get(Scheduling);
     if (created === undefined) throw new Error(`${plugin.id} was not created`);
+    expect(plugin.declares?.['plugin']).toBe(created.name);
     return { plugin: created, dispose: () => api.stop() };
   });
 }

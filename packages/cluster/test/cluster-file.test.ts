@@ -334,6 +334,60 @@ const mistakes: readonly Mistake[] = [
     /authn-homeless needs slot directory\/v1, and nothing fills it/,
     /name a plugin for directory/,
   ]),
+  mistake('a loop to switch off that there is not', `${head}spec:\n  settings:\n    controllers:\n      disable: [cronjob, cron-job]\n`, [
+    'ConfigInvalid',
+    7,
+    26,
+    'spec.settings.controllers.disable.1',
+    /there is no controller "cron-job"/,
+    /did you mean cronjob/,
+  ]),
+  mistake('workers of a loop that there is not', `${head}spec:\n  settings:\n    controllers:\n      workers: { everything: 3 }\n`, [
+    'ConfigInvalid',
+    7,
+    18,
+    'spec.settings.controllers.workers.everything',
+    /there is no controller "everything"/,
+    /there are .*deployment, .*job/,
+  ]),
+  mistake('a name of a Lease that no object may have', `${head}spec:\n  settings:\n    controllers: { leaseName: My_Lease }\n`, [
+    'ConfigInvalid',
+    6,
+    20,
+    'spec.settings.controllers.leaseName',
+    /a name of an object.*"My_Lease"/,
+    /describes its config/,
+  ]),
+  mistake('a scheduling plugin that there is not', `${head}spec:\n  settings:\n    scheduler: { weights: { ImageLocalty: 3 } }\n`, [
+    'ConfigInvalid',
+    6,
+    29,
+    'spec.settings.scheduler.weights.ImageLocalty',
+    /there is no scheduling plugin "ImageLocalty"/,
+    /did you mean ImageLocality/,
+  ]),
+  mistake(
+    'a scheduling plugin that there is not, in a profile',
+    `${head}spec:\n  settings:\n    scheduler:\n      profiles:\n        - plugins:\n            score:\n              disabled: [{ name: '*' }]\n              enabled: [{ name: NodeNmae }]\n`,
+    [
+      'ConfigInvalid',
+      11,
+      27,
+      'spec.settings.scheduler.profiles.0.plugins.score.enabled.0.name',
+      /there is no scheduling plugin "NodeNmae"/,
+      /did you mean NodeName/,
+    ],
+  ),
+  mistake(
+    'an API group to serve that nobody knows',
+    `${head}spec:\n  settings:\n    apiserver:\n      runtimeConfig: { batch/v7: true }\n`,
+    ['ConfigInvalid', 7, 24, 'spec.settings.apiserver.runtimeConfig.batch/v7', /unknown api group "batch\/v7"/, /describes its config/],
+  ),
+  mistake(
+    'an expression that says nothing',
+    `${head}spec:\n  authz:\n    - use: authz-webhook\n      config:\n        url: https://example.com\n        matchConditions:\n          - expression: 'request.'\n`,
+    ['ConfigInvalid', 10, 13, 'spec.authz.0.config.matchConditions.0.expression', /Syntax error/, /\w/],
+  ),
   mistake(
     'plugins that need each other',
     `${head}spec:\n  authn:\n    - ${plugin('needy-authn')}\n  authz:\n    - ${plugin('needy-authz')}\n`,
@@ -418,6 +472,12 @@ describe('many mistakes', () => {
 });
 
 describe('a good cluster.yaml', () => {
+  it('may name what only its own plugins know by name: then nobody else can tell whether it is there', async () => {
+    expect(
+      await faultsOf(`${head}spec:\n  roles: [controllers]\n  controllers: [${plugin('nameless-loop')}]\n  settings:\n    controllers: { disable: [whatever] }\n`),
+    ).toEqual([]);
+  });
+
   it('may be short', () => {
     const read = parseClusterFile('apiVersion: oarlock.dev/v1\nkind: Cluster\n', 'cluster.yaml');
     expect(read.name).toBe('oarlock');

@@ -14,11 +14,13 @@ import { coordinate } from './leader-election/coordinated.ts';
 import { LeaderElectionController } from './leader-election/leader-election-controller.ts';
 import { ServedResources } from '@oarlock/client/served-resources';
 
+const objectName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
 const config = z.strictObject({
   /** Lead through a Lease; needed as soon as two processes run controllers. */
   leaderElect: z.boolean().default(false),
   /** The Lease in kube-system; the default is that of kube-controller-manager, so that only one of the two leads. */
-  leaseName: z.string().min(1).max(253).default('kube-controller-manager'),
+  leaseName: z.string().regex(objectName, 'a name of an object: lower case, digits, "-" and "."').default('kube-controller-manager'),
   /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
   coordinated: z.boolean().default(false),
   /**

@@ -39,7 +39,9 @@ describe('docs/loops.md', () => {
   });
 
   it.each(builtin.map((plugin) => [plugin.id, plugin] as const))('tells the name and the options of %s', (id, plugin) => {
-    expect(rows.find((row) => row.id === id)).toEqual({ id, name: `\`${controller(plugin).name}\``, options: optionsOf(plugin) });
+    const { name } = controller(plugin);
+    expect(rows.find((row) => row.id === id)).toEqual({ id, name: `\`${name}\``, options: optionsOf(plugin) });
+    expect(plugin.declares?.['loop']).toBe(name); // by which settings are checked
   });
 
   it.each(builtin.map((plugin) => [plugin.id, plugin] as const))('is right that %s refuses other options by name', (_id, plugin) => {

@@ -42,4 +42,7 @@ export const builtinPlugins: Readonly<Record<string, Plugin>> = {
 };
 
 /** The chain of every scheduler. `cluster.yaml` replaces one by naming a plugin of the same name. */
-export const builtin: readonly Plugin[] = Object.values(builtinPlugins);
+export const builtin: readonly Plugin[] = Object.entries(builtinPlugins).map(([name, plugin]) => ({
+  ...plugin,
+  declares: { ...plugin.declares, plugin: name },
+}));

@@ -5,6 +5,8 @@ import { points } from './framework.ts';
 
 const apiVersion = 'kubescheduler.config.k8s.io/v1';
 
+const objectName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
 const duration = z
   .string()
   .refine((text) => {
@@ -120,7 +122,7 @@ export const configuration = z
     /** Weights of scores by plugin name, in all profiles that do not weigh it themselves. */
     weights: z.record(z.string(), z.number().min(0).max(100)).default({}),
     leaderElect: z.boolean().default(false),
-    leaseName: z.string().min(1).max(253).default('oarlock-scheduler'),
+    leaseName: z.string().regex(objectName, 'a name of an object: lower case, digits, "-" and "."').default('oarlock-scheduler'),
     /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
     coordinated: z.boolean().default(false),
   })

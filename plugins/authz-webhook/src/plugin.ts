@@ -28,6 +28,8 @@ function decisionOf(review: unknown): Decision {
   return reason === '' ? noOpinion : { decision: 'no-opinion', because: reason };
 }
 
+const compiled = (expression: string) => compile(expression, kubernetesEnvironment({ variables: { request: dyn } }), { expect: [bool] });
+
 /** Asks a service outside, with a SubjectAccessReview, and keeps its answers for a while. */
 export default Authz.plugin({
   id: 'authz-webhook',
@@ -43,16 +45,18 @@ export default Authz.plugin({
       matchConditions: z
         .array(z.strictObject({ expression: z.string().min(1) }))
         .max(64)
+        .superRefine((conditions, context) => {
+          for (const [at, { expression }] of conditions.entries()) {
+            const { program, message } = compiled(expression);
+            if (program === undefined) context.addIssue({ code: 'custom', path: [at, 'expression'], message: message ?? '' });
+          }
+        })
         .default([]),
     })
     .refine(namesOneEndpoint, oneEndpointWanted),
   create({ config }, { clock, log }) {
     const service = new JsonClient(config);
-    const conditions: readonly Program[] = config.matchConditions.map(({ expression }, at) => {
-      const compiled = compile(expression, kubernetesEnvironment({ variables: { request: dyn } }), { expect: [bool] });
-      if (compiled.program === undefined) throw new Error(`matchConditions[${at}]: ${compiled.message}`);
-      return compiled.program;
-    });
+    const conditions: readonly Program[] = config.matchConditions.flatMap(({ expression }) => compiled(expression).program ?? []);
     const cache = new Map<string, { readonly decision: Decision; readonly until: number }>();
     const failed = (because: string): Decision => (config.failurePolicy === 'Deny' ? { decision: 'deny', because } : noOpinion);
 

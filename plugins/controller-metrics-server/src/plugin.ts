@@ -8,6 +8,7 @@ import { MetricsController } from './metrics-controller.ts';
 /** Reads from kubelets what nodes and pods use, and serves it as `metrics.k8s.io` behind the API server. */
 export default Controllers.plugin({
   id: 'controller-metrics-server',
+  declares: { loop: 'metrics-server' },
   config: z.strictObject({
     /** How often each kubelet is asked. */
     resolutionSeconds: z.number().min(1).max(3600).default(15),

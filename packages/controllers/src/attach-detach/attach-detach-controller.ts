@@ -250,6 +250,7 @@ function ignoreGone(error: unknown): undefined {
 
 export default Controllers.plugin({
   id: 'controller-attach-detach',
+  declares: { loop: 'persistentvolume-attach-detach' },
   config: z.strictObject({
     /** A node that is not ready, and does not say that a volume is free, is believed to be dead after this time. */
     forceDetachSeconds: z.number().int().min(0).default(360),

@@ -21,6 +21,7 @@ export function detachedSignature(content: string, id: string, secret: string): 
 /** Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token that may, so that machines which hold one can trust it. */
 export default Controllers.plugin({
   id: 'controller-bootstrap-signer',
+  declares: { loop: 'bootstrapsigner' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }, { clock }) {

@@ -11,6 +11,7 @@ const longestWait = 3_600_000;
 /** Takes bootstrap tokens away when they have expired. */
 export default Controllers.plugin({
   id: 'controller-token-cleaner',
+  declares: { loop: 'tokencleaner' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }, { clock }) {

@@ -73,6 +73,7 @@ const isClient = (spec: NonNullable<CertificateSigningRequest['spec']>, content:
 /** Approves the certificates of kubelets whose senders may have them. */
 export default Controllers.plugin({
   id: 'controller-csr-approving',
+  declares: { loop: 'csrapproving' },
   config: z.strictObject({}),
   needs: { informers: Informers, facts: Cluster },
   create({ informers, facts }, { clock }) {

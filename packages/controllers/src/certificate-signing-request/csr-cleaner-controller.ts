@@ -35,6 +35,7 @@ function dueAt({ metadata, status }: CertificateSigningRequest): number {
 /** Takes certificate requests away that nobody needs any more. */
 export default Controllers.plugin({
   id: 'controller-csr-cleaner',
+  declares: { loop: 'csrcleaner' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }, { clock }) {

@@ -13,6 +13,7 @@ const shortest = 600;
 /** Hands out certificates for approved requests to Kubernetes' own signers, signed by the cluster's CA. */
 export default Controllers.plugin({
   id: 'controller-csr-signing',
+  declares: { loop: 'csrsigning' },
   config: z.strictObject({
     /** The longest that a certificate lives; requests may ask for less. */
     longestSeconds: z

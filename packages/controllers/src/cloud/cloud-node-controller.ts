@@ -100,6 +100,7 @@ async function writeAddresses(node: Node, addresses: readonly NodeAddress[], cli
 
 export default Controllers.plugin({
   id: 'controller-cloud-node',
+  declares: { loop: 'cloud-node' },
   config: z.strictObject({
     refreshSeconds: z.number().min(1).default(300),
     /** How often the cloud is asked for machines whose nodes are silent or new. */

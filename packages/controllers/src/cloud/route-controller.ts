@@ -93,6 +93,7 @@ export class RouteController implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-route',
+  declares: { loop: 'route' },
   config: z.strictObject({ everySeconds: z.number().min(1).default(10) }),
   needs: { informers: Informers, events: Events, facts: Cluster, cloud: optional(Cloud) },
   create({ informers, events, facts, cloud, config }, { clock }) {

@@ -154,6 +154,7 @@ const writeStatus = (service: Service, loadBalancer: LoadBalancerStatus, client:
 
 export default Controllers.plugin({
   id: 'controller-service-lb',
+  declares: { loop: 'service-lb' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events, cloud: optional(Cloud) },
   create({ informers, events, cloud }) {

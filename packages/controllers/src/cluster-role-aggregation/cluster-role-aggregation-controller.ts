@@ -30,6 +30,7 @@ export function aggregatedRules(role: ClusterRole, all: readonly ClusterRole[]):
 /** Keeps the rules of aggregated ClusterRoles to what the roles hold that they are made of. */
 export default Controllers.plugin({
   id: 'controller-cluster-role-aggregation',
+  declares: { loop: 'clusterrole-aggregation' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }) {

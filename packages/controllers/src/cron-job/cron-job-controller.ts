@@ -281,6 +281,7 @@ function ignoreGone(error: unknown): undefined {
 
 export default Controllers.plugin({
   id: 'controller-cron-job',
+  declares: { loop: 'cronjob' },
   config: z.strictObject({
     /** Of schedules that name none; by default the zone of this process. */
     timeZone: z.string().min(1).optional(),

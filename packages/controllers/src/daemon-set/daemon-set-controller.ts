@@ -256,6 +256,7 @@ const sameForPlacement = (node: Node, old: Node) =>
 
 export default Controllers.plugin({
   id: 'controller-daemon-set',
+  declares: { loop: 'daemonset' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }, { clock }) =>

@@ -208,6 +208,7 @@ function sameStatus(old: DeploymentStatus | undefined, now: DeploymentStatus): b
 
 export default Controllers.plugin({
   id: 'controller-deployment',
+  declares: { loop: 'deployment' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }, { clock }) =>

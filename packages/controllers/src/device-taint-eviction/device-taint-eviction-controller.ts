@@ -220,6 +220,7 @@ function endBy(taint: DeviceTaint, { tolerations = [] }: DeviceRequestAllocation
 
 export default Controllers.plugin({
   id: 'controller-device-taint-eviction',
+  declares: { loop: 'device-taint-eviction' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events, client: Client },
   create: ({ informers, events, client }, { clock, log }) =>

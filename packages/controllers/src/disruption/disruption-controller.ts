@@ -210,6 +210,7 @@ const matters = (pod: Pod, old: Pod) =>
 
 export default Controllers.plugin({
   id: 'controller-disruption',
+  declares: { loop: 'disruption' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events, client: Client },
   create: ({ informers, events, client }, { clock, log }) =>

@@ -202,6 +202,7 @@ const skippedOf = ({ subsets = [] }: Endpoints, most: number): number =>
 
 export default Controllers.plugin({
   id: 'controller-endpoint-slice-mirroring',
+  declares: { loop: 'endpointslicemirroring' },
   config: z.strictObject({
     /** Further addresses of a subset are left out. */
     maxEndpointsPerSubset: z.number().int().min(1).max(1000).default(1000),

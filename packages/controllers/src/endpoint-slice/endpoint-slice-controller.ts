@@ -274,6 +274,7 @@ function matters(pod: Pod, old: Pod): boolean {
 
 export default Controllers.plugin({
   id: 'controller-endpoint-slice',
+  declares: { loop: 'endpointslice' },
   config: z.strictObject({ maxEndpointsPerSlice: z.number().int().min(1).max(1000).default(100) }),
   needs: { informers: Informers, events: Events },
   create: ({ config, informers, events }, { clock }) =>

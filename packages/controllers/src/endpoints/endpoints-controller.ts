@@ -154,6 +154,7 @@ const sorted = (labels: Readonly<Record<string, string>> = {}) => Object.entries
 
 export default Controllers.plugin({
   id: 'controller-endpoints',
+  declares: { loop: 'endpoints' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }) =>

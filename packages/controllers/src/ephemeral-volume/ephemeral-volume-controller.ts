@@ -15,6 +15,7 @@ const hasEphemeral = (pod: Pod) => !isTerminating(pod) && (pod.spec?.volumes?.so
 /** Makes the claims of generic ephemeral volumes: owned by their pod, so that they go with it. */
 export default Controllers.plugin({
   id: 'controller-ephemeral-volume',
+  declares: { loop: 'ephemeral-volume' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create({ informers, events }) {

@@ -239,6 +239,7 @@ export class GarbageCollector implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-garbage-collector',
+  declares: { loop: 'garbage-collector' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events, client: Client },
   create: ({ informers, events, client }, { clock, log }) =>

@@ -299,6 +299,7 @@ export class HorizontalPodAutoscalerController implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-horizontal-pod-autoscaler',
+  declares: { loop: 'horizontalpodautoscaler' },
   config: z.strictObject({
     syncPeriodSeconds: z.number().int().min(1).default(15),
     /** How far from its target a metric may be without anything being done. */

@@ -116,6 +116,7 @@ async function begin(client: Client, isKnown: (node: string) => boolean): Promis
 /** Serves the blocks of addresses that nodes share, once a node wants them, and takes back those of nodes that are gone. */
 export default Controllers.plugin({
   id: 'controller-ip-blocks',
+  declares: { loop: 'ip-blocks' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }) {

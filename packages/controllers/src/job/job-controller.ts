@@ -240,6 +240,7 @@ export class JobController implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-job',
+  declares: { loop: 'job' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }, { clock }) =>

@@ -145,6 +145,7 @@ async function ignoreGone(write: Promise<unknown>): Promise<void> {
 
 export default Controllers.plugin({
   id: 'controller-namespace',
+  declares: { loop: 'namespace' },
   config: z.strictObject({}),
   needs: { informers: Informers, client: Client },
   create: ({ informers, client }, { clock, log }) =>

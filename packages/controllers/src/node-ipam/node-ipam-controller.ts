@@ -10,6 +10,7 @@ import { CidrPool } from './cidr-pool.ts';
 /** Gives every node a range of pod addresses of its own, of each family that the cluster has. */
 export default Controllers.plugin({
   id: 'controller-node-ipam',
+  declares: { loop: 'node-ipam' },
   config: z.strictObject({
     nodeMaskBits: z.number().int().min(8).max(30).default(24),
     nodeMaskBitsIPv6: z.number().int().min(16).max(126).default(64),

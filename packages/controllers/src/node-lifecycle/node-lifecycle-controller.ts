@@ -217,6 +217,7 @@ const readyStatus = (node: Node | undefined) => node?.status?.conditions?.find((
 
 export default Controllers.plugin({
   id: 'controller-node-lifecycle',
+  declares: { loop: 'node-lifecycle' },
   config: z.strictObject({
     gracePeriodSeconds: z.number().int().min(1).default(50),
     /** Nodes a second and zone from which pods are evicted. */

@@ -267,6 +267,7 @@ async function isGone(read: () => Promise<unknown>): Promise<boolean> {
 
 export default Controllers.plugin({
   id: 'controller-persistent-volume',
+  declares: { loop: 'persistentvolume-binder' },
   config: z.strictObject({
     /** What empties volumes with the policy Recycle: an image with a shell, find and ls. */
     recyclerImage: z.string().min(1).default('registry.k8s.io/e2e-test-images/busybox:1.36.1-1'),

@@ -28,6 +28,7 @@ const isNowhere = (pod: Pod) => isTerminating(pod) && !pod.spec?.nodeName;
  */
 export default Controllers.plugin({
   id: 'controller-pod-gc',
+  declares: { loop: 'pod-garbage-collector' },
   config: z.strictObject({
     terminatedPodThreshold: z.number().int().min(0).default(12_500),
     /** A node that comes back within this time keeps its pods. */

@@ -256,6 +256,7 @@ function sameStatus(old: ReplicaSetStatus | undefined, now: ReplicaSetStatus): b
 
 export default Controllers.plugin({
   id: 'controller-replica-set',
+  declares: { loop: 'replicaset' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create({ informers, events }, { clock }) {

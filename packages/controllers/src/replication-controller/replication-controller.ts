@@ -17,6 +17,7 @@ const selectorLabel = ({ metadata, spec }: ReplicationController) => {
 /** The elder kind of ReplicaSet: the same loop, with a plain map of labels as its selector. */
 export default Controllers.plugin({
   id: 'controller-replication-controller',
+  declares: { loop: 'replicationcontroller' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create({ informers, events }, { clock }) {

@@ -181,6 +181,7 @@ export class ResourceClaimController implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-resource-claim',
+  declares: { loop: 'resource-claim' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }) =>

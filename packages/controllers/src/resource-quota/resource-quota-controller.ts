@@ -42,6 +42,7 @@ const pageSize = 1000;
 /** Counts what the quotas of a namespace limit, and says so in their status. */
 export default Controllers.plugin({
   id: 'controller-resource-quota',
+  declares: { loop: 'resourcequota' },
   config: z.strictObject({
     /** Seconds after which everything is counted anew; and where a quota counts what is not followed. */
     resyncSeconds: z.number().positive().default(300),

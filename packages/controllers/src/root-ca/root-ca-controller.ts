@@ -15,6 +15,7 @@ const annotations = {
 /** Publishes the cluster's CA in every namespace, so that pods can verify the API server. */
 export default Controllers.plugin({
   id: 'controller-root-ca',
+  declares: { loop: 'root-ca-cert-publisher' },
   config: z.strictObject({}),
   needs: { informers: Informers, keys: Keys },
   create({ informers, keys }) {

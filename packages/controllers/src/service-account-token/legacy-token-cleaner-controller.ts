@@ -21,6 +21,7 @@ const dayOf = (text = ''): number | undefined => parseTime(`${text}T00:00:00Z`);
  */
 export default Controllers.plugin({
   id: 'controller-legacy-token-cleaner',
+  declares: { loop: 'legacy-serviceaccount-token-cleaner' },
   config: z.strictObject({
     /** Days without use until a token is marked, and marked until it is deleted. */
     cleanUpDays: z.number().int().min(1).max(36_500).default(365),

@@ -36,6 +36,7 @@ function legacyToken({ serviceAccount }: ClusterKeys, { metadata }: Secret, { me
 /** Fills Secrets of type `kubernetes.io/service-account-token`, and takes them away with their account. */
 export default Controllers.plugin({
   id: 'controller-service-account-token',
+  declares: { loop: 'serviceaccount-token' },
   config: z.strictObject({}),
   needs: { informers: Informers, keys: Keys },
   create({ informers, keys }) {

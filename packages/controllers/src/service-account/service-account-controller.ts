@@ -8,6 +8,7 @@ import { isNamespaceTerminating } from '../pod-template.ts';
 /** Every live namespace has the service accounts that pods fall back on. */
 export default Controllers.plugin({
   id: 'controller-service-account',
+  declares: { loop: 'serviceaccount' },
   config: z.strictObject({ names: z.array(z.string()).default(['default']) }),
   needs: { informers: Informers },
   create({ config, informers }) {

@@ -139,6 +139,7 @@ export class ServiceCidrController implements Controller {
 
 export default Controllers.plugin({
   id: 'controller-service-cidr',
+  declares: { loop: 'service-cidr' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create: ({ informers }, { clock }) =>

@@ -229,6 +229,7 @@ function sameStatus(old: StatefulSetStatus | undefined, now: StatefulSetStatus):
 
 export default Controllers.plugin({
   id: 'controller-stateful-set',
+  declares: { loop: 'statefulset' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }, { clock }) =>

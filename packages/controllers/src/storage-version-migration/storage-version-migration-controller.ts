@@ -145,6 +145,7 @@ async function rewrite(resource: Resource, object: KubeObject, client: Client): 
 
 export default Controllers.plugin({
   id: 'controller-storage-version-migration',
+  declares: { loop: 'storage-version-migrator' },
   config: z.strictObject({}),
   needs: { informers: Informers, client: Client },
   create: ({ informers, client }, { clock, log }) =>

@@ -112,6 +112,7 @@ const sameTaints = (a: readonly Taint[], b: readonly Taint[]) => {
 
 export default Controllers.plugin({
   id: 'controller-taint-eviction',
+  declares: { loop: 'taint-eviction' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create: ({ informers, events }, { clock }) =>

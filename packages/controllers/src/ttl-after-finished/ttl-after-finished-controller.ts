@@ -20,6 +20,7 @@ function expiryOf(job: Job): number | undefined {
 /** Deletes Jobs `ttlSecondsAfterFinished` after their end, with all that is theirs. */
 export default Controllers.plugin({
   id: 'controller-ttl-after-finished',
+  declares: { loop: 'ttl-after-finished' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }, { clock }) {

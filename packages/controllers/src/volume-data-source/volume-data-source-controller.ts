@@ -30,6 +30,7 @@ const waits = (claim: PersistentVolumeClaim) => !claim.spec?.volumeName && forei
 /** Warns of claims that nobody has said to fill, where VolumePopulators are defined. The claims wait all the same: somebody may come. */
 export default Controllers.plugin({
   id: 'controller-volume-data-source',
+  declares: { loop: 'volume-data-source-validator' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events, client: Client },
   create({ informers, events, client: asking }, { clock, log }) {

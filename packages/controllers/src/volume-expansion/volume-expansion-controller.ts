@@ -12,6 +12,7 @@ const wantsMore = ({ spec, status }: PersistentVolumeClaim) =>
 /** Tells who asks for more room that a resizer of the driver has to give it: no kind of volume is resized from here. */
 export default Controllers.plugin({
   id: 'controller-volume-expansion',
+  declares: { loop: 'persistentvolume-expander' },
   config: z.strictObject({}),
   needs: { informers: Informers, events: Events },
   create({ informers, events }) {

@@ -34,6 +34,7 @@ async function protect<T extends KubeObject>(
 /** A claim stays as long as a pod that is on a node uses it. */
 export const claimProtection = Controllers.plugin({
   id: 'controller-pvc-protection',
+  declares: { loop: 'persistentvolumeclaim-protection' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }) {
@@ -65,6 +66,7 @@ export const claimProtection = Controllers.plugin({
 /** A volume stays as long as it is bound. */
 export const volumeProtection = Controllers.plugin({
   id: 'controller-pv-protection',
+  declares: { loop: 'persistentvolume-protection' },
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }) {
