@@ -18,6 +18,7 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
   readonly #maxWaiting: number;
   readonly #waiting = new Set<Waiter>();
   #handler: ApiHandler | undefined;
+  #abandoned = false;
 
   /** At most `maxWaiting` requests wait for the server; more are refused with `ServiceUnavailable`. */
   constructor({ maxWaiting = 4096 }: { readonly maxWaiting?: number } = {}) {
@@ -31,6 +32,14 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
     this.#waiting.clear();
   }
 
+  /** Nothing has connected, and nothing will: who waits, or asks from now on, gets a `ServiceUnavailable`. Without effect once there is a server. */
+  abandon(): void {
+    if (this.#handler !== undefined) return;
+    this.#abandoned = true;
+    for (const { reject } of this.#waiting) reject(neverUp());
+    this.#waiting.clear();
+  }
+
   get connected(): boolean {
     return this.#handler !== undefined;
   }
@@ -39,6 +48,7 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
   handler(signal?: AbortSignal): ApiHandler | Promise<ApiHandler> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#handler !== undefined) return this.#handler;
+    if (this.#abandoned) return Promise.reject(neverUp());
     if (this.#waiting.size >= this.#maxWaiting) {
       return Promise.reject(
         failure('ServiceUnavailable', 'the API server is not up yet and too many requests wait for it', { retryAfterSeconds: 1 }),
@@ -54,13 +64,18 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
           signal?.removeEventListener('abort', abort);
           resolve(handler);
         },
-        reject,
+        reject(reason) {
+          signal?.removeEventListener('abort', abort);
+          reject(reason);
+        },
       };
       signal?.addEventListener('abort', abort, { once: true });
       this.#waiting.add(waiter);
     });
   }
 }
+
+const neverUp = () => failure('ServiceUnavailable', 'the API server of this process has not come up, and the process stops');
 
 export interface LoopbackClientOptions {
   readonly userAgent?: string;

@@ -40,6 +40,22 @@ function connected(object?: KubeObject) {
 }
 
 describe('loopbackClient', () => {
+  it('waits for no server that never comes', async () => {
+    const switchboard = new LoopbackSwitchboard();
+    const client = loopbackClient(switchboard, alice);
+    const waiting = client.get(pods, { namespace: 'a', name: 'b' }, { signal: new AbortController().signal });
+    switchboard.abandon();
+    await expect(waiting).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+    await expect(client.list(pods)).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+  });
+
+  it('is not kept from a server that is there', async () => {
+    const switchboard = new LoopbackSwitchboard();
+    switchboard.connect(recording());
+    switchboard.abandon();
+    expect((await loopbackClient(switchboard, alice).list(pods)).items).toHaveLength(1);
+  });
+
   it('asks with identity, user agent and cause, and hands out the very object', async () => {
     const object = Object.freeze({ metadata: { name: 'n' } });
     const { client, requests } = connected(object);

@@ -34,7 +34,7 @@ export async function chooseCluster(): Promise<Choice> {
     if (answer.available) continue;
     return {
       file: read('embedded'),
-      because: `pods run as processes of this host, because ${placement.use} is not available: ${answer.because}`,
+      because: `pods run as processes of this host, because ${placement.use} is not available: ${answer.because.replace(/[.?!]$/, '')}`,
     };
   }
   return { file: containers, because: 'pods run on containerd, because its socket answers and all that its network needs is there' };

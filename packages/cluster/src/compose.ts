@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { systemClock, type Clock } from '@oarlock/kernel/clock';
 import type { Logger } from '@oarlock/kernel/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
+import type { LoopbackSwitchboard } from '@oarlock/client/loopback-client';
 import { Cluster, Keys, type ClusterKeys } from '@oarlock/spi/cluster';
 import { Client, Events, Informers, type EventSource } from '@oarlock/spi/client';
 import { LocalNodes } from '@oarlock/spi/local-nodes';
@@ -27,7 +28,7 @@ export interface Access {
   readonly client: Client;
   readonly informers: Informers;
   readonly events: EventSource;
-  readonly loopback: LoopbackSwitch;
+  readonly loopback: LoopbackSwitch & Partial<Pick<LoopbackSwitchboard, 'abandon'>>;
   readonly spans: SpanStore;
 }
 
@@ -46,6 +47,8 @@ export function compose(planned: Plan, access: Access, options: ComposeOptions):
     ...(options.log && { log: options.log }),
     ...(options.tracer && { tracer: options.tracer }),
     dataDir: join(options.dataDir, 'plugins'),
+    // who stops waits for its requests: they must not wait for an API server that never comes
+    stopping: () => access.loopback.abandon?.(),
   });
   host
     .provide(Cluster, planned.facts)

@@ -21,6 +21,8 @@ export interface Facilities {
   readonly log?: Logger;
   readonly tracer?: (plugin: string) => Tracer;
   readonly dataDir?: string;
+  /** Is told before the first plugin is stopped, also when not all of them have started. */
+  readonly stopping?: () => void;
 }
 
 /** What one instance of a plugin has for itself: a new one for each that takes its place. */
@@ -66,8 +68,14 @@ export class PluginHost {
   /** Ends instances that were replaced and are still in use. */
   readonly #retiring = new Set<() => Promise<void>>();
 
-  constructor({ clock = systemClock, log = silentLogger, tracer = () => noTracer, dataDir = '.oarlock' }: Facilities = {}) {
-    this.#facilities = { clock, log, tracer, dataDir };
+  constructor({
+    clock = systemClock,
+    log = silentLogger,
+    tracer = () => noTracer,
+    dataDir = '.oarlock',
+    stopping = () => {},
+  }: Facilities = {}) {
+    this.#facilities = { clock, log, tracer, dataDir, stopping };
   }
 
   /** Fills a slot with a value of the composition's own, such as the client. It has no lifecycle here. */
@@ -174,6 +182,7 @@ export class PluginHost {
 
   /** Stops in reverse. One that fails does not keep the others from being stopped. @throws WiringError `StopFailed` */
   async stop(): Promise<void> {
+    this.#facilities.stopping();
     const faults: Fault[] = [];
     const end = async (unit: Unit, generation: Generation) => {
       generation.abort.abort();

@@ -85,9 +85,9 @@ describe('order', () => {
         },
       }),
     });
-    const host = new PluginHost().place({ plugin: a }).place({ plugin: b });
+    const host = new PluginHost({ stopping: () => trace.push('stopping') }).place({ plugin: a }).place({ plugin: b });
     await expect(host.start()).rejects.toMatchObject({ code: 'StartFailed', faults: [{ message: 'b did not start: no socket' }] });
-    expect(trace).toEqual(['+b', '-b', '-a']);
+    expect(trace).toEqual(['+b', 'stopping', '-b', '-a']);
   });
 
   it('stops the others when one does not stop, and says so', async () => {
