@@ -4,7 +4,7 @@ import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema';
-import { badRequest } from '@oarlock/api/status';
+import { badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
 import { checkTypeMeta } from './custom-resources/custom-body.ts';
 
 /** Besides the kind itself, what its bodies may say they are. */
@@ -83,6 +83,23 @@ export function conformed<T extends object>(value: T, { gvk, schema }: BodyOptio
     if (error instanceof TypeMismatch)
       throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
     throw error;
+  }
+}
+
+/**
+ * What admission made of an object, as if it had come as a body: what Go leaves out when it is empty is left out, whoever wrote it.
+ * @throws StatusError InternalError: no client has to do with it
+ */
+export function conformedAnswer<T extends KubeObject>(answer: T, before: KubeObject, { gvk, schema }: BodyOptions): T {
+  if (answer === before || schema === undefined) return answer;
+  try {
+    return conformedBeside(answer, before, { gvk, schema }) ?? conformed(answer, { gvk, schema });
+  } catch (error) {
+    if (!isStatus(error, 'BadRequest')) throw error;
+    const message = `admission made something else of an object: ${error.message}`;
+    throw new StatusError(failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] }).status, {
+      cause: error,
+    });
   }
 }
 

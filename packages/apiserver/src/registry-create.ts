@@ -1,7 +1,7 @@
 import { invalidStatus } from '@oarlock/api/field-error';
 import type { KubeObject } from '@oarlock/api/object';
 import { alreadyExists, badRequest, failure, StatusError } from '@oarlock/api/status';
-import { decodeBody } from './body.ts';
+import { conformedAnswer, decodeBody } from './body.ts';
 import type { Call } from './call.ts';
 import { settledManagers, tracked, withDecodable } from './managed-fields-tracking.ts';
 import type { Machinery } from './machinery.ts';
@@ -52,7 +52,7 @@ export async function createObject(machinery: Machinery, kind: ServedKind, call:
   if (admission.mutates('CREATE', kind.resource, '')) {
     const given = admission.mutate(call, { ...admitted, object });
     const changed = given instanceof Promise ? await given : given;
-    if (changed !== object) object = completed(kind, withDecodable(changed, object));
+    if (changed !== object) object = completed(kind, withDecodable(conformedAnswer(changed, object, kind), object));
   }
   const { name = '', generateName = '' } = object.metadata ?? {};
   if (name !== '') {

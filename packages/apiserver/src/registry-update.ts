@@ -3,7 +3,7 @@ import { isObject } from '@oarlock/api/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/status';
 import { attributesOf, authorize } from './authorization.ts';
-import { decodeBody } from './body.ts';
+import { conformedAnswer, decodeBody } from './body.ts';
 import type { Call } from './call.ts';
 import type { Machinery } from './machinery.ts';
 import type { Decision } from './object-store.ts';
@@ -120,7 +120,7 @@ async function changeOf(machinery: Machinery, kind: ServedKind, call: Call, chan
   if (admission.mutates('UPDATE', kind.resource, request.subresource)) {
     const given = admission.mutate(call, { ...admitted, object: next });
     const changed = given instanceof Promise ? await given : given;
-    if (changed !== next) next = completed(kind, withDecodable(changed, next));
+    if (changed !== next) next = completed(kind, withDecodable(conformedAnswer(changed, next, kind), next));
   }
   next = checkVersion(kind, next, current, request.name, change);
   const context = strategyContext(call);
@@ -214,7 +214,7 @@ async function upsert(machinery: Machinery, kind: ServedKind, call: Call, change
     options: writeOptions(request.query, 'CreateOptions'),
   };
   if (admission.mutates('CREATE', kind.resource, ''))
-    next = completed(kind, withDecodable(await admission.mutate(call, { ...admitted, object: next }), next));
+    next = completed(kind, withDecodable(conformedAnswer(await admission.mutate(call, { ...admitted, object: next }), next, kind), next));
   const context = strategyContext(call);
   let stored = written(kind, prepareCreate(kind, conversion?.toStored(next) ?? next, random.uuid(), context));
   const made = strategy.reserve?.(stored, undefined, context);

@@ -41,6 +41,73 @@ describe('admission', () => {
     expect(seen).toEqual(['mutate a', 'mutate b', 'validate a a+b complete', 'validate b a+b complete']);
   });
 
+  const spelled = {
+    labels: {},
+    spec: {
+      nodeSelector: {},
+      tolerations: [],
+      hostPID: false,
+      nonsense: 'x',
+      containers: [
+        {
+          name: 'main',
+          image: 'i',
+          env: [],
+          args: null,
+          ports: [],
+          resources: { requests: { cpu: '0.1', memory: '1024Mi' }, limits: {} },
+        },
+      ],
+    },
+  };
+  const { labels, spec } = spelled;
+  const sent = (name: string, more: object = {}): KubeObject => ({
+    ...pod(name),
+    ...{ spec },
+    metadata: { ...pod(name).metadata, labels, ...more },
+  });
+  const wiped = ({ metadata, ...rest }: KubeObject) => ({
+    ...rest,
+    metadata: { ...metadata, name: '', uid: '', resourceVersion: '', creationTimestamp: '', managedFields: [] },
+  });
+
+  it.each([['create'], ['update']] as const)('is read like a body where it changes something: %s', async (verb) => {
+    const rewrites: AdmissionPlugin = plugin(['pods'], [verb === 'create' ? 'CREATE' : 'UPDATE'], {
+      mutate: ({ object }) =>
+        object?.metadata?.annotations?.['spelled'] === 'out'
+          ? ({
+              ...object,
+              ...{ spec: { ...(object as { spec?: object }).spec, ...spec } },
+              metadata: { ...object.metadata, labels },
+            } as KubeObject)
+          : undefined,
+    });
+    await start({ admission: [rewrites] });
+    const annotations = { spelled: 'out' };
+    const plain = await server.create('pods', sent('plain', { annotations: { spelled: 'by the client' } }));
+    const made = await server.create(
+      'pods',
+      verb === 'create' ? { ...pod('made'), metadata: { ...pod('made').metadata, annotations } } : sent('made'),
+    );
+    const done = verb === 'create' ? made : await server.update('pods', { ...made, metadata: { ...made.metadata, annotations } });
+    const same = { ...plain, metadata: { ...plain.metadata, annotations } };
+    expect(wiped(done)).toEqual({
+      ...wiped(same),
+      metadata: { ...wiped(same).metadata, ...(verb === 'update' && { generation: done.metadata?.generation }) },
+    });
+    expect(JSON.stringify(done)).not.toMatch(/"env"|nodeSelector|nonsense|"limits"|hostPID|"labels"/);
+  });
+
+  it('is the fault of the server where it makes what cannot be', async () => {
+    const breaks = plugin(['configmaps'], ['CREATE'], { mutate: ({ object }) => ({ ...object, ...{ data: { a: 7 } } }) as KubeObject });
+    await start({ admission: [breaks] });
+    expect(await refusal(server.create('configmaps', configMap('c')))).toMatchObject({
+      code: 500,
+      reason: 'InternalError',
+      message: expect.stringContaining('cannot unmarshal number into Go struct field ConfigMap.data of type string') as string,
+    });
+  });
+
   it('sets defaults again where a plugin added something', async () => {
     await start({
       admission: [
