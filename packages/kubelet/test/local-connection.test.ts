@@ -70,6 +70,15 @@ describe('a connection within the process', () => {
     if (!far.closed) await once(far, 'close');
   });
 
+  it('ends at the server when the client is gone, though nobody reads there', async () => {
+    const [near, far] = LocalConnection.pair(20);
+    near.write(Buffer.alloc(1024 * 1024), () => undefined);
+    near.destroy();
+    far.pause();
+    await once(far, 'close');
+    expect(far.readableEnded).toBe(false);
+  });
+
   it('fails what is written to who is gone', async () => {
     const [near, far] = LocalConnection.pair();
     far.on('error', () => undefined);

@@ -5,6 +5,9 @@ type Done = (error?: Error | null) => void;
 /** Bytes that wait at one end before no more is taken from the other. */
 const highWaterMark = 256 * 1024;
 
+/** So long the server's end may leave unread what a client sent that is gone: who does not read does not notice. Milliseconds. */
+const lingerMs = 2_000;
+
 const broken = (): Error => Object.assign(new Error('the other end is gone'), { code: 'EPIPE' });
 
 /**
@@ -16,16 +19,19 @@ export class LocalConnection extends Duplex {
   /** Of the other end: its write, until this end has read. */
   #owed: Done | undefined;
   #ended = false;
+  readonly #patienceMs: number | undefined;
 
-  private constructor() {
+  private constructor(patienceMs?: number) {
     super({ highWaterMark, allowHalfOpen: true });
+    this.#patienceMs = patienceMs;
   }
 
-  static pair(): readonly [LocalConnection, LocalConnection] {
-    const [one, other] = [new LocalConnection(), new LocalConnection()];
-    one.#other = other;
-    other.#other = one;
-    return [one, other];
+  /** The client's end and the server's. */
+  static pair(patienceMs = lingerMs): readonly [LocalConnection, LocalConnection] {
+    const [client, server] = [new LocalConnection(), new LocalConnection(patienceMs)];
+    client.#other = server;
+    server.#other = client;
+    return [client, server];
   }
 
   override _read(): void {
@@ -81,8 +87,14 @@ export class LocalConnection extends Duplex {
   #left(): void {
     if (this.destroyed) return;
     this.#other = undefined;
-    if (this.readableEnded) this.destroy();
-    else this.once('end', () => this.destroy());
     this.#end();
+    if (this.readableEnded) {
+      this.destroy();
+      return;
+    }
+    this.once('end', () => this.destroy());
+    if (this.#patienceMs === undefined) return;
+    const timer = setTimeout(() => this.destroy(), this.#patienceMs);
+    this.once('close', () => clearTimeout(timer));
   }
 }
