@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { PodSandboxConfig } from '@oarlock/spi/runtime';
+import { RuntimeError, type PodSandboxConfig } from '@oarlock/spi/runtime';
 import { stopContainer } from './container-stop.ts';
 import { ImageProblem } from './images.ts';
 import { containerHash, restartCountOf } from './labels.ts';
@@ -71,7 +71,8 @@ export async function startContainer(
   const event = (type: 'Normal' | 'Warning', reason: string, message: string) => record.event(type, reason, message, path);
   const failed = (reason: string, error: unknown, retry: number | undefined): false => {
     signal.throwIfAborted();
-    const message = messageOf(error);
+    // as upstream: the runtime's own words, without its protocol's
+    const message = error instanceof RuntimeError ? error.said : messageOf(error);
     event('Warning', 'Failed', `Error: ${error instanceof ImageProblem ? reason : message}`);
     record.fail(container.name, { reason, message });
     pass.retryIn(retry);

@@ -77,6 +77,34 @@ describe('a kubelet in trouble', () => {
     expect(container(ended)?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' });
   });
 
+  it('tells why a container could not be made or started in the words of the runtime, without those of its protocol', async () => {
+    const refusal = (said: string) => () =>
+      Promise.reject(new RuntimeError('Internal', `rpc error: code = Unknown desc = ${said}`, { said }));
+    let method = 'createContainer';
+    bench = await new Bench({
+      wrap: (driver) =>
+        new Proxy(driver, {
+          get(target, key) {
+            const value: unknown = Reflect.get(target, key);
+            if (key === method) return refusal(`no ${method}`);
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        }),
+    }).start();
+    const waiting = async (reason: string) => {
+      const pod = await bench.until('web', (one) => container(one)?.state?.waiting?.reason === reason);
+      return container(pod)?.state?.waiting?.message;
+    };
+    bench.create(podOf('web'));
+    expect(await waiting('CreateContainerError')).toBe('no createContainer');
+    method = 'startContainer';
+    expect(await waiting('RunContainerError')).toBe('no startContainer');
+    expect(bench.events.of('Failed')).toEqual([
+      'web Warning Failed spec.containers{app}: Error: no createContainer',
+      'web Warning Failed spec.containers{app}: Error: no startContainer',
+    ]);
+  });
+
   it('runs a pod that replaces one of its name beside it, until that is gone', async () => {
     bench = await new Bench().start();
     bench.create(podOf('web', {}, { 'simulated.oarlock.dev/stop-delay': '5s' }));

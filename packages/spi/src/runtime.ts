@@ -361,9 +361,12 @@ export class RuntimeError extends Error {
   }
   override readonly name = 'RuntimeError';
   readonly code: RuntimeErrorCode;
-  constructor(code: RuntimeErrorCode, message: string, options?: ErrorOptions) {
+  /** What the runtime itself said, without what its protocol puts before: statuses and events of containers carry it. Default: the message. */
+  readonly said: string;
+  constructor(code: RuntimeErrorCode, message: string, options?: ErrorOptions & { readonly said?: string }) {
     super(message, options);
     this.code = code;
+    this.said = options?.said ?? message;
   }
 }
 

@@ -52,13 +52,13 @@ const goNames: Readonly<Record<number, string>> = {
   16: 'Unauthenticated',
 };
 
-/** The message reads as it does from a kubelet: events and statuses of pods carry it. */
+/** The message reads as it does from a kubelet: events of pods carry it. */
 export function toRuntimeError(error: ServiceError): RuntimeError {
   const message = `rpc error: code = ${goNames[error.code] ?? error.code} desc = ${error.details}`;
   // containerd 2.x gives a name that is taken the code FailedPrecondition
   const unclear = error.code === grpc.UNKNOWN || error.code === grpc.INTERNAL || error.code === grpc.FAILED_PRECONDITION;
   const code = (unclear ? byMessage.find(([pattern]) => pattern.test(error.details))?.[1] : undefined) ?? byCode[error.code] ?? 'Internal';
-  return new RuntimeError(code, message, { cause: error });
+  return new RuntimeError(code, message, { cause: error, said: error.details });
 }
 
 export const isGone = (error: unknown): boolean => error instanceof RuntimeError && error.code === 'NotFound';

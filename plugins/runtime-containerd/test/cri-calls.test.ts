@@ -385,6 +385,7 @@ describe('calls', () => {
     await expect(driver.status()).rejects.toMatchObject({
       code: expected,
       message: expect.stringMatching(/^rpc error: code = \w+ desc = /),
+      said: expect.not.stringContaining('rpc error'),
     });
     await expect(driver.status()).rejects.toThrow(details);
   });
