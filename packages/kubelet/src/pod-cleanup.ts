@@ -7,11 +7,11 @@ import type { SyncPass } from './sync-pass.ts';
 /** Removes what the pod's containers left: in the runtime, and their logs. */
 export async function removeRemains({ record, signal }: SyncPass): Promise<void> {
   const { runtime, node, pod } = record;
+  // while the runtime has something of the pod it is found again after a kill
+  if (runtime?.hollow === false) await rm(node.paths.podLogs(pod), { recursive: true, force: true });
   await removePod(record, signal);
   runtime?.images.forget(record.uid);
   node.users.release(record.uid);
-  if (runtime?.hollow !== false) return;
-  await rm(node.paths.podLogs(pod), { recursive: true, force: true });
 }
 
 /** Ends the graceful deletion of the API object: of this pod, not of another that has its name by now. */

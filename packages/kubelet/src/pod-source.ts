@@ -5,6 +5,7 @@ import { names } from './labels.ts';
 import type { KubeletContext, PodRuntime } from './node-context.ts';
 import type { NodeAgent } from './node/node-agent.ts';
 import type { FoundPod } from './node/node-pods.ts';
+import { PodLeftovers } from './pod-leftovers.ts';
 import { attachmentOf } from './pod-sandbox.ts';
 import { podUid } from './pods.ts';
 import { isMirror } from './static/annotations.ts';
@@ -88,21 +89,12 @@ export class PodSource {
     const owners = new Map([...this.#agents.values()].map((agent) => [agent.owner, agent]));
     for (const [uid, found] of this.#found) owners.get(found.owner)?.pods.orphan(uid, found);
     this.#found.clear();
-    await this.#sweepFiles();
+    await new PodLeftovers(this.#context, (uid) =>
+      [...this.#agents.values()].some(({ pods: known }) => known.get(uid) !== undefined),
+    ).sweep();
   }
 
   #podsOf(pod: Pod) {
     return this.#agents.get(pod.spec?.nodeName ?? '')?.pods;
-  }
-
-  /** Directories of pods that nobody knows any more. */
-  async #sweepFiles(): Promise<void> {
-    const { volumes, signal, log } = this.#context;
-    for (const uid of await volumes.leftovers()) {
-      if ([...this.#agents.values()].some(({ pods: known }) => known.get(uid) !== undefined)) continue;
-      await volumes
-        .teardown(uid, { signal, cause: undefined })
-        .catch((error: unknown) => log.warn({ err: error, uid }, 'what a pod left on the disk could not be removed'));
-    }
   }
 }
