@@ -61,7 +61,9 @@ export async function evict(machinery: Machinery, pods: ServedKind, call: Call):
       return succeeded(call);
     } catch (error) {
       // the pod changed in between: look again, unless the client named the version itself
-      if (!isStatus(error, 'Conflict') || options.preconditions.resourceVersion !== undefined || attempt >= maxAttempts) throw error;
+      const final = options.preconditions.resourceVersion !== undefined || attempt >= maxAttempts;
+      // nor does a budget pay twice
+      if (!isStatus(error, 'Conflict') || final || disruption?.spent === true) throw error;
       if (disruption?.spent === false) throw tooMany(disruption.budget, 'is still being processed by the server.', 10);
     }
   }
