@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '@oarlock/kernel/clock';
 import { silentLogger } from '@oarlock/kernel/logger';
-import { startDocker, type RunningDocker } from '../../../e2e/fixtures/docker.ts';
+import { startDocker, type DockerOptions, type RunningDocker } from '../../../e2e/fixtures/docker.ts';
 import { DockerRuntime } from '../src/docker-runtime.ts';
 import { TestNetwork } from './test-network.ts';
 
@@ -20,9 +20,9 @@ export class DockerBench {
     this.dir = dir;
     this.docker = docker;
   }
-  static async open(): Promise<DockerBench> {
+  static async open(options: Omit<DockerOptions, 'dir'> = {}): Promise<DockerBench> {
     const dir = await mkdtemp(join(tmpdir(), 'oarlock-docker-'));
-    return new DockerBench(dir, await startDocker({ dir }));
+    return new DockerBench(dir, await startDocker({ dir, ...options }));
   }
 
   /** Drops the driver there was, as the end of its process would. */
