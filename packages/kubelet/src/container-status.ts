@@ -148,8 +148,6 @@ function unseen(pod: Pod, container: AnyContainer, old: ApiStatus | undefined, w
   const terminated = {
     ...lost,
     message: 'The container could not be located when the pod was deleted.  The container used to be Running',
-    startedAt: old.state.running.startedAt ?? formatTime(0),
-    finishedAt: formatTime(0),
   };
   if (ended) return { ...base, image: old.image, imageID: old.imageID, state: { terminated } };
   // a status without an id counts the start that is to come already
