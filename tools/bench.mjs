@@ -1,5 +1,6 @@
 // `npm run bench [-- name]`: each prints its figures beside a reference from the same run. Timing decides nothing.
 import { join } from 'node:path';
+import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
 const source = ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register'];
@@ -31,7 +32,7 @@ const benches = {
 };
 const withComponents = ['services', 'policies', 'network', 'cold-start', 'api', 'pod-start', 'volumes', 'containerd'];
 
-const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('--'));
+const { names: wanted } = argumentsOf(`npm run bench [-- NAME ...]\n  NAME  one of ${Object.keys(benches).join(', ')}; none: all of them`);
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));
 if (unknown.length > 0) {
   console.error(`there is no bench ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}`);

@@ -1,11 +1,16 @@
-// `npm run e2e -- [filter] [--write-matrix]`: sets up, then runs the end-to-end tests whose file or name matches.
+// `npm run e2e -- [filter] [-t name] [--write-matrix]`: sets up, then runs the end-to-end tests whose file matches, and of those the ones of that name.
 import { join } from 'node:path';
+import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
-const args = process.argv.slice(2);
-const filters = args.filter((arg) => !arg.startsWith('--'));
+const usage = `npm run e2e -- [FILTER ...] [-t NAME] [--write-matrix]
+  FILTER          part of the path of a test file, such as journeys/dns; none: all of them, which takes half an hour
+  -t NAME         only tests whose name matches this pattern
+  --write-matrix  write what ran into docs/matrix.md`;
+const given = argumentsOf(usage, { flags: ['--write-matrix'], values: { '-t': [] } });
+const filters = [...given.names, ...(given['-t'] === undefined ? [] : ['-t', given['-t']])];
 await setup({ system: true });
-const env = { ...process.env, ...(args.includes('--write-matrix') && { OARLOCK_WRITE_MATRIX: '1' }) };
+const env = { ...process.env, ...(given['--write-matrix'] && { OARLOCK_WRITE_MATRIX: '1' }) };
 const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...filters], {
   show: true,
   env,

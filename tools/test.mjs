@@ -3,9 +3,18 @@
 // The last line counts what ran. Arguments: `--only check|unit|e2e`.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
-const only = process.argv.includes('--only') ? process.argv[process.argv.indexOf('--only') + 1] : undefined;
+const usage = `npm test [-- --only PART]
+  --only PART  check (manifests, types, format, boundaries, lint), unit (unit and contract tests) or e2e; without it all three`;
+const { names, '--only': only } = argumentsOf(usage, { values: { '--only': ['check', 'unit', 'e2e'] } });
+if (names.length > 0) {
+  console.error(
+    `npm test takes no ${names.join(' ')}: npx vitest run FILE runs single test files, npm run e2e -- FILTER end-to-end tests\n${usage}`,
+  );
+  process.exit(2);
+}
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const bin = (name) => join(root, 'node_modules', '.bin', name);
 
