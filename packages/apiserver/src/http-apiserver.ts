@@ -38,6 +38,7 @@ import { registerFeatures } from './feature-metrics.ts';
 import { registerWatchCacheMetrics } from './watch-cache/watch-cache-metrics.ts';
 import { OpenApiEndpoints } from './openapi-endpoints.ts';
 import { Pipeline } from './pipeline.ts';
+import { StartHooks, type HookName } from './start-hooks.ts';
 import { EncryptedStorage } from './storage-encryption.ts';
 import { loadEncryption, type EncryptionSettings } from './storage-encryption-config.ts';
 import { ServiceCidrs } from './service-cidrs.ts';
@@ -121,6 +122,7 @@ export class HttpApiServer implements Role {
   readonly #fairness: PriorityAndFairness;
   readonly #storage: StorageDriver;
   readonly #encrypted: EncryptedStorage | undefined;
+  readonly #hooks: StartHooks;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
 
   constructor(parts: ApiServerParts, context: PluginContext) {
@@ -152,6 +154,7 @@ export class HttpApiServer implements Role {
       runtimeConfig: config.runtimeConfig,
     });
     const served = () => this.#pipeline.served();
+    this.#hooks = new StartHooks(served);
     const proxy = new ReverseProxy(signal);
     this.#aggregator = new Aggregator({
       pipeline: this.#pipeline,
@@ -267,7 +270,7 @@ export class HttpApiServer implements Role {
       clock,
       log,
     });
-    await this.#bootstrap.start(signal);
+    await this.#hooks.run('bootstrap', this.#bootstrap.start(signal));
     await this.#startKeepers();
     this.#phase = 'running';
     log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
@@ -278,20 +281,19 @@ export class HttpApiServer implements Role {
     const { cluster, keys } = this.#parts;
     const { clock, log } = this.#context;
     const pipeline = this.#pipeline;
-    const served = (resource: string) => pipeline.served().some((kind) => kind.resource === resource && kind.version === 'v1');
-    const addresses =
-      served('servicecidrs') && served('ipaddresses') ? [new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })] : [];
-    const fairness =
-      served('flowschemas') && served('prioritylevelconfigurations')
-        ? [new FairnessConfiguration({ pipeline, fairness: this.#fairness, clock, log })]
-        : [];
-    const own =
-      served('apiservices') && served('configmaps')
-        ? [new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })]
-        : [];
-    this.#keepers = [...addresses, ...fairness, this.#aggregator, ...own];
-    const aggregating = own.length === 0 ? Promise.resolve() : this.#aggregator.start();
-    await Promise.all([...[...addresses, ...fairness].map((keeper) => keeper.start()), aggregating.then(() => own[0]?.start())]);
+    const hooks = this.#hooks;
+    const run = (name: HookName, keeper: Keeper | undefined) => keeper && hooks.run(name, keeper.start());
+    const addresses = hooks.applies('serviceCidrs') ? new ServiceCidrs({ pipeline, cidrs: cluster.serviceCIDRs, clock, log }) : undefined;
+    const fairness = hooks.applies('fairness') ? new FairnessConfiguration({ pipeline, fairness: this.#fairness, clock, log }) : undefined;
+    const own = hooks.applies('apiServices')
+      ? new ApiServices({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })
+      : undefined;
+    this.#keepers = [addresses, fairness, this.#aggregator, own].filter((keeper) => keeper !== undefined);
+    await Promise.all([
+      run('serviceCidrs', addresses),
+      run('fairness', fairness),
+      own && run('aggregator', this.#aggregator)?.then(() => run('apiServices', own)),
+    ]);
   }
 
   /** Not ready first; then nothing new, an end to watches, some time for the rest; then the port is free. */
@@ -377,24 +379,22 @@ export class HttpApiServer implements Role {
   #checks(): readonly HealthCheck[] {
     const { storage, process } = this.#parts;
     const others = (process?.roles() ?? []).filter((role) => role !== this && role.name !== this.name);
+    const answers = async () => {
+      await storage.get(storageKey);
+      return healthy;
+    };
     return [
       ping,
+      // named as upstream names what is the same, so that who asks for or excludes it there can do so here
+      { name: 'etcd', live: true, ready: true, check: answers },
+      { name: 'etcd-readiness', live: false, ready: true, check: answers },
       {
-        name: 'etcd', // as upstream names its storage, so that who asks for or excludes it there can do so here
-        live: true,
-        ready: true,
-        check: async () => {
-          await storage.get(storageKey);
-          return healthy;
-        },
-      },
-      {
-        name: 'watch-cache',
+        name: 'informer-sync',
         live: false,
         ready: true,
-        check: () => (this.#pipeline.ready ? healthy : unhealthy('it does not follow the storage')),
+        check: () => (this.#pipeline.ready ? healthy : unhealthy('the watch cache does not follow the storage')),
       },
-      { name: 'bootstrap', live: false, ready: true, check: () => (this.#phase === 'starting' ? unhealthy('not finished') : healthy) },
+      ...this.#hooks.checks(),
       { name: 'shutdown', live: false, ready: true, check: () => (this.#phase === 'stopping' ? unhealthy('shutting down') : healthy) },
       ...others.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.health() })),
     ];

@@ -103,6 +103,28 @@ describe('the apiserver role', () => {
     await role.ready(new AbortController().signal);
     const { port } = role.address;
     expect(await fetch(port, '/readyz')).toEqual({ code: 200, text: 'ok' });
+    // as upstream names them, in its order
+    const verbose = async (path: string) =>
+      (await fetch(port, path)).text.split('\n').flatMap((line) => /^\[\+\](\S+) (.*)$/.exec(line)?.slice(1, 3).join(' ') ?? []);
+    const hooks = [
+      'poststarthook/priority-and-fairness-config-consumer',
+      'poststarthook/priority-and-fairness-config-producer',
+      'poststarthook/start-system-namespaces-controller',
+      'poststarthook/scheduling/bootstrap-system-priority-classes',
+      'poststarthook/bootstrap-controller',
+      'poststarthook/start-kubernetes-service-cidr-controller',
+      'poststarthook/start-kube-aggregator-informers',
+      'poststarthook/apiservice-status-remote-available-controller',
+      'poststarthook/start-cluster-authentication-info-controller',
+      'poststarthook/kube-apiserver-autoregistration',
+      'autoregister-completion',
+    ];
+    const ok = (...names: string[]) => names.map((name) => `${name} ok`);
+    expect(await verbose('/readyz?verbose')).toEqual(ok('ping', 'etcd', 'etcd-readiness', 'informer-sync', ...hooks, 'shutdown'));
+    for (const path of ['/livez?verbose', '/healthz?verbose']) expect(await verbose(path)).toEqual(ok('ping', 'etcd', ...hooks));
+    expect(await verbose('/livez?verbose&exclude=autoregister-completion')).toContain('autoregister-completion excluded: ok');
+    expect(await fetch(port, '/readyz/poststarthook/bootstrap-controller')).toEqual({ code: 200, text: 'ok' });
+    expect((await fetch(port, '/livez/informer-sync')).code).toBe(404);
     expect(JSON.parse((await fetch(port, '/api/v1/namespaces')).text)).toMatchObject({
       kind: 'NamespaceList',
       items: expect.arrayContaining([

@@ -1,0 +1,77 @@
+import type { Kind } from '@oarlock/api/kinds';
+import type { Health } from '@oarlock/spi/role';
+import type { HealthCheck } from './health.ts';
+
+interface Hook {
+  /** Of upstream's checks, what is done here. */
+  readonly checks: readonly string[];
+  /** Kinds without which it is not run. */
+  readonly needs: readonly string[];
+}
+
+/** What a server does once it listens, and upstream's health checks that ask whether that has been done. In upstream's order. */
+const hooks = {
+  fairness: {
+    checks: ['poststarthook/priority-and-fairness-config-consumer', 'poststarthook/priority-and-fairness-config-producer'],
+    needs: ['flowschemas', 'prioritylevelconfigurations'],
+  },
+  bootstrap: {
+    checks: [
+      'poststarthook/start-system-namespaces-controller',
+      'poststarthook/scheduling/bootstrap-system-priority-classes',
+      'poststarthook/bootstrap-controller',
+    ],
+    needs: [],
+  },
+  serviceCidrs: { checks: ['poststarthook/start-kubernetes-service-cidr-controller'], needs: ['servicecidrs', 'ipaddresses'] },
+  aggregator: {
+    checks: ['poststarthook/start-kube-aggregator-informers', 'poststarthook/apiservice-status-remote-available-controller'],
+    needs: ['apiservices', 'configmaps'],
+  },
+  apiServices: {
+    checks: [
+      'poststarthook/start-cluster-authentication-info-controller',
+      'poststarthook/kube-apiserver-autoregistration',
+      'autoregister-completion',
+    ],
+    needs: ['apiservices', 'configmaps'],
+  },
+} as const satisfies Readonly<Record<string, Hook>>;
+export type HookName = keyof typeof hooks;
+
+const healthy: Health = { healthy: true };
+const unfinished: Health = { healthy: false, because: 'not finished' };
+
+/** Which of the things that are done once have been done. Each is a health check, live and ready, as upstream's post-start hooks are. */
+export class StartHooks {
+  readonly #served: () => readonly Kind[];
+  readonly #done = new Set<HookName>();
+
+  constructor(served: () => readonly Kind[]) {
+    this.#served = served;
+  }
+
+  /** Whether the server has the kinds that it is about. */
+  applies(name: HookName): boolean {
+    return hooks[name].needs.every((resource) => this.#served().some((kind) => kind.resource === resource && kind.version === 'v1'));
+  }
+
+  /** Done when `work` is. Rejects as it does. */
+  async run(name: HookName, work: Promise<unknown>): Promise<void> {
+    await work;
+    this.#done.add(name);
+  }
+
+  checks(): readonly HealthCheck[] {
+    return (Object.keys(hooks) as HookName[])
+      .filter((name) => this.applies(name))
+      .flatMap((name) =>
+        hooks[name].checks.map((check) => ({
+          name: check,
+          live: true,
+          ready: true,
+          check: () => (this.#done.has(name) ? healthy : unfinished),
+        })),
+      );
+  }
+}
