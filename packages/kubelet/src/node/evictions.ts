@@ -34,8 +34,10 @@ export class Evictions {
 
   async look(shortages: readonly Shortage[]): Promise<void> {
     const { pods, signal } = this.#options;
-    const active = [...pods()].filter(({ stage }) => stage === 'syncing');
-    const limited = active.filter(({ record }) => record.runtime?.hollow === false && limitsDisk(record.pod));
+    const limited: PodWorker[] = [];
+    // pods that only seem to run may be very many, and use nothing: they are passed by first
+    for (const worker of pods())
+      if (worker.record.runtime?.hollow === false && worker.stage === 'syncing' && limitsDisk(worker.record.pod)) limited.push(worker);
     if (limited.length > 0) await this.#enforceLimits(limited);
     if (shortages.length === 0) return;
     // what is being stopped is not free yet, and may be enough
@@ -43,7 +45,9 @@ export class Evictions {
     const left = await this.#reclaim(shortages);
     signal.throwIfAborted();
     const [worst] = left;
-    if (worst !== undefined) await this.#evictOne(active, worst);
+    if (worst === undefined) return;
+    const active = [...pods()].filter(({ stage }) => stage === 'syncing');
+    await this.#evictOne(active, worst);
   }
 
   /** Shortages that are left when what nobody needs is gone. */
