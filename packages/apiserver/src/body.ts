@@ -5,7 +5,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema';
 import { badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
-import { checkTypeMeta } from './custom-resources/custom-body.ts';
+import { checkTypeMeta } from './type-meta.ts';
 
 /** Besides the kind itself, what its bodies may say they are. */
 export interface BodyOptions {

@@ -1,5 +1,4 @@
-import { invalid, invalidStatus, type FieldError } from '@oarlock/api/field-error';
-import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import type { GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { Schema } from '@oarlock/api/schema';
@@ -49,15 +48,6 @@ export const kindMissing = (text: string): string => `Object 'Kind' is missing i
 function checkVersion({ apiVersion = '' }: KubeObject, expected: GroupVersionKind): void {
   if (apiVersion === apiVersionOf(expected)) return;
   throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
-}
-
-/** Asked of what is to be stored. @throws StatusError Invalid for an object of another kind or version than the resource */
-export function checkTypeMeta({ kind = '', apiVersion = '', metadata }: KubeObject, expected: GroupVersionKind): void {
-  const errors: FieldError[] = [];
-  const wanted = apiVersionOf(expected);
-  if (kind !== expected.kind) errors.push(invalid('kind', kind, `must be ${expected.kind}`));
-  if (apiVersion !== wanted) errors.push(invalid('apiVersion', apiVersion, `must be ${wanted}`));
-  if (errors.length > 0) throw invalidStatus({ group: parseApiVersion(apiVersion).group, kind, name: metadata?.name ?? '' }, errors);
 }
 
 /** As Kubernetes tells of them: what is double, then what metadata does not know, then what the schema does not, sorted. */
