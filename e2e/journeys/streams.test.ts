@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import type { Node } from '@oarlock/api/types/core-v1';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Cluster } from '../harness/cluster.ts';
@@ -209,13 +210,43 @@ describe('streams', () => {
     });
   });
 
+  /** A session of `cat`. */
+  const open = (): WebSocket => {
+    const { server, tls } = cluster.api;
+    const url = `${server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/idle/exec?command=cat&stdin=true&stdout=true`;
+    return new WebSocket(url, 'v5.channel.k8s.io', tls);
+  };
+
+  it('reach the kubelet of the same process within it', async () => {
+    const [node] = (await cluster.api.get<{ readonly items: readonly Node[] }>('/api/v1/nodes')).items;
+    const port = node?.status?.daemonEndpoints?.kubeletEndpoint?.Port ?? 0;
+    /** Both ends of those that are made, on the machine or in the namespace that the cluster runs in. */
+    const connections = async () => {
+      const lines = (await readFile(`/proc/${cluster.pid}/net/tcp`, 'utf8')).trim().split('\n').slice(1);
+      const ends = lines.map((line) => line.trim().split(/\s+/).slice(1, 4)).filter(([, , state]) => state === '01');
+      return ends
+        .flatMap(([local = '', remote = '']) => [local, remote])
+        .filter((end) => Number.parseInt(end.split(':')[1] ?? '', 16) === port);
+    };
+    expect(port).toBeGreaterThan(0);
+    const before = await connections();
+    const session = open();
+    session.once('open', () => session.send(Buffer.from('\0here\n')));
+    await within(
+      'the session answers',
+      new Promise<void>((resolve, reject) => {
+        session.once('error', reject);
+        session.on('message', (data: Buffer) => {
+          if (data.toString('utf8', 1) === 'here\n') resolve();
+        });
+      }),
+    );
+    expect((await connections()).filter((end) => !before.includes(end))).toEqual([]);
+    session.terminate();
+  });
+
   describe('hundreds at once', () => {
     const many = 200;
-    const open = (): WebSocket => {
-      const { server, tls } = cluster.api;
-      const url = `${server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/idle/exec?command=cat&stdin=true&stdout=true`;
-      return new WebSocket(url, 'v5.channel.k8s.io', tls);
-    };
     const descriptors = async () => (await readdir(`/proc/${cluster.pid}/fd`)).length;
     /** Commands of sessions, wherever the runtime has put them. */
     const cats = async () => {
