@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 
 // a whole cluster beside an API server of a group of its own, over sockets
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 const flunders = resource('wardle.example.com', 'v1alpha1', 'flunders', 'Flunder', true);
 const name = 'v1alpha1.wardle.example.com';
