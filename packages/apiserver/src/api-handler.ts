@@ -34,6 +34,7 @@ export function apiHandler(pipeline: Pick<Pipeline, 'handle'>, paths: PathAnswer
         }
         case 'watch':
           return { kind: 'watch', events: eventsOf(response.frames) };
+        case 'nothing':
         case 'kubelet':
         case 'proxy':
           throw failure('BadRequest', 'streams of the kubelet cannot be opened in process');

@@ -57,6 +57,9 @@ export async function sendResponse(response: Exclude<PipelineResponse, { kind: '
   if (accepted.format === 'protobuf') await loadCodec();
   const options: EncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
   switch (response.kind) {
+    case 'nothing':
+      exchange.open(204).end();
+      return;
     case 'object': {
       addWarnings(exchange, [...sending.warnings, ...response.warnings]);
       sendItem(response.code, response.item, sending, options);

@@ -64,6 +64,8 @@ export type PipelineResponse =
       /** None when absent. */
       readonly warnings?: readonly string[];
     }
+  /** There is nothing to be sent: 204. */
+  | { readonly kind: 'nothing' }
   /** Go on at the node's kubelet: logs, exec, attach, port-forward. `path` begins with `/` and has the query. */
   | {
       readonly kind: 'kubelet';

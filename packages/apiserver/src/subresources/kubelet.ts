@@ -33,6 +33,8 @@ export async function toKubelet(machinery: Machinery, pods: ServedKind, call: Ca
   }
   const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
   const nodeName = pod.spec?.nodeName ?? '';
+  // what runs nowhere has said nothing yet
+  if (nodeName === '' && subresource === 'log') return { kind: 'nothing' };
   if (nodeName === '') throw badRequest(`pod ${name} does not have a host assigned`);
   const kubelet = await kubeletOf(machinery, nodeName, request.signal);
   return { kind: 'kubelet', nodeName, ...kubelet, path, upgrade: subresource !== 'log' };

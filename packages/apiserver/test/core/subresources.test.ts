@@ -76,6 +76,7 @@ describe('what goes on at a kubelet', () => {
     await server.create('pods', pod('alone', { nodeName: 'n' }));
     expect(await go('log', {}, 'alone')).toMatchObject({ path: '/containerLogs/default/alone/main' });
     await server.create('pods', pod('waiting'));
+    expect(await go('log', {}, 'waiting')).toEqual({ kind: 'nothing' });
     expect((await refusal(go('exec', {}, 'waiting'))).status).toMatchObject({
       code: 400,
       message: 'pod waiting does not have a host assigned',

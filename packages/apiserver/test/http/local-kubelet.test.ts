@@ -95,6 +95,16 @@ describe('a kubelet of this process', () => {
     asked.destroy();
   });
 
+  it('is not asked for what there cannot be: 204', async () => {
+    server.pipeline.answer = () => ({ kind: 'nothing' });
+    for (const get of [server.http1, server.http2]) {
+      const answer = await get('GET', `${pod}/log`, asAdmin);
+      expect([answer.code, answer.text]).toEqual([204, '']);
+    }
+    expect(seen).toEqual([]);
+    await expect.poll(() => server.handler.active).toBe(0);
+  });
+
   it.each([
     ['of another node', 'm', 0],
     ['that listens elsewhere than the Node says', 'n', 1],
