@@ -38,7 +38,8 @@ export function deployments(): Rule {
       if (grown > 0 && owner !== undefined && world.byUid(owner)) {
         const sum = [...world.controlledBy<ReplicaSet>(owner, 'ReplicaSet')].reduce((all, one) => all + (one.spec.replicas ?? 1), 0);
         const most = Math.max(...wanted.of(owner, at));
-        if (sum > most) yield `${nameOf(set)}: grown by ${grown}, and all of the Deployment are to have ${sum} pods, of at most ${most}`;
+        if (sum > most)
+          yield `${nameOf(set)}: grown by ${grown}, and all of the Deployment are to have ${sum} pods, of at most ${most}${say(lateLeader)}`;
       }
     }
     if (now?.kind === 'Pod' && !before) {

@@ -1,4 +1,4 @@
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mustRun, runProgram } from '../../harness/programs.ts';
 
@@ -63,22 +63,24 @@ const elements = (line: string): readonly string[] =>
     : [line.replace(/,$/, '')];
 
 async function processes(base: string): Promise<readonly string[]> {
-  const ours = await readlink('/proc/self/ns/net');
   const parents = new Map<string, { readonly parent: string; readonly args: string }>();
   for (const line of (await mustRun('ps', ['-eo', 'pid,ppid,args'])).split('\n').slice(1)) {
     const [pid = '', parent = '', ...args] = line.trim().split(/\s+/);
     parents.set(pid, { parent, args: args.join(' ') });
   }
   const belongs = (pid: string): boolean => {
-    const found = parents.get(pid);
-    return found !== undefined && (found.args.includes(`${base}/`) || belongs(found.parent));
+    const seen = new Set<string>();
+    for (let at = pid; !seen.has(at); at = parents.get(at)?.parent ?? at) {
+      seen.add(at);
+      if (parents.get(at)?.args.includes(`${base}/`)) return true;
+    }
+    return false;
   };
   const found: string[] = [];
   for (const [pid, { args }] of parents) {
-    const near = (await readlink(`/proc/${pid}/ns/net`).catch(() => '')) === ours;
     // what the soak itself runs
     if (/^(ps|ctr|nft|ip|iptables\S*) /.test(args) || pid === String(process.pid)) continue;
-    if (belongs(pid) && (near || belongs(pid))) found.push(args.replace(/-id [0-9a-f]{64}/, '-id ID').slice(0, 160));
+    if (belongs(pid)) found.push(args.replace(/-id [0-9a-f]{64}/, '-id ID').slice(0, 160));
   }
   return found;
 }

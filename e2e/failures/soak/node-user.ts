@@ -36,7 +36,8 @@ export class NodeUser {
     try {
       const answer = await api.call(method, path, { timeoutMs: 15_000, ...(body && { body }), ...(headers && { headers }) });
       if (answer.status < 300) this.done++;
-      else if (![404, 409, 500, 503, 504].includes(answer.status))
+      // 400: logs of what has not begun
+      else if (![400, 404, 409, 500, 503, 504].includes(answer.status))
         this.odd.push(`${method} ${path}: ${answer.status} ${answer.body.slice(0, 300)}`);
       return answer;
     } catch {

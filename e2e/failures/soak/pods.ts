@@ -86,7 +86,7 @@ export function churnPod(name: string, chooser: Chooser): { readonly pod: object
     kind: 'Pod',
     metadata: { name, labels: { app: 'churn', part: pick('a', 'b', 'c') } },
     spec: {
-      terminationGracePeriodSeconds: int(0, 4),
+      terminationGracePeriodSeconds: int(2, 5),
       restartPolicy: ends ? pick('Never', 'OnFailure', 'Always') : 'Always',
       ...(chance(0.2) && { hostNetwork: false, securityContext: { fsGroup: 2000 } }),
       ...(chance(0.1) && { shareProcessNamespace: true }),
