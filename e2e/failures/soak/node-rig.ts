@@ -29,7 +29,7 @@ export async function nodeRig(stage: Stage): Promise<NodeRig> {
     evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', imageAvailable: '0', imageInodesFree: '0' },
   };
   const { bridge, ...spec } = composition({ storage: 'embedded', runtime: 'containerd', network: 'calico', containerd, kubelet });
-  const { storage, runtimes, network, proxy, dns, settings, ...common } = spec;
+  const { storage, runtimes, network, proxy, dns: _dns, settings, ...common } = spec;
   const volumes = ['volume-csi'];
   const plane = await stage.cluster({
     spec: { ...common, ...(storage && { storage }), roles: ['apiserver', 'controllers', 'scheduler'], volumes },

@@ -1,5 +1,5 @@
 import type { Rule } from './rule.ts';
-import { isLeaving, isOver, nameOf, type Pod } from './things.ts';
+import { isLeaving, isOver, nameOf, type Pod, type Thing } from './things.ts';
 
 /** Uids are given once and kept, generations count, what is leaving stays so. */
 export function identity(): Rule {
@@ -59,7 +59,7 @@ export const namespaces: Rule = function* ({ now, before, revision }, { world })
 };
 
 /** What belongs to something that is gone does not stay: looked at when all is quiet. */
-export function* orphans(world: { all(): Iterable<import('./things.ts').Thing>; byUid(uid: string): unknown }): Iterable<string> {
+export function* orphans(world: { all(): Iterable<Thing>; byUid(uid: string): unknown }): Iterable<string> {
   for (const thing of world.all()) {
     const owners = thing.metadata.ownerReferences ?? [];
     if (owners.length > 0 && owners.every(({ uid }) => world.byUid(uid) === undefined))
