@@ -80,7 +80,7 @@ describe('admission', () => {
               ...{ spec: { ...(object as { spec?: object }).spec, ...spec } },
               metadata: { ...object.metadata, labels },
             } as KubeObject)
-          : undefined,
+          : allow,
     });
     await start({ admission: [rewrites] });
     const annotations = { spelled: 'out' };
