@@ -474,7 +474,9 @@ describe('many mistakes', () => {
 describe('a good cluster.yaml', () => {
   it('may name what only its own plugins know by name: then nobody else can tell whether it is there', async () => {
     expect(
-      await faultsOf(`${head}spec:\n  roles: [controllers]\n  controllers: [${plugin('nameless-loop')}]\n  settings:\n    controllers: { disable: [whatever] }\n`),
+      await faultsOf(
+        `${head}spec:\n  roles: [controllers]\n  controllers: [${plugin('nameless-loop')}]\n  settings:\n    controllers: { disable: [whatever] }\n`,
+      ),
     ).toEqual([]);
   });
 
