@@ -24,6 +24,7 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
   readonly #waiters = new Set<SyncWaiter>();
   #synced = false;
   #closed = false;
+  #reread: ((signal?: AbortSignal) => Promise<void>) | undefined;
 
   constructor(resource: Resource<T>, { log = silentLogger }: { readonly log?: Logger } = {}) {
     this.resource = resource;
@@ -76,6 +77,16 @@ export class CachedInformer<T extends KubeObject> implements Informer<T>, Reflec
       signal?.addEventListener('abort', abort, { once: true });
       this.#waiters.add(waiter);
     });
+  }
+
+  async refresh(signal?: AbortSignal): Promise<void> {
+    if (!this.#synced || this.#reread === undefined) await this.whenSynced(signal);
+    else await this.#reread(signal);
+  }
+
+  /** Says how everything is read anew. */
+  readBy(reread: (signal?: AbortSignal) => Promise<void>): void {
+    this.#reread = reread;
   }
 
   on(handler: InformerHandler<T>): () => void {

@@ -99,6 +99,7 @@ export class SharedInformers implements Informers {
       served: this.#served,
       ...(streamInitialList !== undefined && { streamInitialList }),
     });
+    informer.readBy((signal) => reflector.reread(signal));
     const end = new AbortController();
     const kept = informer as unknown as CachedInformer<KubeObject>;
     if (this.#informers.get(key) !== kept) return; // released before the start

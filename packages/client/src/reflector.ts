@@ -52,6 +52,11 @@ export class Reflector<T extends KubeObject> {
   #rereading = false;
   /** The server said that there is no such thing, or that it may not be read. */
   #doubted = false;
+  /** Who waits for what is read from now on, and of them those whom the reading that is under way will do for. */
+  readonly #asked = new Set<() => void>();
+  #answered: readonly (() => void)[] = [];
+  #turn: AbortController | undefined;
+  #ended = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -65,25 +70,76 @@ export class Reflector<T extends KubeObject> {
     return this.#version;
   }
 
+  /**
+   * Reads everything anew. Resolves when the sink has been told all that the server had when this was called; also when the server refuses to tell, or
+   * nothing is read any more. Rejects when the signal aborts.
+   */
+  reread(signal?: AbortSignal): Promise<void> {
+    if (this.#ended) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const abort = () => {
+        this.#asked.delete(done);
+        reject(signal?.reason);
+      };
+      const done = () => {
+        signal?.removeEventListener('abort', abort);
+        resolve();
+      };
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#asked.add(done);
+      this.#turn?.abort();
+    });
+  }
+
   /** Resolves when the signal aborts; never rejects but for faults of the sink. */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      let failed: unknown;
-      try {
-        if (this.#doubted) await this.#whileUnserved(signal);
-        if (signal.aborted) return;
-        if (this.#version === undefined && !this.#streaming) await this.#list(signal);
-        await this.#watch(signal);
-        continue;
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof SinkFault) throw error.cause;
-        failed = error;
+    try {
+      while (!signal.aborted) {
+        const turn = new AbortController();
+        const stop = () => turn.abort();
+        signal.addEventListener('abort', stop, { once: true });
+        this.#turn = turn;
+        try {
+          await this.#follow(turn.signal, signal);
+        } finally {
+          signal.removeEventListener('abort', stop);
+        }
       }
-      const delay = this.#judge(failed);
-      if (delay > 0) await this.#options.clock.sleep(delay, signal).catch(() => undefined);
-      this.#doubted = isStatus(failed, 'NotFound', 'Forbidden');
+    } finally {
+      this.#ended = true;
+      this.#answer([...this.#asked]);
     }
+  }
+
+  /** Reads and watches, once. `turn` ends it: with `signal`, or because everything is to be read anew. */
+  async #follow(turn: AbortSignal, signal: AbortSignal): Promise<void> {
+    let failed: unknown;
+    this.#answered = [...this.#asked];
+    if (this.#answered.length > 0) this.#version = undefined;
+    try {
+      if (this.#doubted) await this.#whileUnserved(turn);
+      if (turn.aborted) return;
+      if (this.#version === undefined && !this.#streaming) await this.#list(turn);
+      await this.#watch(turn);
+      return;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof SinkFault) throw error.cause;
+      if (turn.aborted) return;
+      failed = error;
+    }
+    const delay = this.#judge(failed);
+    this.#doubted = isStatus(failed, 'NotFound', 'Forbidden');
+    if (this.#doubted) this.#answer(this.#answered);
+    if (delay > 0) await this.#options.clock.sleep(delay, signal).catch(() => undefined);
+  }
+
+  #answer(all: readonly (() => void)[]): void {
+    for (const done of all) if (this.#asked.delete(done)) done();
   }
 
   /** Decides what a failure means for the next attempt, and how long to wait for it. */
@@ -198,6 +254,7 @@ export class Reflector<T extends KubeObject> {
     await toSink(this.#options.sink.replace(items));
     this.#readBefore = true;
     this.#version = version ?? '';
+    this.#answer(this.#answered);
   }
 }
 

@@ -5,6 +5,8 @@ import { SharedInformers } from '@oarlock/client/informers';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import type { Cause } from '@oarlock/kernel/tracing';
 import type { WatchEvent } from '@oarlock/spi/client';
+import { failure } from '@oarlock/api/status';
+import { deafClient } from '@oarlock/testing/deaf-client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import fc from 'fast-check';
@@ -182,6 +184,64 @@ describe('SharedInformers', () => {
     await informers.stop();
     expect(clock.pending).toBe(0);
     await expect(informers.of(pods).whenSynced()).rejects.toThrow('stopped');
+  });
+
+  it('knows after a refresh what was written before it, however silent its watch was', async () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const { client, deafen } = deafClient(api.client());
+    const informers = new SharedInformers({ client, clock, random: sequence(1) });
+    const maps = informers.of(configMaps);
+    const told = listening(maps as CachedInformer<KubeObject>);
+    informers.start();
+    api.seed(configMaps, object('a', 1));
+    await maps.refresh(); // before the first list: that will do
+    expect(names(maps.list())).toEqual(['a']);
+    deafen();
+    await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'b' } });
+    api.remove(configMaps, { namespace: 'd', name: 'a' });
+    await clock.settle();
+    expect(names(maps.list())).toEqual(['a']);
+    await Promise.all([maps.refresh(), maps.refresh()]);
+    expect(names(maps.list())).toEqual(['b']);
+    expect(told.map((each) => each.split('@')[0])).toEqual(['added a', 'added b', 'deleted a']);
+    // and follows from there
+    await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'c' } });
+    await clock.settle();
+    expect(names(maps.list())).toEqual(['b', 'c']);
+    expect(api.requests.filter(({ verb }) => verb === 'watch')).toHaveLength(2);
+    await informers.stop();
+    await maps.refresh(); // nothing is read any more
+    expect(clock.pending).toBe(0);
+  });
+
+  it('ends a refresh when the server refuses to tell, and when nobody wants it any more', async () => {
+    const clock = new FakeClock();
+    const api = memoryApi({ clock });
+    const { client, deafen } = deafClient(api.client());
+    const informers = new SharedInformers({ client, clock, random: sequence(1) });
+    const maps = informers.of(configMaps);
+    informers.start();
+    await maps.whenSynced();
+    deafen();
+    await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'a' } });
+    api.failNext({ verb: 'watch', resource: configMaps }, failure('Forbidden', 'no'));
+    await maps.refresh();
+    expect(maps.size).toBe(0);
+    await clock.runUntil(() => maps.size === 1, { within: 60_000 });
+    api.failNext({ verb: 'watch', resource: configMaps }, failure('ServiceUnavailable', 'later'), 2);
+    const abort = new AbortController();
+    const unwanted = maps.refresh(abort.signal);
+    const wanted = maps.refresh();
+    abort.abort(new Error('enough'));
+    await expect(unwanted).rejects.toThrow('enough');
+    await expect(maps.refresh(abort.signal)).rejects.toThrow('enough');
+    let done = false;
+    void wanted.then(() => {
+      done = true;
+    });
+    await clock.runUntil(() => done, { within: 60_000 });
+    await informers.stop();
   });
 
   it('has what the server has, and told every difference, whatever happens to the connection', async () => {

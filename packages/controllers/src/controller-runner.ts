@@ -70,9 +70,10 @@ export class ControllerRunner {
 
   /**
    * Resolves when the signal has aborted and every reconcile under way has ended. May be run again.
+   * @param succeeds others worked until now: nothing is done before all that they wrote is known
    * @throws what an informer that cannot sync rejects with
    */
-  async run(signal: AbortSignal): Promise<void> {
+  async run(signal: AbortSignal, succeeds = false): Promise<void> {
     const { controller, clock, metrics, workers = controller.workers ?? defaultWorkers } = this.#options;
     const queue = new Workqueue({ name: controller.name, clock, metrics });
     const subscribe = ({ informer, keys }: Watch) =>
@@ -93,6 +94,7 @@ export class ControllerRunner {
     const stop = () => queue.shutDown();
     signal.addEventListener('abort', stop, { once: true });
     try {
+      if (succeeds) await Promise.all(this.#awaited.map(({ informer }) => informer.refresh(signal)));
       await this.whenSynced(signal);
       if (signal.aborted) return;
       await Promise.all(Array.from({ length: workers }, () => this.#work(queue, signal)));

@@ -113,6 +113,11 @@ export class ControllersRole implements Role, Lifecycle {
     return runnable;
   }
 
+  /** Another process may have led before. */
+  get #succeeds(): boolean {
+    return this.#elector !== undefined;
+  }
+
   /** Runs one whose kinds the server did not have, from when it has them. */
   async #runLater(runner: ControllerRunner, signal: AbortSignal): Promise<void> {
     try {
@@ -121,7 +126,7 @@ export class ControllersRole implements Role, Lifecycle {
       return; // the term is over
     }
     this.#log.info({ controller: runner.name }, 'the server has what a controller needs by now: it runs');
-    await runner.run(signal);
+    await runner.run(signal, this.#succeeds);
   }
 
   /** One that fails takes the others with it: half a set of controllers is worse than none, for nobody notices. */
@@ -136,7 +141,7 @@ export class ControllersRole implements Role, Lifecycle {
       const ends = await Promise.allSettled(
         this.#options.runners.map(async (runner) => {
           try {
-            await (runnable.has(runner) ? runner.run(any.signal) : this.#runLater(runner, any.signal));
+            await (runnable.has(runner) ? runner.run(any.signal, this.#succeeds) : this.#runLater(runner, any.signal));
           } catch (error) {
             any.abort(error);
             throw error;

@@ -5,6 +5,8 @@ import { ControllerRunner } from '@oarlock/controllers/controller-runner';
 import { silentLogger, type Logger } from '@oarlock/kernel/logger';
 import { noTracer, type Cause } from '@oarlock/kernel/tracing';
 import { watch, type Controller } from '@oarlock/spi/controller';
+import { SharedInformers } from '@oarlock/client/informers';
+import { deafClient } from '@oarlock/testing/deaf-client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { TraceFlags, type Link, type Span, type SpanContext, type SpanOptions, type Tracer, trace, type Context } from '@opentelemetry/api';
@@ -93,6 +95,32 @@ describe('ControllerRunner', () => {
     { tracer = noTracer, log = silentLogger, workers }: { tracer?: Tracer; log?: Logger; workers?: number } = {},
   ) =>
     new ControllerRunner({ controller, client: api.client(), clock, log, tracer, metrics, ...(workers && { workers }) }).run(abort.signal);
+
+  it('begins where others led before with all that they wrote', async () => {
+    const { client, deafen } = deafClient(api.client());
+    const informers = new SharedInformers({ client, clock, random: () => 0.5 });
+    const copies = informers.of(secrets);
+    const twins: Controller = {
+      name: 'twins',
+      watches: [watch(informers.of(configMaps), ({ metadata }) => [`d/${metadata?.name}`]), watch(copies, () => [])],
+      async reconcile(_key, context) {
+        const missing = Math.max(0, 2 - copies.list().length);
+        for (let i = 0; i < missing; i++) await context.client.create(secrets, { metadata: { namespace: 'd', generateName: 'twin-' } });
+      },
+    };
+    const runner = new ControllerRunner({ controller: twins, client: api.client(), clock, log: silentLogger, tracer: noTracer, metrics });
+    informers.start();
+    api.seed(configMaps, { metadata: at('one') });
+    await informers.whenSynced();
+    deafen();
+    for (const name of ['a', 'b']) await api.client().create(secrets, { metadata: at(name) });
+    const done = runner.run(abort.signal, true);
+    await clock.settle();
+    expect(api.objects(secrets).map(({ metadata }) => metadata?.name)).toEqual(['a', 'b']);
+    abort.abort();
+    await done;
+    await informers.stop();
+  });
 
   it('brings about what should be, from what is there and from what comes, and stops', async () => {
     api.seed(configMaps, { metadata: at('old') });

@@ -36,12 +36,14 @@ export default Roles.plugin({
     const profiles = makeProfiles(config, chain);
     const extenders = config.extenders.map((each) => new Extender(each));
     const series = new SchedulerMetrics(metrics, () => scheduler?.depth);
+    const election = electionOf(config);
     let scheduler: Scheduler | undefined;
     // a new one for each term of office: the caches of the last one may have missed what others did meanwhile
     const run = (signal: AbortSignal): Promise<void> => {
       scheduler = new Scheduler({
         client,
         informers,
+        succeeds: election !== undefined,
         profiles,
         extenders,
         clock,
@@ -59,7 +61,6 @@ export default Roles.plugin({
     const stopping = new AbortController();
     let work: Promise<unknown> | undefined;
     let fault: string | undefined;
-    const election = electionOf(config);
     const { coordinated } = config;
     // a candidate is named like it, and names of objects have no underscore
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;

@@ -31,6 +31,8 @@ import { TeamCycle } from './team-cycle.ts';
 export interface SchedulerOptions {
   readonly client: Client;
   readonly informers: Informers;
+  /** Others scheduled until now: nothing is bound before all that they bound is known. */
+  readonly succeeds?: boolean;
   readonly events: EventSource;
   readonly profiles: readonly SchedulingProfile[];
   readonly extenders?: readonly Extender[];
@@ -119,6 +121,7 @@ export class Scheduler implements Explainer {
     if (signal.aborted) stop(); // the event has been and gone
     let off: readonly (() => void)[] = [];
     try {
+      if (this.#options.succeeds === true) await Promise.all([this.#nodes.refresh(signal), this.#pods.refresh(signal)]);
       const sources = await sourcesOf(
         plugins.flatMap(({ requeueOn = [] }) => requeueOn),
         { client, clock, signal },

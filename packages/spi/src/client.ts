@@ -110,6 +110,11 @@ export interface Informer<T extends KubeObject = KubeObject> extends Lister<T> {
   /** The first list is in the cache and has been told to every handler. */
   readonly synced: boolean;
   whenSynced(signal?: AbortSignal): Promise<void>;
+  /**
+   * Resolves when every handler has been told all that was written before this was called, however far the cache was behind: everything is read anew, and
+   * what is read for the first time right now will do. Resolves at once, too, where the server refuses to tell; rejects when the signal aborts.
+   */
+  refresh(signal?: AbortSignal): Promise<void>;
   /** Before the informer starts only. `values` is called once per version of an object. */
   addIndex(name: string, values: (object: T) => readonly string[]): void;
   /** Handlers run synchronously, in order, on the informer's turn: they enqueue keys and return. Objects already cached are told as added. */
